@@ -1,1 +1,1 @@
-"""Timings, ``sh run.sh benchmark`` first of all, and comparisons that write documents."""
+"""Benchmarks (``sh run.sh benchmark``), and comparisons that write documentation pages."""

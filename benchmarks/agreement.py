@@ -1,8 +1,8 @@
-"""Commands that must give the same answer to the same question: ``sh run.sh validate agreement``; ten minutes.
+"""Compare commands that must agree on the same query: ``sh run.sh validate agreement``; ten minutes.
 
-Every setup is asked in several ways through Python, whose names, options and defaults are those of the command line
-and of HTTP (``tests/extras/web/test_doors.py`` holds these together). Costs are compared before the simplest of the
-deployments within 10 % is chosen, where a command lets us see them.
+Every setup is queried in several ways through Python, whose names, options and defaults equal those of the command line
+and HTTP (``tests/extras/web/test_doors.py`` checks this). Costs are compared before the simplest deployment within 10%
+is chosen, if a command shows them.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from inference_econ.errors import NothingFitsError
 MODELS = ("llama_3_8b", "llama_3_70b", "qwen3_32b", "gpt_oss_120b", "deepseek_v3", "qwen3_235b_a22b", "mixtral_8x7b",
           "gemma_3_27b")  # fmt: skip
 CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "l40s")
-#: Setups: models and GPUs.
+#: Models and GPUs of the setups.
 SETUPS: Sequence[tuple[str, str]] = tuple(itertools.product(MODELS, CHIPS))
-#: Costs that differ by no more agree [1]: curves are read between batches.
+#: Largest relative difference of equal costs, because curves are interpolated between batches [1].
 TOLERANCE = 0.05
-#: Requests per second that many replicas share, so that whole numbers of them hardly matter [1/s].
+#: Request rate at which rounding to replicas hardly matters [1/s].
 _MANY = 2000.0
 
 
 class Pair(NamedTuple):
-    """Two answers to one question."""
+    """Two results for one query."""
 
     question: str
     first: float
     second: float
     below: float = TOLERANCE
-    """Share that the second may be smaller by [1]."""
+    """Allowed relative decrease of the second [1]."""
     above: float = TOLERANCE
-    """Share that the second may be larger by [1]."""
+    """Allowed relative increase of the second [1]."""
 
     @property
     def agrees(self) -> bool:
-        """Whether both are the same within what is allowed."""
+        """True if both agree within the allowed difference."""
         ratio = self.second / self.first if self.first else math.inf
         return 1.0 / (1.0 + self.below) <= ratio <= 1.0 + self.above
 
 
 def pairs(model: str, hardware: str) -> Iterator[Pair]:
-    """Every question about a model on a GPU, asked in two ways."""
+    """Every query on a model and a GPU, made in two ways."""
     front = ie.frontier(model, hardware)
     speeds = front.tokens_per_second
     middle = float(speeds[len(speeds) // 2])
@@ -60,11 +60,11 @@ def pairs(model: str, hardware: str) -> Iterator[Pair]:
     yield Pair("frontier and frontier --engine, $ of the slowest point", slowest, float(named.dollars[0]), 1e-9, 1e-9)
     tpot, of_one_kind = f"mean:{1e3 / middle * (1.0 + 1e-9)}", ie.frontier(model, hardware, aggregated=True)
     by_rate = ie.recommend(model, hardware, request_rate=_MANY, tpot=tpot, aggregated=True)[0]
-    # A simpler deployment may be dearer by 10 %.
+    # A simpler deployment may cost 10% more.
     near, alike = SIMPLER + TOLERANCE, float(of_one_kind.dollars_at(middle))
     paid = by_rate.dollars_per_million_output_tokens
     yield Pair("frontier and recommend, aggregated, $ at a TPOT", alike, paid, near, near)
-    # With a rate, prefill and decode instances need not be a published group, which can only be cheaper.
+    # With a rate, prefill and decode instances are not limited to published groups, which can only lower the cost.
     paid = ie.recommend(model, hardware, request_rate=_MANY, tpot=tpot)[0].dollars_per_million_output_tokens
     yield Pair("frontier and recommend, $ at a TPOT", cost, paid, math.inf, near)
     few = {"request_rate": 5.0, "ttft": "2 s", "tpot": "60 ms"}
@@ -74,12 +74,12 @@ def pairs(model: str, hardware: str) -> Iterator[Pair]:
     seen = ie.assess(model, hardware, gpus=gpus, isl=2000, osl=500, tokens_per_second=middle, batch=8)
     assert isinstance(seen.anywhere.frontier, ie.ServiceFrontier)
     beside = float(seen.anywhere.frontier.dollars_at(middle))
-    # The measured number of requests is tried, too.
+    # The measured concurrency is tried too.
     yield Pair("frontier and assess, $ at a speed", cost, beside, TOLERANCE, 1e-9)
 
 
 def disagreements(setups: Sequence[tuple[str, str]], tell: Callable[[str], object]) -> int:
-    """Print the pairs of some setups that do not agree, and return how many there are."""
+    """Print pairs that disagree, and return their number."""
     wrong = tried = 0
     for model, hardware in setups:
         try:
@@ -97,7 +97,7 @@ def disagreements(setups: Sequence[tuple[str, str]], tell: Callable[[str], objec
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Ask every setup, or every so many; 1 if answers disagree."""
+    """Check all or every n-th setup; 1 if results disagree."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1, help="ask one of so many setups")
     every: Mapping[str, Any] = vars(parser.parse_args(arguments))

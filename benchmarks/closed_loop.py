@@ -1,7 +1,7 @@
-"""Closed forms of a closed loop beside the same loop played step by step: ``sh run.sh validate closed-loop``.
+"""Compare the analytical closed loop with the simulator: ``sh run.sh validate closed-loop``.
 
-Prints, for each number of clients, lengths and spread of lengths, TPOT and TTFT of ``Service.at`` over those of a long
-run in which no first round is left, and the share of all that agree within 5 %.
+For each number of clients, lengths and spread of lengths, print TPOT and TTFT of ``Service.at`` over those of a long
+run without its first rounds, and the share of cases that agree within 5%.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from inference_econ.serving import Service
 from inference_econ.serving.services import services
 from inference_econ.serving.simulation import arrivals, simulator
 
-#: Model, its weights, chips, and attention ranks of a group.
+#: Model, weights, chips, and tensor-parallel degree.
 SERVERS = (("llama_3_8b", "bf16", 1, 1), ("gpt_oss_120b", "mxfp4", 2, 2), ("deepseek_v3", "fp8_block", 8, 1))
 LENGTHS = ((1000, 1000), (8000, 1000), (1000, 100), (8000, 100))
 CLIENTS = (1, 8, 64, 256)
-#: Longest less shortest length over the mean; all equal, those of InferenceX, and widely different ones [1].
+#: Range of lengths over the mean: equal, as in InferenceX, and wide [1].
 SPREADS = (0.0, 0.22, 1.0)
 POLICIES = {False: "mixed steps", True: "prompts first"}
-#: Rounds that are played, and those at the beginning that are not looked at [1].
+#: Simulated rounds, and first rounds that are ignored [1].
 _ROUNDS, _FIRST = 12, 4
 _SEED = 1
 
 
 @dataclass(frozen=True)
 class Case:
-    """One closed loop; ratios are those of the closed form over the player [1]."""
+    """Closed loop, with ratios of analytical to simulated values [1]."""
 
     server: str
     isl: int
@@ -48,7 +48,7 @@ class Case:
 
 
 def service_of(model: str, weights: str, chips: int, ranks: int, isl: int, osl: int) -> Service:
-    """A server of H200s under the profile of Hopper."""
+    """Server of H200s under the profile of Hopper."""
     requests = Requests.model_validate({"isl": isl, "osl": osl})
     setup = Setup.of(model, "h200_sxm", weights=weights, context=requests.mean_context)
     one = np.ones(1)
@@ -58,7 +58,7 @@ def service_of(model: str, weights: str, chips: int, ranks: int, isl: int, osl: 
 
 
 def compared(service: Service, name: str, clients: int, spread: float, *, prefill_first: bool) -> Case:
-    """The closed form over the player; medians of what requests see between the first rounds and the last."""
+    """Ratios for one case, from medians between the first and last rounds."""
     count, random = _ROUNDS * clients + _ROUNDS, np.random.default_rng(_SEED)
     means = (service.requests.new_tokens, service.requests.osl.mean)
     isl, osl = (load_generator.uniform_lengths(mean, spread, count, random) for mean in means)
@@ -75,7 +75,7 @@ def compared(service: Service, name: str, clients: int, spread: float, *, prefil
 
 
 def cases() -> Iterator[Case]:
-    """The whole grid."""
+    """All cases of the grid."""
     for (model, weights, chips, ranks), (isl, osl) in product(SERVERS, LENGTHS):
         service = service_of(model, weights, chips, ranks, isl, osl)
         for clients, spread, first in product(CLIENTS, SPREADS, (False, True)):
@@ -83,7 +83,7 @@ def cases() -> Iterator[Case]:
 
 
 def summary(found: Sequence[Case]) -> Iterator[str]:
-    """How many agree, by policy, spread and share of the time that prefill takes."""
+    """Shares that agree, by policy, spread and prefill share of time."""
     for first, spread, (low, high) in product((False, True), SPREADS, ((0.0, 0.3), (0.3, 0.6), (0.6, 1.01))):
         part = [
             case
@@ -99,7 +99,7 @@ def summary(found: Sequence[Case]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the grid, and how many agree."""
+    """Print the grid, and the shares that agree."""
     found = []
     for case in cases():
         found.append(case)

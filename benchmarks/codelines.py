@@ -1,7 +1,7 @@
 """Count code lines by package, without comments, docstrings and blank lines: ``python -m benchmarks.codelines [ROOT]``.
 
-The last line has what the project limits: lines and modules of the core and of extras, lines of tests, functions per
-1,000 lines, class names that are used twice, and the largest folder.
+The last line contains the project's limits: lines and modules of the core and of extras, lines of tests, functions per
+1,000 lines, repeated class names, and the largest folder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tokenize
 from collections import Counter, defaultdict
 from pathlib import Path
 
-#: Tokens that make no line of code.
+#: Tokens that are not code.
 _SKIPPED = {
     tokenize.NEWLINE,
     tokenize.NL,
@@ -25,7 +25,7 @@ _SKIPPED = {
 
 
 def code_lines(source: str, tree: ast.Module) -> int:
-    """Count the lines of a module that hold code."""
+    """Code lines of a module."""
     documented: set[int] = set()
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -44,7 +44,7 @@ def code_lines(source: str, tree: ast.Module) -> int:
 
 
 def report(root: Path) -> str:
-    """Count all packages below a folder."""
+    """Counts of all packages below a folder."""
     rows: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     classes: Counter[str] = Counter()
     folders: Counter[str] = Counter()

@@ -1,7 +1,7 @@
-"""Whole commands as people type them, over the time of an interpreter that imports numpy.
+"""Time complete commands relative to an interpreter that imports numpy.
 
-``python -m benchmarks.commands`` runs all of them in turn, several times, and takes the best of each: what else the
-machine does then hits all alike. It reports; that a command fails is its only failure.
+``python -m benchmarks.commands`` runs all commands in turn, several times, and uses the best time of each, so that
+other load affects all equally. It fails only if a command fails.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PROGRAM = Path(sys.executable).with_name("inference-econ")
 
 @dataclass(frozen=True)
 class Case:
-    """A command, and what it is held against."""
+    """Command and its limit."""
 
     asked: str
-    """As it is typed, without the program."""
+    """Command line without the program."""
     goal: float | None = None
-    """Times of the interpreter that it should take at most [1]."""
+    """Limit relative to the interpreter [1]."""
 
 
 CASES = (
@@ -39,14 +39,13 @@ CASES = (
     Case("frontier deepseek_v3 gb200_nvl72 --disaggregated --isl 2000 --osl 500", 20.0),
     Case("recommend qwen3_32b h200_sxm --request-rate 20 --ttft 1000 --tpot 30", 12.0),
 )
-#: Questions that aiconfigurator 0.12 was asked too, once: the commands that answer them, its seconds, those of the
-#: interpreter on the same machine [s], and how many times as fast as it they should be [1]. It is only run again where
-#: it is named: it takes minutes, and hundreds of megabytes.
+#: Queries that aiconfigurator 0.12 ran once: commands, its time and the interpreter's on the same machine [s], and the
+#: required speed ratio [1]. It runs again only with its option, since it takes minutes and hundreds of megabytes.
 RECORDED = (
     ("Qwen3-32B recommendation", CASES[4:], 18.3, 0.12, 20.0),
     ("DeepSeek-V3 on NVL72, with pools", CASES[2:4], 86.5, 0.12, 40.0),
 )
-#: How it is asked, of every engine as the commands are, for all of :data:`RECORDED` in order.
+#: Equivalent aiconfigurator commands, for all engines, in the order of :data:`RECORDED`.
 THEIRS = (
     "cli default --backend auto --model-path Qwen/Qwen3-32B --system h200_sxm --total-gpus 8 "
     "--isl 2000 --osl 500 --ttft 1000 --tpot 30",
@@ -57,18 +56,18 @@ THEIRS = (
 
 @dataclass(frozen=True)
 class Times:
-    """The shortest of several runs [s]."""
+    """Shortest of several runs [s]."""
 
     wall: float = float("inf")
     cpu: float = float("inf")
 
     def or_shorter(self, other: Times) -> Times:
-        """The shorter of both, each by itself."""
+        """Elementwise minimum."""
         return Times(min(self.wall, other.wall), min(self.cpu, other.cpu))
 
 
 def timed(command: Sequence[str | Path]) -> Times:
-    """One run of a command.
+    """Time one run of a command.
 
     Raises
     ------
@@ -85,7 +84,7 @@ def timed(command: Sequence[str | Path]) -> Times:
 
 
 def best(commands: Sequence[Sequence[str | Path]], rounds: int) -> list[Times]:
-    """The shortest run of each command, of rounds in which each runs once."""
+    """Shortest run of each command, over rounds that run each once."""
     shortest = [Times()] * len(commands)
     for _ in range(rounds):
         shortest = [times.or_shorter(timed(command)) for times, command in zip(shortest, commands, strict=True)]

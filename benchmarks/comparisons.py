@@ -1,4 +1,4 @@
-"""Pairs of steps of which one can never take longer than the other, and where it may all the same."""
+"""Pairs of steps whose times must be ordered, and documented exceptions."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Mesh, NcclTre
 
 Flags = npt.NDArray[np.bool_]
 
-#: Sums in another order may differ in the last places.
+#: Relative tolerance for the order of summation [1].
 ROUNDING = 1e-9
 
-#: Why a step may take longer than one that has more to do, or less to do it with, and by how much at most.
+#: Reasons why a step may take longer than one with more work or fewer resources, and by how much.
 EXCEPTIONS: Mapping[str, str] = {
     "study": "Published formulas are kept as they are: the study's tree passes every rank of a domain one after the "
     "other (`chain` of its collectives is null), and spreads experts from a number of requests on "
@@ -46,18 +46,18 @@ EXCEPTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Times that must not be longer than others; arrays of shape (cuts, plans), or (plans).
+    """Times that must not exceed others; arrays of shape (cuts, plans) or (plans).
 
     Attributes
     ----------
     kind, change : str
-        What is compared, and what was changed in this case.
+        Kind of comparison, and change in this case.
     most, least : ndarray
-        The time that is longer or equal, and the other [s]; for rates the other way round, times over sequences.
+        Larger and smaller time [s]; for rates, times over sequences.
     allowed : ndarray or float
-        What ``least`` may be over ``most`` where an exception holds [1].
+        Largest ratio of ``least`` to ``most`` under an exception [1].
     exception : str
-        Of :data:`EXCEPTIONS`.
+        Key of :data:`EXCEPTIONS`.
     """
 
     kind: str
@@ -69,22 +69,22 @@ class Comparison:
 
     @property
     def ratio(self) -> Array:
-        """Above 1 where the model contradicts itself [1]."""
+        """Ratio of ``least`` to ``most``; above 1 is a contradiction [1]."""
         return np.asarray(self.least / self.most)
 
     @property
     def violated(self) -> Flags:
-        """Where what must not take longer does."""
+        """True where the order is violated."""
         return np.asarray(self.ratio > 1.0 + ROUNDING)
 
     @property
     def excused(self) -> Flags:
-        """Where that is no more than an exception allows."""
+        """True where an exception covers the violation."""
         return self.violated & (self.ratio <= np.asarray(self.allowed) * (1.0 + ROUNDING))
 
 
 def seconds(setup: Setup, plans: Plans) -> Array:
-    """Steps under every way to cut matrices [s], shape (cuts, plans)."""
+    """Step times for every tensor-parallel cut [s], shape (cuts, plans)."""
     return np.stack(step_seconds(setup, plans))
 
 
@@ -97,7 +97,7 @@ def domain(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
     setup, chip = case.setup, case.setup.hardware
     if chip.link_peers is not None:
         return
-    # A chip that has no link gets one as fast as its network.
+    # A chip without links gets one as fast as its network.
     link = chip.link_bytes_per_second_one_way or chip.nic_bytes_per_second_one_way or 50e9
     smaller = _other_chip(setup, link_bytes_per_second_one_way=link)
     before = seconds(smaller, case.plans)
@@ -108,13 +108,13 @@ def domain(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
 
 
 def _study(setup: Setup) -> bool:
-    """Return whether collectives are those of the published study."""
+    """Check whether collectives are those of the published study."""
     model = setup.assumptions.network.collectives
     return isinstance(model, NcclTree) and getattr(model, "chain", None) is None
 
 
 def rates(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
-    """More bandwidth of memory, link or network, or more arithmetic of any unit, is never slower."""
+    """More bandwidth of memory, links or network, or more arithmetic, is never slower."""
     factor, before = float(random.uniform(1, 10)), seconds(case.setup, case.plans)
     for kind, changes in _faster(case.setup.hardware, factor):
         after = seconds(_other_chip(case.setup, **changes), case.plans)
@@ -132,7 +132,7 @@ def _faster(chip: HardwareSpec, factor: float) -> Iterator[tuple[str, dict[str, 
         yield "peak of a unit", {"dense_flops_per_second": {**peaks, unit: factor * peak}}
 
 
-#: Times that a preset has, beside those of its collectives.
+#: Latencies of a preset other than those of its collectives.
 _LATENCIES = (
     "host.launch", "host.graph_launch", "host.step_overhead", "host.sequence_overhead", "network.collective_overhead",
 )  # fmt: skip
@@ -153,7 +153,7 @@ def latencies(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
         changes.append({"network.collectives": model.model_copy(update={"hop": factor * model.hop})})
     for change in changes:
         after = seconds(replace(setup, assumptions=assumed.changed(change)), case.plans)
-        # The study's domains are rounded up, so that of fractions of chips fewer than one is in each.
+        # The study rounds domains up, so fractional numbers of chips can have less than one per domain.
         allowed = np.inf if "network.collectives" in change and not case.plans.whole else 1.0
         yield Comparison("latency", f"{next(iter(change))} x {factor:.3g}", before, after, allowed, "study")
 
@@ -170,7 +170,7 @@ def _shorter(model: NcclTree, field: str, factor: float) -> NcclTree:
 
 
 def batch(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
-    """A larger batch takes no less time, and gives no fewer tokens per second."""
+    """A larger batch takes at least as long, and has at least the same throughput."""
     setup, plans = case.setup, case.plans
     few, depth = np.broadcast_to(plans.batch, plans.shape), np.broadcast_to(plans.pp, plans.shape)
     factor = random.uniform(1.0, 8.0, plans.shape)
@@ -191,7 +191,7 @@ def batch(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
 
 
 def _crossing(setup: Setup, plans: Plans, grown: Plans) -> Flags:
-    """Return whether the study spreads experts for the larger batch, and not for the smaller."""
+    """Check whether the study distributes experts for the larger batch only."""
     marks = expert_thresholds(setup.model, setup.assumptions.experts) if has_experts(setup.model) else []
     counted = plans.new_tokens if setup.assumptions.experts.parallel_counts == "tokens" else 1.0
     crossed = np.zeros(plans.shape, dtype=bool)
@@ -201,7 +201,7 @@ def _crossing(setup: Setup, plans: Plans, grown: Plans) -> Flags:
 
 
 def context(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
-    """A longer context is never faster; nor is a longer prompt."""
+    """A longer context or prompt is never faster."""
     setup, more = case.setup, float(10 ** random.uniform(0, 5))
     chunks = [
         float(chunk) for block in setup.model.blocks if (chunk := getattr(block.attention, "chunk", None)) is not None
@@ -216,16 +216,16 @@ def context(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
         grown = float(round(tokens * random.uniform(1, 8)))
         few, many = (prefill.prefill(setup, plans, each).seconds for each in (tokens, grown))
         limit = setup.assumptions.serving.prefill_chunk or np.inf
-        # Both are at least one chunk.
+        # Both have at least one chunk.
         chunks_of = [max(1.0, np.ceil(each / limit)) for each in (tokens, grown)]
         allowed = np.where(plans.pp > 1.0, chunks_of[1] / chunks_of[0], 1.0)
         yield Comparison("prompt", f"{tokens:g} to {grown:g} tokens", many, few, allowed, "chunks")
 
 
 def bound(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
-    """Nothing beats the preset ``ideal`` that counts the same parts of the model.
+    """Nothing is faster than the preset ``ideal`` with the same parts of the model.
 
-    The study takes a shared expert for one more routed one, which ranks share, and leaves projections of indexers out.
+    The study treats a shared expert as one more routed expert, and omits projections of indexers.
     """
     del random
     setup = case.setup
@@ -233,18 +233,18 @@ def bound(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
     indexer = "scan" if opinions.attention.indexer == "scan" else ideal.attention.indexer
     ideal = ideal.changed({"experts.shared": opinions.experts.shared, "attention.indexer": indexer})
     bounded = Setup(setup.model, setup.hardware, setup.precision, setup.context, ideal)
-    # Its communication is free, so that all cuts take equally long.
+    # Communication is free in this preset, so all cuts are equally fast.
     best = seconds(bounded, case.plans)[0]
     own = seconds(setup, case.plans)
     yield Comparison("ideal", setup.assumptions.name, own, np.broadcast_to(best, own.shape))
 
 
 def formats(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
-    """Fewer bytes per weight are never slower where the maths unit and the kernels are the same."""
+    """Fewer bytes per weight are never slower with the same math unit and kernels."""
     setup = case.setup
     pair = [str(name) for name in random.choice(FORMATS, 2, replace=False)]
     wide, narrow = sorted(pair, key=BYTES_PER_ELEMENT.__getitem__, reverse=True)
-    # Launches of kernels that quantise are counted by format.
+    # Kernel launches for quantization depend on the format.
     launches = {"host.launch": 0.0, "host.graph_launch": 0.0, "attention.latent_graph_launch": None}
     still = setup.assumptions.changed(launches)
     asked = []
@@ -260,7 +260,7 @@ def formats(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
 
 
 def _alike(one: Setup, other: Setup, wide: str, narrow: str) -> bool:
-    """Return whether two setups differ in the bytes of weights alone."""
+    """Check whether two setups differ only in the bytes of weights."""
     kinds = ("dense", "experts")
     same = all(one.rates.kernel(wide, kind) == other.rates.kernel(narrow, kind) for kind in kinds)  # type: ignore[arg-type]
     sent = {name in ("fp8", "fp8_block", "nvfp4") for name in (wide, narrow)}
@@ -268,7 +268,7 @@ def _alike(one: Setup, other: Setup, wide: str, narrow: str) -> bool:
     return same and dispatched and one.rates.unit(wide) == other.rates.unit(narrow)
 
 
-#: All kinds, each of which draws what it changes.
+#: Kinds of comparisons; each draws its own changes.
 KINDS: tuple[Callable[[Case, np.random.Generator], Iterator[Comparison]], ...] = (
     domain, rates, latencies, batch, context, bound, formats,
 )  # fmt: skip

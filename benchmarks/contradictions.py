@@ -1,7 +1,7 @@
-"""How often the model contradicts itself: ``sh run.sh validate contradictions`` writes docs/evidence/contradictions.md.
+"""Count contradictions of the model: ``sh run.sh validate contradictions`` writes docs/evidence/contradictions.md.
 
-Random setups and layouts (:mod:`benchmarks.random_setups`) are asked twice, with something that cannot make a step
-slower, or quicker (:mod:`benchmarks.comparisons`). ``--cases`` bounds the time: 1,500 take four minutes.
+Random setups and layouts (:mod:`benchmarks.random_setups`) are evaluated twice, with a change that cannot make a step
+slower or faster (:mod:`benchmarks.comparisons`). ``--cases`` limits the time: 1,500 take four minutes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from benchmarks.random_setups import CHIPS, MODELS, PLANS, PRESETS, Case, drawn
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "contradictions.md"
 _CASES, _SEED = 1500, 1
-#: Of as many comparisons at commit 211d765, which knew none of the fixes, with what are exceptions now: how many, and
-#: the worst ratio.
+#: Counts and worst ratios of the same number of comparisons at commit 211d765, before all fixes, exceptions included.
 BEFORE: dict[str, tuple[int, float]] = {
     "batch, rate": (9724, 1.93),
     "batch, time": (57, 9.0),
@@ -47,7 +46,7 @@ same for a few setups of each kind.
 
 @dataclass
 class Tally:
-    """Comparisons of one kind [1], the worst of those that no exception explains, and of each exception."""
+    """Counts of one kind of comparison [1], the worst unexplained ratio, and the worst of each exception."""
 
     tried: int = 0
     violated: int = 0
@@ -56,7 +55,7 @@ class Tally:
     examples: list[tuple[float, str]] = field(default_factory=list)
 
     def add(self, case: Case, comparison: Comparison) -> None:
-        """Count a comparison, and keep its worst plan if nothing explains it."""
+        """Count a comparison, and store its worst unexplained plan."""
         excused, ratio = comparison.excused, comparison.ratio
         left = comparison.violated & ~excused
         self.tried += ratio.size
@@ -78,7 +77,7 @@ def _plan(case: Case, index: np.intp) -> str:
 
 
 def compared(seed: int, index: int) -> Iterator[tuple[Case, Comparison]]:
-    """Every comparison of a case."""
+    """All comparisons of a case."""
     case, random = drawn(seed, index)
     for kind in KINDS:
         for comparison in kind(case, random):
@@ -86,7 +85,7 @@ def compared(seed: int, index: int) -> Iterator[tuple[Case, Comparison]]:
 
 
 def tallies(seed: int, indices: Iterable[int]) -> dict[str, Tally]:
-    """Every comparison of some cases, counted by kind."""
+    """Counts of all comparisons of cases, by kind."""
     found: dict[str, Tally] = {}
     for index in indices:
         for case, comparison in compared(seed, index):
@@ -95,7 +94,7 @@ def tallies(seed: int, indices: Iterable[int]) -> dict[str, Tally]:
 
 
 def page(found: dict[str, Tally]) -> str:
-    """The table in Markdown, and the exceptions with their reasons."""
+    """Markdown table, and exceptions with reasons."""
     lines = [
         "| what must not make a step slower | comparisons | contradictions before, exceptions among them | now | "
         "exceptions |",
@@ -115,7 +114,7 @@ def _count(violated: int, worst: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table and the worst examples, and write the page; 1 if a contradiction is left."""
+    """Print counts and worst examples, and write the page; 1 if a contradiction remains."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=_CASES, help="setups that are drawn")
     parser.add_argument("--seed", type=int, default=_SEED, help="of the random numbers")

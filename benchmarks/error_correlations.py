@@ -1,10 +1,9 @@
-"""Correlations of the errors of predictions: ``sh run.sh validate error-correlations`` (a minute or two).
+"""Correlations of prediction errors: ``sh run.sh validate error-correlations`` (a minute or two).
 
-Every shipped row of a measured server is predicted under the profile of its chip. Printed are rank correlations
-(Spearman) of ln(measured / predicted): between quantities of the same row, and between the times per token of two chips
-that were measured with the same engine, model, lengths and requests in flight. The profile as an uncertain input
-(``docs/howto/uncertainty.md``) rests on them: one share of servers for all quantities of a server, another for each
-chip.
+Every shipped measurement is predicted under the profile of its chip. Rank correlations (Spearman) of ln(measured /
+predicted) are printed between quantities of a row, and between the TPOT of two chips with the same engine, model,
+lengths and concurrency. They justify the profile as an uncertain input (``docs/howto/uncertainty.md``): one quantile
+for all quantities of a server, and another for each chip.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from inference_econ.extras.servers import validation
 from inference_econ.extras.servers.validation.rows import InputRow
 from inference_econ.extras.servers.validation.servers import servers
 
-#: Quantities by the field of measurement and prediction.
+#: Quantities by field of measurement and prediction.
 _FIELDS = {
     "time per token": "tpot_seconds",
     "time to the first token": "ttft_seconds",
     "output throughput": "output_tokens_per_second_per_accelerator",
     "total throughput": "total_tokens_per_second_per_accelerator",
 }
-#: Fewer pairs say nothing [1].
+#: Fewest pairs for a correlation [1].
 _FEWEST = 20
 
 
@@ -42,13 +41,13 @@ def main() -> None:
 
 
 def _error(row: InputRow, quantity: str) -> float | None:
-    """ln(measured / predicted); None if one of them is not known."""
+    """ln(measured / predicted); None if either is unknown."""
     measured, predicted = (getattr(side, _FIELDS[quantity], None) for side in (row.measurement, row.prediction))
     return math.log(measured / predicted) if measured and predicted else None
 
 
 def _by_chips(rows: Sequence[InputRow]) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    """Errors of the time per token under the same conditions, by the two chips."""
+    """Pairs of TPOT errors under equal conditions, by the two chips."""
     measured: dict[object, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         error, server = _error(row, "time per token"), row.measurement

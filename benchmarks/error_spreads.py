@@ -1,11 +1,9 @@
-"""How alike errors of engines on a generation of chips are: ``sh run.sh validate error-spreads`` (a minute).
+"""Similarity of error spreads of engines on a chip generation: ``sh run.sh validate error-spreads`` (a minute).
 
-Every shipped row that was fitted is predicted under the profile of its engine and chip. Printed are, by quantity,
-generation and engine, of those with enough runs: how many deployments are held by an interval of 80 % that is made
-from the others and from all engines of the generation, how wide it is, and by how much its own distances are off those
-of all engines. The variance of these logarithms, less what comes of few runs, is what ``BASE_GROUPS`` of
-``inference_econ/extras/servers/fit.py`` rests on, and by how much rows of a run are held together what ``by_chance``
-there does (docs/howto/confidence.md).
+Every fitted measurement is predicted under the profile of its engine and chip. By quantity, generation and engine with
+enough runs, the share of deployments within an 80% interval of all engines is printed. The variance of the log spreads,
+less sampling variance, determines ``BASE_GROUPS`` of ``inference_econ/extras/servers/fit.py``. The correlation within
+runs determines ``by_chance`` there (docs/howto/confidence.md).
 """
 
 from __future__ import annotations
@@ -24,18 +22,18 @@ from inference_econ.extras.servers.validation.servers import servers
 from inference_econ.inputs import LEVELS, catalog, likely_ends
 from inference_econ.inputs.engine import profiles
 
-#: Fewer runs say little of how far they scatter [1].
+#: Fewest runs for a spread [1].
 ENOUGH = 10
-#: Variance of the logarithm of the distances of one run's 10 and 90 % quantiles [1].
+#: Variance of the log distances of the 10 and 90% quantiles of one run [1].
 _OF_ONE = 0.9
 _SHOWN = ("tpot", "ttft_under_load", "output_rate")
 
-#: Errors of runs, by engine.
+#: Errors of runs by engine.
 Engines = dict[str, list[list[Array]]]
 
 
 def main() -> None:
-    """Print a line for each, and the variance."""
+    """Print a line per group, and the variance."""
     report, squares, alike = servers(list(validation.SERVERS)), [], []
     for name in _SHOWN:
         for generation, engines in errors_by_run(report, name).items():
@@ -54,7 +52,7 @@ def main() -> None:
 
 
 def errors_by_run(report: Servers, name: str) -> dict[str, Engines]:
-    """ln(measured / predicted) of a quantity for rows that were fitted, by generation of chips, engine and run."""
+    """ln(measured / predicted) of a quantity for fitted rows, by chip generation, engine and run."""
     (quantity,) = (quantity for quantity in QUANTITIES if quantity.name == name)
     errors: dict[str, dict[str, dict[object, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
@@ -72,13 +70,13 @@ def errors_by_run(report: Servers, name: str) -> dict[str, Engines]:
 
 
 def width(groups: Sequence[Sequence[Array]], base: Sequence[float] | None) -> float:
-    """Highest over lowest value of an interval of 80 % [1]."""
+    """Ratio of the ends of an 80% interval [1]."""
     low, high = likely_ends(error_quantiles(groups, base) or (math.nan,) * len(LEVELS))
     return math.exp(high - low)
 
 
 def correlation(runs: Sequence[Array]) -> float:
-    """Intraclass correlation of rows of a run, by the analysis of variance of one factor [1]."""
+    """Intraclass correlation of rows within runs, from a one-way analysis of variance [1]."""
     sizes, means = np.array([run.size for run in runs]), np.array([run.mean() for run in runs])
     rows, everything = int(sizes.sum()), np.concatenate(runs)
     between = float(np.sum(sizes * (means - everything.mean()) ** 2)) / (sizes.size - 1)
@@ -89,7 +87,7 @@ def correlation(runs: Sequence[Array]) -> float:
 
 
 def _distances(groups: Sequence[Sequence[Array]]) -> Array:
-    """Of the quantiles of 10 and 90 % from the median [1]."""
+    """Distances of the 10 and 90% quantiles from the median [1]."""
     low, middle, high = np.quantile(joined(without_misfits(groups)), (0.1, 0.5, 0.9))
     return np.array([middle - low, high - middle])
 

@@ -1,8 +1,8 @@
-"""The explorer over HTTP: its start, answers to changed controls, fifty users at once, and a crowd of heavy questions.
+"""Load test of the explorer over HTTP: start, changed controls, fifty users, and many expensive queries.
 
-``python -m benchmarks.explorer`` starts a server on 127.0.0.1 and takes three minutes. It reports; that a request is
-not answered is its only failure. ``--heavy 200`` has so many users ask heavy questions from one address while one user
-asks from another.
+``python -m benchmarks.explorer`` starts a server on 127.0.0.1 and takes three minutes. It fails only if a request gets
+no response. With ``--heavy 200``, that number of users send expensive queries from one address while one user queries
+from another.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SUBJECTS = (
     {"model": "gpt_oss_120b", "hardware": "h100_sxm"},
     {"model": "deepseek_v3", "hardware": "h200_sxm"},
 )
-#: The deployment that is looked at.
+#: Selected deployment.
 CHOSEN = {"at.tp": 8, "at.batch": 64, "at.engine": "vllm"}
-#: What the page asks when a control changes, and what it says beside the controls.
+#: Queries of the page after a change, with options in addition to the controls.
 PANELS: Mapping[str, Mapping[str, Any]] = {
     "compare": {},
     "explain": CHOSEN,
@@ -42,15 +42,15 @@ PANELS: Mapping[str, Mapping[str, Any]] = {
     "launch": CHOSEN,
     "load": CHOSEN,
 }
-#: How often people look at each panel [1].
+#: Relative frequency of views of each panel [1].
 WEIGHTS = (5, 3, 2, 1, 1)
-#: Seconds between two questions of a user, and input tokens that they try [s], [tokens].
+#: Time between two queries of a user [s], and input lengths [tokens].
 THINKING, LENGTHS = (2.0, 8.0), (500, 1000, 2000, 4000)
 
 
 @contextlib.contextmanager
 def served() -> Iterator[str]:
-    """A server of its own, as long as it is needed."""
+    """Run a server during the block."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen([PROGRAM, "serve", "--port", str(port), "--quiet"])
@@ -62,7 +62,7 @@ def served() -> Iterator[str]:
 
 
 def first_answer(address: str) -> None:
-    """Wait for the first answer."""
+    """Wait for the first response."""
     asked = {**SUBJECTS[0], "tp": "8"}
     while True:
         try:
@@ -74,13 +74,13 @@ def first_answer(address: str) -> None:
 
 
 def request(panel: str, subject: Mapping[str, Any], isl: float) -> tuple[str, dict[str, Any]]:
-    """The address and the options of a question."""
+    """Address and options of a query."""
     controls = {**subject, "isl": isl, "osl": 500, "request_rate": 2, "percentile": "p90"}
     return f"/view/{panel}", {**controls, **PANELS[panel]}
 
 
 def milliseconds(client: httpx.Client, panel: str, subject: Mapping[str, Any], isl: float) -> float:
-    """Time of one answer [ms]."""
+    """Time of one response [ms]."""
     path, options = request(panel, subject, isl)
     start = time.perf_counter()
     client.get(path, params=options).raise_for_status()
@@ -88,7 +88,7 @@ def milliseconds(client: httpx.Client, panel: str, subject: Mapping[str, Any], i
 
 
 def warm(address: str, changes: int) -> Table:
-    """Answers to controls that are changed, and to the same asked again."""
+    """Response times after changed controls, and for repeated queries."""
     table = Table("panel", "model", "new p50 ms", "new p95 ms", "again p95 ms", title="One user, charts included")
     with httpx.Client(base_url=address, timeout=120) as client:
         for panel in PANELS:
@@ -102,7 +102,7 @@ def warm(address: str, changes: int) -> Table:
 
 
 async def _user(client: httpx.AsyncClient, number: int, seconds: float, times: list[float], failed: list[str]) -> None:
-    """One user, who looks, thinks and changes something."""
+    """Simulate one user who views panels, waits and changes controls."""
     choice, end = random.Random(number), time.monotonic() + seconds
     await asyncio.sleep(choice.uniform(0, THINKING[1]))
     while time.monotonic() < end:
@@ -120,7 +120,7 @@ async def _user(client: httpx.AsyncClient, number: int, seconds: float, times: l
 
 
 async def crowd(address: str, users: int, seconds: float) -> tuple[Sequence[float], Sequence[str]]:
-    """Times of all answers [ms], and what failed."""
+    """Times of all responses [ms], and failures."""
     times: list[float] = []
     failed: list[str] = []
     limits = httpx.Limits(max_connections=users)
@@ -130,7 +130,7 @@ async def crowd(address: str, users: int, seconds: float) -> tuple[Sequence[floa
 
 
 async def _heavy(address: str, users: int, questions: int, own: str) -> list[tuple[int, float]]:
-    """Status and time [s] of heavy questions of some users who ask from one address; no two are the same."""
+    """Status and time [s] of distinct expensive queries of users at one address."""
 
     async def ask(number: int) -> list[tuple[int, float]]:
         answers = []
@@ -149,7 +149,7 @@ async def _heavy(address: str, users: int, questions: int, own: str) -> list[tup
 
 
 async def heavy_crowd(address: str, users: int) -> tuple[Sequence[tuple[int, float]], Sequence[tuple[int, float]]]:
-    """Answers to a crowd, and to one user who asks three questions meanwhile."""
+    """Responses to many users, and to one user with three queries meanwhile."""
     crowd = asyncio.create_task(_heavy(address, users, 1, "127.0.0.1"))
     await asyncio.sleep(2.0)
     alone = await _heavy(address, 1, 3, "127.0.0.2")
@@ -157,7 +157,7 @@ async def heavy_crowd(address: str, users: int) -> tuple[Sequence[tuple[int, flo
 
 
 def heavy(users: int) -> Table:
-    """Times of a crowd, and of one user beside it."""
+    """Response times of many users, and of one user next to them."""
     table = Table("who", "questions", "answered", "p50 s", "longest s", title="Heavy questions at once")
     with served() as address:
         first_answer(address)
@@ -173,7 +173,7 @@ def heavy(users: int) -> Table:
 
 
 def main() -> int:
-    """Run and print all of it."""
+    """Run and print all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--users", type=int, default=50, help="Users at once [50].")
     parser.add_argument("--seconds", type=float, default=60.0, help="How long they look [60].")

@@ -1,6 +1,6 @@
-"""Requests that nobody would think of, made from the explorer's OpenAPI document: none may make the server fail.
+"""Fuzz the explorer with requests generated from its OpenAPI document: none may crash the server.
 
-``python -m benchmarks.explorer_fuzz --cases 10000`` takes an hour; a test tries some hundreds.
+``python -m benchmarks.explorer_fuzz --cases 10000`` takes an hour; a test runs some hundreds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from inference_econ.extras import web
 from inference_econ.extras.web import WorkerLimits
 
 ADDRESS = "http://127.0.0.1:8765"
-#: Names that get a request past its first check, by kind.
+#: Valid names that pass the first check, by kind.
 _NAMES = {
     "models": ["llama_3_8b", "mixtral_8x7b", "deepseek_v3"],
     "hardware": ["h100_sxm", "h200_sxm", "l40s"],
@@ -31,24 +31,24 @@ _NAMES = {
     "traffic": ["azure_conversation"],
     "scenarios": ["examples/opening_question"],
 }
-#: Seconds that an answer may take here [s].
+#: Time limit of a response [s].
 _SECONDS = 10.0
-#: Addresses beyond are refused by the client itself [characters].
+#: Longest address; the client rejects longer ones [characters].
 _LONGEST_ADDRESS = 8_000
 
 
 def application(seconds: float = _SECONDS) -> Any:
-    """The application as it is served, with less time for each answer [s]."""
+    """Application with a shorter time limit [s]."""
     return web.application(limits=WorkerLimits(seconds=seconds))
 
 
 def tried(client: TestClient, cases: int) -> Counter[int]:
-    """Replies by status, to about so many requests over all addresses and methods.
+    """Responses by status to about ``cases`` requests over all addresses and methods.
 
     Raises
     ------
     AssertionError
-        With the request that made the server fail.
+        With the request that crashed the server.
     """
     document = _with_names(client.get("/openapi.json").json())
     found = schemathesis.openapi.from_dict(document).get_all_operations()
@@ -86,7 +86,7 @@ def _replies(client: TestClient, requests: Any, cases: int) -> Counter[int]:
 
 
 def _with_names(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with some names of the catalogue beside any text."""
+    """Add catalog names to the alternatives of name fields in the document."""
     named = copy.deepcopy(document)
     for schema in _named(named):
         text = {"anyOf": [{"enum": _NAMES[schema.pop("x-catalogue")]}, {"type": "string", "maxLength": 20}]}
@@ -100,7 +100,7 @@ def _with_names(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Iterator[dict[str, Any]]:
-    """Every schema of a name."""
+    """All schemas of names."""
     if isinstance(value, dict):
         if "x-catalogue" in value:
             yield value
@@ -112,7 +112,7 @@ def _named(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    """Try requests and print the replies by status."""
+    """Send requests, and print the responses by status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=10_000, help="Requests [10000].")
     cases = parser.parse_args().cases

@@ -1,8 +1,8 @@
-"""Default answers that can be typed into an engine, which ``sh run.sh validate launchable`` writes into docs/evidence.
+"""Share of default results that engines can start: ``sh run.sh validate launchable`` writes a page in docs/evidence.
 
-Every point of ``frontier`` and every choice of ``recommend``, of twelve models on eight chips, is written as
-options of the engines that are said to start it, by rules of this file's own; what cannot be written is not counted.
-Beside it stands the same share where any layout is offered (``--any-layout``).
+Every point of ``frontier`` and every choice of ``recommend``, of twelve models on eight chips, is converted to engine
+options by independent rules of this file. The table also contains the share if any layout is allowed
+(``--any-layout``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODELS = (
 )  # fmt: skip
 CHIPS = ("a100_sxm_80", "l40s", "h100_sxm", "h200_sxm", "b200", "gb200_nvl72", "mi300x", "mi355x")
 REQUESTS = Requests.build({"isl": 2000, "osl": 500}, origin="the table")
-#: Requests per second, and the promise that recommended fleets keep [1/s], [s].
+#: Request rate [1/s], and SLOs of recommended fleets [s].
 RATE, TARGETS = 20.0, Targets(tpot_seconds=0.05)
 PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "startable_answers.md"
 
@@ -46,7 +46,7 @@ fit nowhere, are left out.
 
 @dataclass(frozen=True)
 class Cell:
-    """Points of the default answers for a model on a chip, and of any layout; those that can be written [1]."""
+    """Numbers of points of default results and of any layout, and those that can be written as options [1]."""
 
     model: str
     chip: str
@@ -58,7 +58,7 @@ class Cell:
 
 
 def options_of(engine: str, model: ModelSpec, tp: int, dp: int, pp: int, ep: int) -> str | None:
-    """The options that start a layout in an engine; None if it has none for it."""
+    """Options that start a layout in an engine; None if there are none."""
     return {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}[engine](model, tp, dp, pp, ep)
 
 
@@ -88,7 +88,7 @@ def _trtllm(model: ModelSpec, tp: int, dp: int, pp: int, ep: int) -> str | None:
 
 
 def layouts_of(setup: Setup) -> Iterator[Plans]:
-    """The layouts of every point of the default answers, each of shape (1,); of pools those that decode."""
+    """Layouts of every point of the default results, each of shape (1,); decode layouts for pools."""
     offered = market(setup, REQUESTS)
     front = service_frontier(offered)
     yield from (front.plan(index) for index in range(len(front)))
@@ -110,7 +110,7 @@ def _degrees(plan: Plans) -> tuple[int, int, int, int]:
 
 
 def _written(setup: Setup, plan: Plans, engines: Sequence[str]) -> bool:
-    """Return whether a layout can be typed into one of some engines, and its chips rented as they are."""
+    """Check whether an engine can start a layout, and whether its chips can be rented."""
     chips, rack = int(plan.accelerators[0]), setup.hardware.link_domain > 8
     parts = (1, 2, 4, 8, 16, 32, 64) if rack else (1, 2, 4, 8)
     rented = chips in parts or chips % (72 if rack else 8) == 0
@@ -118,7 +118,7 @@ def _written(setup: Setup, plan: Plans, engines: Sequence[str]) -> bool:
 
 
 def cell(model: str, chip: str) -> Cell | None:
-    """Count one cell of the table; None if no engine is known for it or nothing fits."""
+    """Counts for a model on a chip; None if no engine supports it or nothing fits."""
     setup = Setup.of(model, chip, price=1.0)
     if not setup.engines:
         return None
@@ -134,7 +134,7 @@ def cell(model: str, chip: str) -> Cell | None:
 
 
 def page(cells: Sequence[Cell]) -> str:
-    """The table in Markdown."""
+    """Table in Markdown."""
     lines = ["| model | chip | engines | points | expressible | any layout, expressible |", "|---|---|---|---|---|---|"]
     lines += [
         f"| {row.model} | {row.chip} | {row.engines} | {row.points} | {_share(row.written, row.points)} | "
@@ -153,7 +153,7 @@ def _share(some: int, everything: int) -> str:
 
 
 def main() -> int:
-    """Write the page; 1 if a default answer cannot be typed into an engine."""
+    """Write the page; 1 if a default result cannot be started."""
     cells, console = [], Console(stderr=True)
     for model in MODELS:
         for chip in CHIPS:

@@ -1,8 +1,7 @@
-"""The naive way to the published study's frontiers, for comparison of speed and of results.
+"""Naive computation of the published study's frontiers, to compare speed and results.
 
-Written from the study's equations alone, without the package's engine: every candidate of the
-grid is evaluated, one layout after the other over all instances, and the frontier is found by
-trying latency limits one after the other.
+It uses only the study's equations, not the package's engine. It evaluates every candidate of the grid, one layout at a
+time, and finds the frontier with one latency limit at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Chip:
 
 @dataclass(frozen=True)
 class Llm:
-    """One language model; ``latent`` is (kv rank, query rank) for MLA."""
+    """Language model; ``latent`` is (kv rank, query rank) for MLA."""
 
     hidden: float
     width: float
@@ -49,22 +48,22 @@ class Llm:
 
     @property
     def sparsity(self) -> int:
-        """Experts over active experts, a whole number."""
+        """Integer ratio of experts to active experts."""
         return self.experts // self.active
 
     @property
     def kv_heads(self) -> float:
-        """Heads of keys and of values, counted apart."""
+        """Key heads plus value heads."""
         return 2 * self.heads / self.group
 
     @property
     def qkv(self) -> float:
-        """Width of queries, keys and values together."""
+        """Width of queries, keys and values."""
         return (self.heads + self.kv_heads) * self.head_dim
 
     @property
     def attention_parameters(self) -> float:
-        """Of one layer."""
+        """Attention parameters of one layer."""
         inner = self.heads * self.head_dim
         if self.latent is None:
             return self.qkv * self.hidden + inner * self.hidden
@@ -74,23 +73,23 @@ class Llm:
 
     @property
     def ff_parameters(self) -> float:
-        """Of all layers."""
+        """Feed-forward parameters of all layers."""
         return self.layers * self.experts * sum(self.matrices) * self.hidden * self.width
 
     @property
     def parameters(self) -> float:
-        """All of them."""
+        """Total parameters."""
         return self.layers * self.attention_parameters + self.ff_parameters + 2 * self.vocabulary * self.hidden
 
     @property
     def kv_bytes(self) -> float:
-        """Per token of context."""
+        """KV cache per token of context."""
         per_layer = self.kv_heads * self.head_dim if self.latent is None else self.latent[0]
         return per_layer * self.layers * self.activation_bytes
 
 
 def collective(ranks: Array, nodes: Array, size: Array, chip: Chip, *, all_reduce: bool) -> Array:
-    """Best protocol's time of one collective."""
+    """Time of one collective with the best protocol."""
     passes, share = (2.0, 1.0) if all_reduce else (1.0, 0.5)
     inside = nodes * np.maximum(0.0, ranks / nodes - 1.0) * size / (ranks * chip.inside)
     between = (nodes - 1.0) * size / (ranks * chip.between)
@@ -102,7 +101,7 @@ def collective(ranks: Array, nodes: Array, size: Array, chip: Chip, *, all_reduc
 
 
 def matmul_bytes(rows: float, columns: float, tokens: Array, ranks: Array, llm: Llm) -> Array:
-    """Traffic of one cut matrix."""
+    """Memory traffic of one divided matrix."""
     first = np.clip(np.sqrt(rows * ranks / columns), 1.0, ranks)
     second = ranks / first
     moved: Array = (first * columns + second * rows) * tokens * llm.activation_bytes
@@ -112,7 +111,7 @@ def matmul_bytes(rows: float, columns: float, tokens: Array, ranks: Array, llm: 
 def candidate(
     llm: Llm, chip: Chip, size: Array, batch: Array, context: float, tokens: int, depth: Array, share: float, flat: bool
 ) -> Array:
-    """Seconds of one step for all instances under one layout; inf where it does not fit."""
+    """Step time of all instances under one layout; inf if it does not fit."""
     stage, micro = size / depth, batch / depth
     words = micro * tokens
     scale = stage**share
@@ -178,7 +177,7 @@ def candidate(
 def step_seconds(
     llm: Llm, chip: Chip, size: Array, batch: Array, context: float, tokens: int, *, pipeline: bool
 ) -> Array:
-    """Fastest of all layouts for each instance."""
+    """Step time of each instance with its fastest layout."""
     depths = [np.ones_like(batch)]
     if pipeline:
         depths += [np.minimum(batch, llm.layers) ** (j / 9) for j in range(10)]
@@ -203,7 +202,7 @@ def token_seconds(
     acceptance: float = 0.8,
     longest: int = 5,
 ) -> Array:
-    """Seconds per token, with speculation if there is a draft model."""
+    """Time per token, with speculation if there is a draft model."""
     best = step_seconds(llm, chip, size, batch, context, 1, pipeline=pipeline)
     if draft is None or draft_chip is None:
         return best
@@ -216,7 +215,7 @@ def token_seconds(
 
 
 def frontier(seconds: Array, dollars: Array, limits: int = 1000, decades: float = 2.0) -> tuple[Array, Array]:
-    """Speeds and costs of the cheapest instance within each latency limit."""
+    """Speed and cost of the cheapest instance within each latency limit."""
     kept: dict[float, float] = {}
     for limit in seconds.min() * 10 ** np.linspace(0, decades, limits):
         allowed = np.where(seconds <= limit, dollars, np.inf)

@@ -1,10 +1,9 @@
-"""Pages of all commands: golden ones for the tests, or every form into a folder for a comparison by ``diff -r``.
+"""Pages of all commands: golden ones for tests, or all forms in a folder for comparison with ``diff -r``.
 
-``python -m benchmarks.pages FOLDER [WORD...]`` writes JSON, CSV, Markdown, the text at 80 and 100 columns, charts as
-Vega-Lite and the question with its conclusion. Run it before and after a change of structure.
-``python -m benchmarks.pages --golden [WORD...]`` renews ``tests/golden``: the text at 80 columns of each page, and a
-digest of each key of its JSON and of each chart. With words, both take only the commands whose key or command line
-contains one of them.
+``python -m benchmarks.pages FOLDER [WORD...]`` writes JSON, CSV, Markdown, text at 80 and 100 columns, charts as
+Vega-Lite, and the question with its conclusion. Run it before and after a change of structure. ``python -m
+benchmarks.pages --golden [WORD...]`` renews ``tests/golden``: text at 80 columns, and a digest of each JSON key and
+chart. With words, both use only commands whose key or command line contains one of them.
 """
 
 from __future__ import annotations

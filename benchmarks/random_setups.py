@@ -1,4 +1,4 @@
-"""Questions that nobody asks by hand: any model on any chip in any format, under any preset, in any layout."""
+"""Random setups: any model on any chip, in any format and layout, under any preset."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from inference_econ.inputs.dtype import OF_FILES
 
 MODELS, CHIPS = tuple(catalog.names("models")), tuple(catalog.names("hardware"))
 PRESETS = tuple(catalog.names("assumptions"))
-#: Files of desks have kernels of their own: which of them is narrower says nothing of time.
+#: Formats without those of desktop files, whose kernels differ so that width does not determine speed.
 FORMATS = tuple(name for name in BYTES_PER_ELEMENT if name not in OF_FILES)
 CACHES = ("bf16", "fp16", "fp8", "int8")
-#: Plans of one setup, those that are drawn to find as many, and the largest instance [1].
+#: Plans per setup, candidates drawn for them, and largest instance [1].
 PLANS, _DRAWN, _LARGEST = 64, 256, 2048
-#: Presets that are asked about real-valued layouts: the study's, and the bound.
+#: Presets with real-valued layouts: the study's, and the bound.
 REAL = ("paper", "paper_may22", "ideal")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A setup, and several plans of it."""
+    """Setup with several plans."""
 
     setup: Setup
     plans: Plans
 
     def __str__(self) -> str:
-        """Words for the setup that was drawn, without its plans."""
+        """Description of the setup without its plans."""
         asked = self.setup
         formats = f"{asked.precision.weights}, KV {asked.precision.kv}"
         return f"{asked.model.name}, {asked.hardware.name}, {asked.assumptions.name}, {formats}, {asked.context:g}"
 
 
 def drawn(seed: int, index: int) -> tuple[Case, np.random.Generator]:
-    """A case of a seed, and the rest of its random numbers."""
+    """Case for a seed, and its random generator."""
     random = np.random.default_rng([seed, index])
     while True:
         setup = _setup(random)
@@ -51,7 +51,7 @@ def drawn(seed: int, index: int) -> tuple[Case, np.random.Generator]:
 
 
 def _setup(random: np.random.Generator) -> Setup | None:
-    """Any combination; None if the chip cannot hold the formats."""
+    """Random setup; None if the chip does not support the formats."""
     model = catalog.model(str(random.choice(MODELS)))
     weights = None if random.random() < 0.4 else str(random.choice(FORMATS))
     kv = None if random.random() < 0.5 else str(random.choice(CACHES))
@@ -66,7 +66,7 @@ def _setup(random: np.random.Generator) -> Setup | None:
 
 
 def _whole_plans(setup: Setup, random: np.random.Generator) -> Plans | None:
-    """Layouts that divide what they must: decode steps, verifications, prompts, and steps that do both."""
+    """Valid layouts: decode steps, verification, prefill, and mixed steps."""
     model, assumed = setup.model, setup.assumptions
     degrees = attention_degrees(model)
     ranks = random.choice(degrees[degrees <= 64], _DRAWN)
@@ -86,7 +86,7 @@ def _whole_plans(setup: Setup, random: np.random.Generator) -> Plans | None:
 
 
 def _phase(setup: Setup, plans: Plans, random: np.random.Generator) -> Plans:
-    """Most plans as they are; some read prompts, or do so besides."""
+    """Leave most plans unchanged; some become prefill or mixed steps."""
     share, tokens = random.random(), int(2.0 ** random.uniform(5, 13))
     if share < 0.1:
         whole = attention_groups(plans, setup.assumptions.layout) * plans.pp
@@ -97,7 +97,7 @@ def _phase(setup: Setup, plans: Plans, random: np.random.Generator) -> Plans:
 
 
 def _real_plans(random: np.random.Generator) -> Plans:
-    """Layouts of the study: every degree a real number, experts by its rule or as they come."""
+    """Layouts of the study with real-valued degrees, and experts by its rule or at random."""
     size, batch = 2.0 ** random.uniform(0, 9, PLANS), 2.0 ** random.uniform(0, 14, PLANS)
     pp = np.minimum(size, batch) ** random.choice([0.0, 0.5, 1.0], PLANS)
     stage = size / pp

@@ -1,8 +1,8 @@
-"""A release of the last commit, built twice and compared, with what it needs: ``sh run.sh release``.
+"""Build a release of the last commit twice, compare both, and list dependencies: ``sh run.sh release``.
 
-Into ``dist/``: the wheel, the sdist, ``SHA256SUMS``, and ``sbom.json`` (CycloneDX 1.6), every package that
-``inference-econ`` with its extras for users needs here. Files have the time of the commit, so that whoever builds the
-same commit with the same setuptools gets the same bytes.
+``dist/`` receives the wheel, the sdist, ``SHA256SUMS``, and ``sbom.json`` (CycloneDX 1.6) with every package that
+``inference-econ`` and its user extras need here. Files have the time of the commit, so builds with the same setuptools
+are byte-identical.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PACKAGE, EXTRAS = "inference-econ", ("explorer", "mcp", "studies")
 
 
 def built(folder: Path, commit: str = "HEAD") -> Mapping[str, bytes]:
-    """Wheel and sdist of a commit by name, made in an empty folder."""
+    """Wheel and sdist of a commit by name, built in an empty folder."""
     source, made = folder / "source", folder / "made"
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
@@ -46,7 +46,7 @@ def built(folder: Path, commit: str = "HEAD") -> Mapping[str, bytes]:
 
 
 def _repacked(content: bytes, seconds: int) -> bytes:
-    """An sdist whose files are nobody's, of one time [s] and in the order of their names; setuptools leaves it open."""
+    """Repack an sdist without owners, with one time [s] and sorted names, which setuptools does not fix."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(content)) as tar,
@@ -61,7 +61,7 @@ def _repacked(content: bytes, seconds: int) -> bytes:
 
 
 def needed(name: str = PACKAGE, extras: tuple[str, ...] = EXTRAS) -> dict[str, metadata.Distribution]:
-    """Every package that one needs on this machine, by its normalised name, itself among them."""
+    """All required packages on this machine by normalized name, including the package itself."""
     found: dict[str, metadata.Distribution] = {}
     todo: list[tuple[str, tuple[str, ...]]] = [(name, extras)]
     asked: set[tuple[str, tuple[str, ...]]] = set()
@@ -81,7 +81,7 @@ def needed(name: str = PACKAGE, extras: tuple[str, ...] = EXTRAS) -> dict[str, m
 
 
 def sbom() -> dict[str, Any]:
-    """The packages as a CycloneDX document."""
+    """Packages as a CycloneDX document."""
     components = [
         {
             "type": "library",
@@ -108,7 +108,7 @@ def _licence(distribution: metadata.Distribution) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Build twice, compare, and write; 1 if the two differ."""
+    """Build twice, compare, and write; 1 if the builds differ."""
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         once, again = built(Path(first)), built(Path(second))
     different = [name for name in once if once[name] != again.get(name)]

@@ -1,7 +1,7 @@
-"""Frontiers of the published study: this package against the naive way, in one process.
+"""Time the published study's frontiers: this package compared with a naive implementation.
 
-``python -m benchmarks.run`` takes minutes, nearly all of them for the naive way; ``--quick`` takes a grid of
-100 x 100 instances instead of 400 x 400. Both find the same points, or the exit status is 1.
+``python -m benchmarks.run`` takes minutes, mostly for the naive implementation; ``--quick`` uses 100 x 100 instead of
+400 x 400 instances. The exit status is 1 if the points differ.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Result = TypeVar("Result")
 _DOLLARS_PER_HOUR = 2.1
 _ACCEPTANCE, _LONGEST_DRAFT = 0.8, 5
 _LIMITS, _DECADES = 1000, 2.0
-#: Both add the same terms in another order.
+#: Relative tolerance for the order of summation [1].
 _TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
 class Case:
-    """One frontier, and how long the published code took for it on two cores of an AMD EPYC."""
+    """Frontier, with the time of the published code on two cores of an AMD EPYC."""
 
     name: str
     model: str
@@ -56,7 +56,7 @@ CASES = (
 
 
 def question_of(model: str, weights: str | None) -> Setup:
-    """A model of the study on its H100, with an empty context."""
+    """Model of the study on its H100, with an empty context."""
     spec = catalog.model(model)
     study = catalog.assumptions("paper")
     precision = Precision.of(spec, weights, embeddings=study.capacity.embedding_format)
@@ -64,7 +64,7 @@ def question_of(model: str, weights: str | None) -> Setup:
 
 
 def naive_model(setup: Setup) -> naive.Llm:
-    """Language model of a setup in the terms of :mod:`benchmarks.naive`."""
+    """Model of a setup in the terms of :mod:`benchmarks.naive`."""
     model, (block,) = setup.model, setup.model.blocks
     ff, attention = block.feed_forward, block.attention
     assert ff.kind != "none" and attention.kind in ("latent", "grouped_query")
@@ -91,7 +91,7 @@ def naive_model(setup: Setup) -> naive.Llm:
 
 
 def naive_chip(setup: Setup) -> naive.Chip:
-    """Chip of a setup in these terms; an all-reduce gets half of a direction of each link."""
+    """Chip of a setup in the terms of :mod:`benchmarks.naive`; an all-reduce gets half of a direction of each link."""
     hardware = setup.hardware
     inside, between = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
     assert inside is not None
@@ -108,7 +108,7 @@ def naive_chip(setup: Setup) -> naive.Chip:
 
 
 def naive_frontier(case: Case, grid: InstanceGrid) -> tuple[Array, Array]:
-    """Speeds and costs, fastest first, by trying everything."""
+    """Speeds and costs of the naive implementation, fastest first."""
     target, draft = question_of(case.model, case.weights), question_of("paper/llama_3_8b", None)
     sizes, batches = (axis.ravel() for axis in np.meshgrid(grid.accelerators, grid.batch, indexing="ij"))
     seconds = naive.token_seconds(
@@ -140,14 +140,14 @@ def our_frontier(case: Case, grid: InstanceGrid) -> Frontier:
 
 
 def grid_of(case: Case, points: int) -> InstanceGrid:
-    """The study's grid for one model."""
+    """Grid of the study for one model."""
     llm = naive_model(question_of(case.model, case.weights))
     smallest = llm.weight_bytes * llm.parameters / 8e10
     return paper_grid(smallest, llm.sparsity, pipeline=case.pipeline, points=points)
 
 
 def difference(front: Frontier, speeds: Array, dollars: Array) -> float:
-    """Largest relative difference of two frontiers [1]; ``inf`` if they differ in length."""
+    """Largest relative difference of two frontiers [1]; ``inf`` if their lengths differ."""
     if len(front) != speeds.size:
         return float("inf")
     pairs = ((front.tokens_per_second, speeds[::-1]), (front.dollars, dollars[::-1]))
@@ -155,7 +155,7 @@ def difference(front: Frontier, speeds: Array, dollars: Array) -> float:
 
 
 def timed(work: Callable[[], Result], repeats: int) -> tuple[float, Result]:
-    """Shortest of some runs [s], and the result."""
+    """Shortest of several runs [s], and the result."""
     best = float("inf")
     for _ in range(repeats):
         start = time.perf_counter()
@@ -165,7 +165,7 @@ def timed(work: Callable[[], Result], repeats: int) -> tuple[float, Result]:
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
-    """Memory that a run allocates at most [B]; not timed, because counting slows it down."""
+    """Peak allocated memory of a run [B]; measured separately, because tracing is slow."""
     tracemalloc.start()
     work()
     peak = tracemalloc.get_traced_memory()[1]

@@ -1,8 +1,8 @@
-"""Predictors beside the same measured servers, with what each refuses: ``sh run.sh validate scoreboard`` (ten minutes).
+"""Compare predictors on the same measured servers: ``sh run.sh validate scoreboard`` (ten minutes).
 
-Every shipped row of a server under a constant number of requests is asked of every predictor that can be installed;
-docs/evidence/scoreboard.md says which rows, how each is asked, and what came out. Others run in an environment of
-their own, and nothing of theirs is kept but the errors of their predictions.
+Every shipped closed-loop measurement is predicted by every predictor that can be installed, and rejected rows are
+counted. docs/evidence/scoreboard.md describes rows, queries and results. Other predictors run in a separate
+environment, and only their errors are stored.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from inference_econ.inputs.engine import profiles
 from inference_econ.records.files import write_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "scoreboard.md"
-#: Engines whose rows are asked: those that every predictor here has.
+#: Engines that every predictor supports.
 ENGINES: Mapping[str, str] = {"sglang": "SGLang", "trtllm": "TensorRT-LLM", "vllm": "vLLM"}
-#: What is scored, by the field of measurements and of predictions.
+#: Scored quantities by field of measurements and predictions.
 QUANTITIES: Mapping[str, str] = {
     "tpot_seconds": "TPOT",
     "ttft_seconds": "TTFT",
     "output_tokens_per_second_per_accelerator": "output tokens/s per GPU",
 }
-#: The profile of all engines and chips, whose fits leave subjects out, and what it was fitted to.
+#: Profile of all engines and chips for cross-validation, and its targets.
 _ALL = "profiles/servers"
 _TARGETS = ("tpot", "ttft", "throughput")
-#: The other predictor that can be asked, at the version that ``run.sh`` installs.
+#: The other predictor, at the version that ``run.sh`` installs.
 OTHER = "aiconfigurator"
-#: Names of chips and formats in its tables where they are not those of the catalogue.
+#: Chip and format names in its tables that differ from the catalog.
 _SYSTEMS = {"b200": "b200_sxm", "gb200_nvl72": "gb200"}
 _FORMATS = {"bf16": "bfloat16", "fp16": "bfloat16"}
-#: Predictors that are not scored, with the reason.
+#: Predictors without scores, with reasons.
 NOT_SCORED: Mapping[str, str] = {
     "aisimulate": "its package on pypi.org (0.12.0 to 0.13.0) fetches the wheel from pypi.nvidia.com while it is "
     "installed, which could not be reached. It has taken over aiconfigurator, whose tables it uses, and plays "
@@ -86,20 +86,20 @@ Written by `sh run.sh validate scoreboard` (`benchmarks/scoreboard.py`) on {date
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Prediction of a row: values by field of :data:`QUANTITIES` in base units, or why there are none."""
+    """Prediction of a row: values by field of :data:`QUANTITIES` in base units, or a reason for none."""
 
     values: Mapping[str, float]
     refused: str = ""
 
 
 def asked_rows() -> list[Measurement]:
-    """The rows that every predictor is asked."""
+    """Rows for every predictor."""
     rows, _ = chosen(shipped(tuple(validation.SERVERS)), conditions("load=concurrency"))
     return [row for row in rows if row.engine in ENGINES and row.decode is None]
 
 
 def ours(rows: Sequence[Measurement], assumed: Callable[[Measurement], Assumptions]) -> list[Answer]:
-    """Our predictions under some assumptions."""
+    """Our predictions under given assumptions."""
     predictions = predict(rows, assumed, processes=os.cpu_count() or 1)
     return [
         Answer({field: value for field in QUANTITIES if (value := getattr(one, field))}, one.skipped)
@@ -108,12 +108,12 @@ def ours(rows: Sequence[Measurement], assumed: Callable[[Measurement], Assumptio
 
 
 def without_subjects() -> Callable[[Measurement], Assumptions]:
-    """For a row the profile of all servers, fitted without rows of that engine with that model on that chip.
+    """Profiles of all servers, each fitted without the rows of one engine, model and chip.
 
     Notes
     -----
-    The fit begins anew where constants usually are, so that its prior has seen nothing either; derivatives are those at
-    the shipped constants, as in :func:`inference_econ.extras.servers.fit.cross_validated`.
+    Each fit starts from usual constants, so its prior is independent of the rows too. Derivatives are those at the
+    shipped constants, as in :func:`inference_econ.extras.servers.fit.cross_validated`.
     """
     profile = catalog.as_fitted(_ALL)
     names = [name for name in CONSTANTS if name in profile.sources and profile.sources[name].kind == "derived"]
@@ -136,7 +136,7 @@ def without_subjects() -> Callable[[Measurement], Assumptions]:
 
 
 def theirs(rows: Sequence[Measurement], mode: str) -> list[Answer]:
-    """Predictions of aiconfigurator with its tables alone (SILICON), or with estimates where these end (HYBRID)."""
+    """Predictions of aiconfigurator from its tables only (SILICON), or with estimates beyond them (HYBRID)."""
     estimate = importlib.import_module(f"{OTHER}.cli.api").cli_estimate
     logging.disable(logging.CRITICAL)
     answers = []
@@ -144,7 +144,7 @@ def theirs(rows: Sequence[Measurement], mode: str) -> list[Answer]:
         try:
             with warnings.catch_warnings(action="ignore"):
                 found = estimate(**asked_of_theirs(row), database_mode=mode)
-        except Exception as error:  # whatever it raises is a refusal
+        except Exception as error:  # any exception is a rejection
             answers.append(Answer({}, reason_of(error)))
             continue
         values = (found.tpot / 1000.0, found.ttft / 1000.0, found.raw["tokens/s/gpu"])
@@ -154,7 +154,7 @@ def theirs(rows: Sequence[Measurement], mode: str) -> list[Answer]:
 
 
 def asked_of_theirs(row: Measurement) -> dict[str, object]:
-    """A row in the words of aiconfigurator: requests of one rank of attention, and experts over all of an instance."""
+    """Row as aiconfigurator options: requests per attention rank, and experts over the full instance."""
     model = catalog.model(row.model)
     tp, dp, pp = row.tp or 1, row.dp or 1, row.pp or 1
     replicas = (row.accelerators or tp * dp * pp) / (tp * dp * pp)
@@ -182,13 +182,13 @@ def asked_of_theirs(row: Measurement) -> dict[str, object]:
 
 
 def reason_of(error: Exception) -> str:
-    """A refusal without the numbers and paths of a single row."""
+    """Reason for a rejection, without numbers and paths of the row."""
     text = re.sub(r"\{.*?\}|\(.*?\)|\[.*|'.*?'| at /\S+|=|\b[\d.]+\b|\. .*", "", str(error).split("\n")[0])
     return f"{type(error).__name__}: {' '.join(text.split()).strip(' :.')}"
 
 
 def table(rows: Sequence[Measurement], answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
-    """A line for each predictor and engine on a generation of chips, those of all first."""
+    """Table lines by predictor, engine and chip generation, totals first."""
     yield f"| engine | chips | predictor | rows asked | refused | {' | '.join(QUANTITIES.values())} |"
     yield f"| {' | '.join(['---'] * (5 + len(QUANTITIES)))} |"
     groups = [(row.engine, profiles.generation_of(catalog.hardware(row.hardware)) or row.hardware) for row in rows]
@@ -203,7 +203,7 @@ def table(rows: Sequence[Measurement], answers: Mapping[str, Sequence[Answer]]) 
 
 
 def cell(pairs: Sequence[tuple[Measurement, Answer]], field: str) -> str:
-    """How many rows measured and predicted a quantity, median and 90th percentile of their errors."""
+    """Number of scored rows, with median and 90th percentile of errors."""
     both = [(getattr(row, field), answer.values.get(field)) for row, answer in pairs]
     both = [(measured, predicted) for measured, predicted in both if measured and predicted]
     if not both:
@@ -213,7 +213,7 @@ def cell(pairs: Sequence[tuple[Measurement, Answer]], field: str) -> str:
 
 
 def refusals(answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
-    """Why rows have no answer, by predictor and reason, the most frequent first."""
+    """Reasons for rejections by predictor, most frequent first."""
     yield "| predictor | rows | reason |\n| --- | --- | --- |"
     for name, own in answers.items():
         for reason, count in Counter(answer.refused for answer in own if answer.refused).most_common():
@@ -221,7 +221,7 @@ def refusals(answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
 
 
 def page(rows: Sequence[Measurement], answers: Mapping[str, Sequence[Answer]], versions: str, day: str) -> str:
-    """The whole document."""
+    """Markdown of the page."""
     all_answer = [index for index in range(len(rows)) if not any(own[index].refused for own in answers.values())]
     shared = {name: [own[index] for index in all_answer] for name, own in answers.items()}
     parts = (
@@ -239,7 +239,7 @@ def page(rows: Sequence[Measurement], answers: Mapping[str, Sequence[Answer]], v
 
 
 def main() -> int:
-    """Ask every predictor and write the page."""
+    """Run every predictor and write the page."""
     try:
         version = metadata.version(OTHER)
     except metadata.PackageNotFoundError:

@@ -1,6 +1,6 @@
-"""Write the types of the questions of Python, ``inference_econ/_questions.pyi``: ``python -m benchmarks.signatures``.
+"""Write the type stubs of the Python functions, ``inference_econ/_questions.pyi``: ``python -m benchmarks.signatures``.
 
-A function has two forms: names and options, as the tables of commands have them, and objects, as in its source.
+A function has two overloads: names and options from the command tables, and objects as in its source.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from inference_econ._named import named
 from inference_econ.requests import COMMANDS, Command, Parameter, by_name, kinds
 
 FILE = Path(__file__).parents[1] / "inference_econ" / "_questions.pyi"
-#: Commands with answers of several classes, as their options say.
+#: Commands whose result class depends on options.
 _SEVERAL = ("recommend", "estimate", "frontier", "explain", "sensitivity", "infer")
-#: Characters of a line [1].
+#: Line width [characters].
 _WIDTH = 120
-#: Imports that the head has, and the name that it defines.
+#: Imports already in the head, and the name that it defines.
 _IMPORTED = {"from inference_econ._types import Progress\n", "from inference_econ.inputs import Name\n"}
 _HEAD = '''\
 """Types of the questions of Python; ``python -m benchmarks.signatures`` writes them from the tables of commands."""
@@ -43,20 +43,20 @@ Values: TypeAlias = Value | Sequence[str | float | Mapping[str, str | float]] | 
 
 
 def text() -> str:
-    """Return the text of the file."""
+    """Text of the file."""
     commands = [command for command in COMMANDS.values() if command.call]
     imports, functions = set[str](), []
     for command in commands:
         of_objects, returned, used = _of_objects(command)
         imports |= used
         forms = [_of_names(command, returned), of_objects]
-        # A form that takes names and any settings has nothing to add, and would hide wrong options.
+        # An overload with names and arbitrary settings would accept wrong options.
         functions += [f"@overload\n{form}" for form in forms] if command.name != "sensitivity" else forms[:1]
     return "".join([_HEAD, *sorted(imports), _TYPES, "\n", *functions])
 
 
 def _of_names(command: Command, returned: str) -> str:
-    """Write the form of a function that takes names and options."""
+    """Overload with names and options."""
     own = []
     for place in by_name.arguments(command):
         rest = by_name.is_rest(command, place)
@@ -73,7 +73,7 @@ def _of_names(command: Command, returned: str) -> str:
 
 
 def _function(command: Command, arguments: list[str], returned: str) -> str:
-    """Write a function with its arguments in the fewest lines."""
+    """Format a function with its arguments on the fewest lines."""
     joined = ", ".join(argument.replace(" ", "\0") for argument in arguments)
     lines = textwrap.wrap(joined, _WIDTH - 4, break_long_words=False, break_on_hyphens=False)
     body = "".join(f"    {line}\n" for line in lines).replace("\0", " ")
@@ -81,7 +81,7 @@ def _function(command: Command, arguments: list[str], returned: str) -> str:
 
 
 def _type(parameter: Parameter) -> str:
-    """Type of the values of an option."""
+    """Type of an option."""
     kind = parameter.kind
     optional = "" if parameter.required else " | None"
     if isinstance(kind, kinds.Flag):
@@ -96,14 +96,14 @@ def _type(parameter: Parameter) -> str:
 
 
 def _of_objects(command: Command) -> tuple[str, str, set[str]]:
-    """Copy the form of a function that takes objects: its text, what it returns, and the imports that it needs."""
+    """Overload with objects: its text, return type, and needed imports."""
     function = named(command.call)
     tree = ast.parse(Path(inspect.getfile(function)).read_text(encoding="utf-8"))
     found = next(it for it in tree.body if isinstance(it, ast.FunctionDef) and it.name == function.__name__)
     assert found.returns is not None
     found.args.defaults = [ast.Constant(...) for _ in found.args.defaults]
     found.args.kw_defaults = [default and ast.Constant(...) for default in found.args.kw_defaults]
-    # Commas of arguments, not those inside of brackets.
+    # Split at commas between arguments, not within brackets.
     arguments, returned = re.split(r", (?![^\[]*\])", ast.unparse(found.args)), ast.unparse(found.returns)
     bound = {
         it.asname or it.name: node.module

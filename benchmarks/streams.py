@@ -1,7 +1,7 @@
-"""Closed forms of streams of requests beside the same streams played one by one: ``sh run.sh validate closed-loop``.
+"""Compare the analytical model of request streams with the simulator: ``sh run.sh validate closed-loop``.
 
-Percentiles of TTFT, TPOT and request latency over a grid of servers, lengths, spreads of lengths and loads. Writes how
-many agree into docs/evidence/closed_loop.md.
+Percentiles of TTFT, TPOT and request latency are compared over a grid of servers, lengths, spreads and loads. Writes
+the shares that agree into docs/evidence/closed_loop.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from inference_econ.serving.analytical_validity import requests_of_a_run
 from inference_econ.serving.services import services
 from inference_econ.serving.simulation import simulator
 
-#: Model, its weights, chip, how many, and attention ranks of a group.
+#: Model, weights, chip, number of chips, and tensor-parallel degree.
 SERVERS = (
     ("llama_3_8b", "bf16", "h200_sxm", 1, 1),
     ("qwen3_32b", "fp8", "h100_sxm", 2, 2),
@@ -30,13 +30,13 @@ SERVERS = (
     ("llama_3_70b", "fp8", "mi300x", 4, 4),
     ("deepseek_v3", "fp8_block", "h200_sxm", 8, 1),
 )
-#: Prompts and answers: short chats, chats about documents, long prompts, long answers [tokens].
+#: Input and output lengths: short chats, chats about documents, long prompts, long outputs [tokens].
 LENGTHS = ((300, 150), (2000, 500), (8000, 200), (500, 4000))
-#: How lengths of prompts and of answers are spread about their means.
+#: Distributions of lengths around their means.
 SPREADS = ("fixed", "uniform", "lognormal 0.5", "lognormal 0.8", "lognormal 1.2")
-#: Loads over what a server completes [1].
+#: Utilizations [1].
 FILLED = (0.1, 0.4, 0.6, 0.8, 0.95)
-#: What is compared, by the name in a trace, and how closely [1].
+#: Compared quantities by name in a trace, and largest accepted error [1].
 QUANTITIES, CLOSE = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E"}, 0.1
 DOCUMENT, BEGIN, END = Path("docs/evidence/closed_loop.md"), "<!-- streams -->", "<!-- end of streams -->"
 _SEED = 1
@@ -44,10 +44,10 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class Case:
-    """One stream; ``errors`` are ln(closed form / played) of each quantity at each percentile [1].
+    """Stream with ``errors``, ln(analytical / simulated) of each quantity at each percentile [1].
 
-    ``close`` says of each quantity whether all its percentiles are within :data:`CLOSE`, beside the confidence of the
-    run; ``proven`` whether answers rest on closed forms there.
+    ``close`` is True per quantity if all percentiles agree within :data:`CLOSE` and the confidence interval. ``proven``
+    is True in the validated range of the analytical model.
     """
 
     waits: bool
@@ -59,12 +59,12 @@ class Case:
 
     @property
     def worst(self) -> float:
-        """The largest error [1]."""
+        """Largest error [1]."""
         return max(abs(error) for errors in self.errors.values() for error in errors)
 
 
 def length(mean: int, spread: str) -> str:
-    """A length of some mean and spread, as people write it."""
+    """Length with a mean and spread, in the syntax of options."""
     kind, _, variation = spread.partition(" ")
     if kind == "uniform":
         return f"uniform:{mean // 2}:{mean + mean // 2}"
@@ -74,7 +74,7 @@ def length(mean: int, spread: str) -> str:
 def service_of(
     model: str, weights: str, chip: str, chips: int, ranks: int, lengths: Sequence[str], *, waits: bool
 ) -> Service:
-    """A server under the profile of its chip; ``waits`` if decoding waits for prompts."""
+    """Server under the profile of its chip; ``waits`` if decoding pauses for prefill."""
     requests = Requests.model_validate(dict(zip(("isl", "osl"), lengths, strict=True)))
     changes = ["assumptions.serving.prefill_chunk=0"] if waits else []
     setup = Setup.of(model, chip, weights=weights, context=requests.mean_context, changes=changes)
@@ -84,7 +84,7 @@ def service_of(
 
 
 def compared(service: Service, spread: str, filled: float, *, waits: bool) -> Case:
-    """A server at a load."""
+    """Compare a server at a load."""
     load = loaded(service, filled * service.most_requests_per_second)
     count = requests_of_a_run(service, load.arrivals)
     seen = simulator.rehearse(service, load.requests_per_second, count=count, seed=_SEED).summary()
@@ -97,7 +97,7 @@ def compared(service: Service, spread: str, filled: float, *, waits: bool) -> Ca
 
 
 def cases_of(server: tuple[str, str, str, int, int], lengths: tuple[int, int]) -> list[Case]:
-    """All spreads, loads and kinds of steps of a server and mean lengths."""
+    """All spreads, loads and policies of a server and mean lengths."""
     found = []
     for waits, spread in product((False, True), SPREADS):
         service = service_of(*server, [length(mean, spread) for mean in lengths], waits=waits)
@@ -106,7 +106,7 @@ def cases_of(server: tuple[str, str, str, int, int], lengths: tuple[int, int]) -
 
 
 def table(found: Sequence[Case]) -> Iterator[str]:
-    """How many agree, by kind of steps and spread of lengths."""
+    """Table of shares that agree, by policy and spread of lengths."""
     names = " | ".join(QUANTITIES.values())
     yield f"| steps, lengths | on closed forms | {names} | worst | of the others |"
     yield "|---" * (len(QUANTITIES) + 4) + "|"
@@ -126,7 +126,7 @@ def _share(values: Sequence[bool]) -> str:
 
 
 def main() -> None:
-    """Play the grid, and write how many agree into the document."""
+    """Simulate the grid, and write the shares into the document."""
     every = list(product(SERVERS, LENGTHS))
     with ProcessPoolExecutor() as pool:
         found = [case for cases in pool.map(cases_of, *zip(*every, strict=True)) for case in cases]

@@ -1,7 +1,7 @@
-"""Attacks of a hostile and of a careless user, counted into ``tests/fuzz/sturdiness.md``: ``sh run.sh sturdiness``.
+"""Count attacks of hostile and careless users in ``tests/fuzz/sturdiness.md``: ``sh run.sh sturdiness``.
 
-Whole commands and a server on 127.0.0.1 are attacked as they are run. Made-up inputs are counted by ``sh run.sh
-sturdiness fuzz`` (``tests/fuzz/tried.json``). It exits with 1 where an attack finds something.
+Complete commands and a server on 127.0.0.1 are attacked. Generated inputs are counted by ``sh run.sh sturdiness fuzz``
+(``tests/fuzz/tried.json``). The exit status is 1 if an attack finds a defect.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from inference_econ.records.files import write_text
 ROOT = Path(__file__).parent.parent
 PAGE, FUZZED = (ROOT / "tests" / "fuzz" / name for name in ("sturdiness.md", "tried.json"))
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1")
-#: Has a command of root heed who may write where.
+#: Makes commands of root respect file permissions.
 HEEDING = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
-#: What better chips may cost more at a speed, or under a promise, between batches that were calculated [1].
+#: Allowed cost increase with a better chip at a speed or SLO, from interpolation between batches [1].
 TOLERANCE = 0.01
-#: A sweep of a moment.
+#: Sweep that takes a moment.
 SWEPT = (
     "name: n\ndescription: d\nask:\n  kind: sweep\n  axes: {model: [llama_3_8b], hardware: [l4], isl: [500]}\n"
     "sources: {ask: {ref: user, where: made up, kind: assumed}}\n"
@@ -72,7 +72,7 @@ Other counts are in pages and commands of their own: [steps asked twice](../../d
 
 
 class Row(NamedTuple):
-    """An attack: how often it was tried, how often something was found, and what is to be said of it."""
+    """Attack with the number of attempts and defects, and a remark."""
 
     attack: str
     tried: int
@@ -83,23 +83,23 @@ class Row(NamedTuple):
 def ran(
     folder: Path, *words: object, seconds: float = 120.0, before: Sequence[str] = (), **settings: Any
 ) -> subprocess.CompletedProcess[str]:
-    """A command in a folder, with what stands before it."""
+    """Run a command in a folder, with optional words before it."""
     line = [*before, str(PROGRAM), *map(str, words)]
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False, **settings)
 
 
 def unwritten(outcome: subprocess.CompletedProcess[str]) -> bool:
-    """Return whether a command was refused because its file cannot be written."""
+    """Check whether a command was rejected because its file cannot be written."""
     return refused(outcome) and "cannot be written" in " ".join(outcome.stderr.split())
 
 
 def refused(outcome: subprocess.CompletedProcess[str]) -> bool:
-    """Return whether a command was refused with one message."""
+    """Check whether a command was rejected with exactly one message."""
     return outcome.returncode == 2 and outcome.stderr.count("Error: ") == 1 and "Traceback" not in outcome.stderr
 
 
 def inputs_are_no_outputs(folder: Path) -> Row:
-    """Commands that would write what they read."""
+    """Commands that would overwrite their input."""
     (folder / "mine.csv").write_text("id,model\n1,x\n")
     (folder / "config.json").write_text(
         (next((ROOT / "tests/fixtures/hf_configs").glob("*3-8B_config.json"))).read_text()
@@ -126,12 +126,12 @@ def inputs_are_no_outputs(folder: Path) -> Row:
 
 
 def places_that_cannot_be_written(folder: Path) -> Row:
-    """Disks that are full after some bytes, and folders that may only be read: nothing is half there."""
+    """Full disks and read-only folders: no partial files."""
     lines, tried, found = _writing(), 0, 0
     for line in lines:
         for most in (0, 100):
             inside = Path(tempfile.mkdtemp(dir=folder))
-            # Or Python keeps the first bytes of its compiled modules, and nothing starts any more.
+            # Otherwise Python stores partial bytecode, and no command starts any more.
             environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
             outcome = ran(inside, *line, env=environment, preexec_fn=lambda most=most: _small_files(most))
             tried += 1
@@ -156,7 +156,7 @@ def _writing() -> Sequence[tuple[str, ...]]:
 
 
 def full_file_system(folder: Path) -> Row:
-    """A file system of its own with room for nothing, or for 4 kB: nothing is half there, and what was is as it was."""
+    """Full file system with space for nothing or 4 kB: no partial files, and existing files are unchanged."""
     small, tried, found = folder / "small", 0, 0
     small.mkdir()
     mount = ("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small))
@@ -181,7 +181,7 @@ def full_file_system(folder: Path) -> Row:
 
 
 def little_memory(folder: Path) -> Row:
-    """Pictures where a process may have 4 or 8 GB of addresses, of which a browser wants more: the answer is there."""
+    """Pictures with 4 or 8 GB of address space, less than a browser needs: the result is still written."""
     tried = found = 0
     for gigabytes in (4, 8):
         for ending in ("svg", "png", "pdf"):
@@ -196,7 +196,7 @@ def little_memory(folder: Path) -> Row:
 
 
 def hostile_names(folder: Path) -> Row:
-    """Ids of a model that a shell would run, in every form that an answer is deployed in."""
+    """Model ids with shell syntax, in every launch format."""
     (folder / "mine.yaml").write_text(
         catalog.locate("models", "llama_3_8b").read_text().replace("meta-llama/", "$(touch lost)")
     )
@@ -220,7 +220,7 @@ def _config() -> Path:
 
 
 def killed(folder: Path, kills: int) -> Row:
-    """``calibrate`` and ``reproduce``, killed at random moments: files are whole or not there."""
+    """``calibrate`` and ``reproduce`` killed at random moments: files are complete or missing."""
     points = folder / "mine.csv"
     rows = pd.read_csv(catalog.server_files()["serving_points"], nrows=40)
     rows.to_csv(points, index=False)
@@ -241,7 +241,7 @@ def killed(folder: Path, kills: int) -> Row:
 
 
 def _whole(path: Path) -> bool:
-    """Return whether a file that was written ends as its kind does; leftovers of writing are no such files."""
+    """Check whether a written file ends as its format requires; temporary files are exempt."""
     text = path.read_bytes()
     ends = {
         ".svg": b"</svg>",
@@ -269,7 +269,7 @@ def interrupts(folder: Path, count: int) -> Row:
         time.sleep(chance.uniform(0.0, 0.5))
         process.send_signal(signal.SIGINT)
         said = process.communicate()[1].decode()
-        # Python loads its own modules before it loads ours: what happens then is not ours to catch.
+        # Interrupts before our first import cannot be caught.
         early += process.returncode != 130 and "inference_econ_cli/" not in said
         found += process.returncode != 130 and "inference_econ_cli/" in said
     remark = f"{early} before the first line of ours, while Python itself was starting"
@@ -278,7 +278,7 @@ def interrupts(folder: Path, count: int) -> Row:
 
 @contextlib.contextmanager
 def served(log: Path) -> Iterator[str]:
-    """A server whose words go to a file."""
+    """Run a server whose messages go to a file."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with log.open("w") as stream:
@@ -292,7 +292,7 @@ def served(log: Path) -> Iterator[str]:
 
 
 def connections(folder: Path) -> list[Row]:
-    """Half-open connections, senders that hang up, numbers of thousands of digits, names of files, other hosts."""
+    """Half-open connections, disconnected senders, numbers with thousands of digits, file names, and other hosts."""
     log = folder / "log.txt"
     with served(log) as address:
         port = int(address.rpartition(":")[2])
@@ -369,11 +369,11 @@ def _requests(address: str) -> Iterator[Row]:
 
 
 CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "a100_sxm_80", "gb200_nvl72", "l40s")
-#: Models whose deployments are recommended in a second.
+#: Models whose recommendation takes about a second.
 QUICK_MODELS = (
     "llama_3_8b", "gpt_oss_20b", "mixtral_8x7b", "qwen3_8b", "phi_4", "qwen3_32b", "nemotron_3_nano_30b_a3b",
 )  # fmt: skip
-#: What makes a chip better, by numbers of its file; those that a chip does not have are left out.
+#: Improvements of a chip, by field of its file; fields that a chip lacks are skipped.
 BETTER: Mapping[str, Sequence[str]] = {
     "HBM bandwidth x 2": ["hbm_bytes_per_second"],
     "HBM x 2": ["hbm_bytes"],
@@ -384,18 +384,18 @@ BETTER: Mapping[str, Sequence[str]] = {
 
 
 class Compared(NamedTuple):
-    """Costs of a better setup over those of the other, all at one speed or promise."""
+    """Cost ratios of a better setup to the other at one speed or SLO."""
 
     answer: float
-    """Cost of the answers [1]; infinite where only the other has one."""
+    """Ratio of the results [1]; infinite if only the other has one."""
     least: float
-    """Cost of whatever candidate is cheapest, which answers are not where pools save less than 5 % [1]."""
+    """Ratio of the cheapest candidates [1]; results may differ where pools save less than 5%."""
     above: float = 1.0
-    """The answer of the better setup over what that rule gives of its candidates [1]."""
+    """Result of the better setup over the result that this rule selects from its candidates [1]."""
 
 
 def invariants(setups: int) -> list[Row]:
-    """Frontiers of random setups asked again with something that cannot make a token dearer at a speed."""
+    """Frontiers of random setups, repeated with a change that cannot increase the cost at a speed."""
     chance = random.Random(3)
     counts: dict[str, list[Compared]] = {}
     models = [name for name in catalog.names("models") if "/" not in name]
@@ -420,7 +420,7 @@ def invariants(setups: int) -> list[Row]:
 
 
 def promised(setups: int) -> list[Row]:
-    """``recommend`` and ``price`` of random small setups, asked again with what cannot make an hour dearer."""
+    """``recommend`` and ``price`` of random small setups, repeated with a change that cannot raise the hourly cost."""
     chance = random.Random(7)
     counts: dict[str, list[Compared]] = {}
     tried = 0
@@ -453,7 +453,7 @@ def promised(setups: int) -> list[Row]:
 
 
 def _better(model: str, chip: str) -> Iterator[tuple[str, ie.Setup]]:
-    """A setup with more of one thing each."""
+    """Setups with one improvement each."""
     spec = catalog.hardware(chip)
     for name, fields in BETTER.items():
         changes = [f"hardware.{field}={2 * value}" for field in fields if (value := getattr(spec, field))]
@@ -463,7 +463,7 @@ def _better(model: str, chip: str) -> Iterator[tuple[str, ie.Setup]]:
 
 
 def _bills(setup: ie.Setup, requests: ie.Requests, gpus: int, rate: float, targets: ie.Targets) -> dict[str, float]:
-    """Bills of the cheapest deployment by question [USD/h]; none where nothing fits or keeps the promises."""
+    """Hourly cost of the cheapest deployment by command [USD/h]; empty if nothing fits or meets the SLOs."""
     with contextlib.suppress(NothingFitsError, InputError):
         offers = ie.market(setup, requests, ie.Space(max_accelerators=gpus))
         return {
@@ -474,7 +474,7 @@ def _bills(setup: ie.Setup, requests: ie.Requests, gpus: int, rate: float, targe
 
 
 def _counted(what: str, counts: Mapping[str, Sequence[Compared]]) -> list[Row]:
-    """A row for each thing there is more of."""
+    """Row for each improvement."""
     rows = []
     for name, compared in sorted(counts.items()):
         found = sum(one.least > 1.0 + TOLERANCE or one.above > 1.0 + 1e-9 for one in compared)
@@ -494,7 +494,7 @@ def _requests_of(isl: int, osl: int) -> ie.Requests:
 
 
 def _setup(model: str, chip: str, changes: Sequence[str] = ()) -> ie.Setup | None:
-    """A question with a price of its own; None of a chip that cannot be, as a mesh of more than it has links for."""
+    """Setup with an arbitrary price; None for impossible chips, such as a mesh with too few links."""
     with contextlib.suppress(InputError):
         return ie.Setup.of(model, chip, price=2.0, changes=changes)
     return None
@@ -503,14 +503,14 @@ def _setup(model: str, chip: str, changes: Sequence[str] = ()) -> ie.Setup | Non
 def _frontier(
     setup: ie.Setup, requests: ie.Requests, gpus: int, promises: ie.Targets | None = None
 ) -> ie.ServiceFrontier | None:
-    """Its frontier; None where nothing fits."""
+    """Frontier; None if nothing fits."""
     with contextlib.suppress(NothingFitsError):
         return ie.frontier(setup, requests, ie.Space(max_accelerators=gpus), promises=promises)
     return None
 
 
 def _dearer(base: ie.ServiceFrontier, other: ie.ServiceFrontier | None) -> Iterator[Compared]:
-    """How much dearer the better setup is at speeds of the other."""
+    """Cost ratios of the better setup at speeds of the other."""
     for speed in base.tokens_per_second[:: max(1, len(base.tokens_per_second) // 5)].tolist():
         before, after = base.at_speed(speed), None if other is None else other.at_speed(speed)
         if before is None:
@@ -526,7 +526,7 @@ def _dearer(base: ie.ServiceFrontier, other: ie.ServiceFrontier | None) -> Itera
 
 
 def _costs(front: ie.ServiceFrontier, speed: float) -> list[tuple[float, bool]]:
-    """Cost of every candidate that is as fast, at a speed [USD per 1e6 output tokens], and whether it is pools."""
+    """Cost of every candidate at a speed [USD per 1e6 output tokens], and whether it is disaggregated."""
     costs = []
     for candidate in front.candidates:
         place = pareto.least_from(1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(front.promises), speed)
@@ -536,7 +536,7 @@ def _costs(front: ie.ServiceFrontier, speed: float) -> list[tuple[float, bool]]:
 
 
 def doors(folder: Path) -> Row:
-    """Values of the same questions by command, over HTTP and from Python."""
+    """Compare the values of equal queries by command line, HTTP and Python."""
     models, chips = ("llama_3_8b", "gpt_oss_20b", "mixtral_8x7b"), ("h100_sxm", "h200_sxm")
     tried = found = 0
     with served(folder / "log.txt") as address:
@@ -557,7 +557,7 @@ def doors(folder: Path) -> Row:
 
 
 def fuzzed() -> list[Row]:
-    """Made-up inputs that were tried so far."""
+    """Rows of generated inputs so far."""
     if not FUZZED.is_file():
         return []
     mended = "what was found is mended, with a test"
@@ -570,7 +570,7 @@ def fuzzed() -> list[Row]:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The table in Markdown, and what was not tried."""
+    """Table in Markdown, and a list of omitted attacks."""
     inputs = "`sh run.sh sturdiness fuzz` goes on where it was."
     if FUZZED.is_file():
         known = json.loads(FUZZED.read_text())
@@ -585,7 +585,7 @@ def page(rows: Sequence[Row]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Attack, print and write; 1 if something is found."""
+    """Run all attacks, print and write; 1 if there are defects."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=16, help="of calibrate and reproduce [16]")
     parser.add_argument("--setups", type=int, default=30, help="random ones whose frontiers are asked again [30]")

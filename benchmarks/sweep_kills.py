@@ -1,7 +1,7 @@
-"""A sweep that is killed at random, a hundred times, and goes on: no row is lost, and none is there twice.
+"""Kill and resume a sweep a hundred times: no row is lost or duplicated.
 
-``sh run.sh sturdiness sweep-kills``; ``--kills`` for fewer. Half of the kills end two workers with their parent; one in
-four also leaves the last part half-written, as a disk may that loses power.
+``sh run.sh sturdiness sweep-kills``; ``--kills`` for fewer. Half of the kills end two workers with their parent. One in
+four truncates the last part, as a power failure may.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pandas as pd
 import inference_econ as ie
 from inference_econ.inputs import Scenario, spec_text
 
-#: Answered in a tenth of a second each, so that a kill rarely comes when all is done.
+#: Parts take a tenth of a second each, so that kills rarely come after the end.
 STUDY = {
     "name": "Sweep to be killed",
     "ask": {
@@ -35,12 +35,12 @@ STUDY = {
     },
     "sources": {"ask": {"ref": "user", "where": "made up", "kind": "assumed"}},
 }
-#: A kill comes so long after the first new part at the latest [s].
+#: Latest kill after the first new part [s].
 LATEST = 1.0
 
 
 def main() -> None:
-    """Kill, go on, and compare with a sweep that nobody killed."""
+    """Kill, resume, and compare with an uninterrupted sweep."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100, help="how many [100]")
     parser.add_argument("--seed", type=int, default=0, help="of the random moments [0]")
@@ -75,7 +75,7 @@ def _finished(study: Path, folder: Path) -> ie.Sweep:
 
 
 def _killed(study: Path, folder: Path, chance: random.Random) -> bool:
-    """Kill a sweep at a random moment, now and then before it has begun; False if it ended before."""
+    """Kill a sweep at a random moment, sometimes before it starts; False if it ended first."""
     before = len(list(folder.glob("part-*")))
     command = ["sweep", str(study), "-o", str(folder), "--jobs", chance.choice("12"), "--quiet", "--csv"]
     process = subprocess.Popen(
@@ -94,7 +94,7 @@ def _killed(study: Path, folder: Path, chance: random.Random) -> bool:
 
 
 def _spoil(folder: Path, chance: random.Random) -> None:
-    """Cut the last part off somewhere, once in four times."""
+    """Truncate the last part in one of four cases."""
     parts = sorted(folder.glob("part-*"), key=lambda path: path.stat().st_mtime)
     if parts and chance.random() < 0.25:
         content = parts[-1].read_bytes()

@@ -1,10 +1,10 @@
-"""Commands of documents and what they print: run again, in the order of the document, and put in place.
+"""Run the commands of documents again, in order, and replace their output.
 
-A command stands behind ``    $ `` in an indented block, and what it prints below it, up to the next command or the
-end of the block; a backslash at the end of its line goes on in the next. Python stands behind ``    >>> `` and goes on
-behind ``    ... ``; one document is one session. A line ``    ...`` stands for what was cut out: as many lines as are
-above and below it are kept. ``python -m benchmarks.transcripts README.md docs/start.md`` writes what is printed now,
-and the pictures that a document shows; without names, all documents that have commands.
+A command follows ``    $ `` in an indented block, with its output below, up to the next command or the end of the
+block. A backslash at the end of a line continues the command. Python follows ``    >>> `` and continues after ``    ...
+``; one document is one session. A line ``    ...`` stands for omitted lines; the numbers of lines above and below it
+are preserved. ``python -m benchmarks.transcripts README.md docs/start.md`` writes the current output and pictures;
+without names, all documents with commands are renewed.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).parents[1]
-#: What readers would have of their own: a measured run, a file of a chip.
+#: User files for the commands: a measured run, and a chip file.
 FILES = ROOT / "tests" / "fixtures" / "transcripts"
 PICTURES = Path("docs/pictures")
 WIDTH = 100
 INDENT = "    "
-#: What is printed may begin with a dollar too.
+#: Output may start with a dollar sign too.
 PROMPT = re.compile(rf"{INDENT}\$ (?=(?:inference-econ|cat|sh|pip|eval)\b)")
-#: Python, and how it goes on; a line of cut output has no space at its end.
+#: Python prompts; a line of omitted output has no trailing space.
 PYTHON, MORE = f"{INDENT}>>> ", f"{INDENT}... "
 CUT = "..."
-#: Pictures that a document shows.
+#: Links to pictures.
 SHOWN = re.compile(r"!\[[^\]]*\]\(([^)]+)\)")
-#: Beginnings of commands that are not run here, and why.
+#: Commands that are not run, by prefix, with reasons.
 EXCEPTED = {
     "pip install": "installs the package",
     "sh run.sh": "sets up an environment, and its commands have tests of their own",
@@ -49,26 +49,26 @@ EXCEPTED = {
 
 @dataclass(frozen=True)
 class Transcript:
-    """A command of a document and the lines that stand below it."""
+    """Command of a document with its output."""
 
     command: str
-    """As typed, a command of a shell in one line."""
+    """Command as typed, with continuation lines joined."""
     first: int
-    """Index of the first line of what is printed, in the lines of the document."""
+    """Index of the first output line in the document."""
     printed: tuple[str, ...]
-    """Without indentation, nor empty lines at the end."""
+    """Output without indentation and trailing empty lines."""
     python: bool = False
-    """True if it is Python, not a command of a shell."""
+    """True for Python, False for the shell."""
 
     @property
     def excepted(self) -> str | None:
-        """Why the command is not run, or None."""
+        """Reason why the command is not run, or None."""
         if self.python:
             return None
         return next((why for start, why in EXCEPTED.items() if self.command.startswith(start)), None)
 
     def cut(self, text: str) -> tuple[str, ...]:
-        """Text that the command prints, cut where the document cuts it."""
+        """Output of the command, omitting the lines that the document omits."""
         lines = tuple(line.rstrip() for line in text.strip("\n").split("\n")) if text.strip() else ()
         if CUT not in self.printed:
             return lines
@@ -78,7 +78,7 @@ class Transcript:
 
 
 def transcripts(text: str) -> Iterator[Transcript]:
-    """The commands of a document, in its order."""
+    """Commands of a document, in order."""
     lines = text.split("\n")
     at = 0
     while at < len(lines):
@@ -99,7 +99,7 @@ def _prompted(line: str) -> bool:
 
 
 def _shell(lines: list[str], at: int) -> tuple[str, int]:
-    """A command of a shell that begins in a line, and the line behind it."""
+    """Shell command that starts at a line, and the index of the next line."""
     command = lines[at].removeprefix(f"{INDENT}$ ")
     while command.endswith("\\"):
         at += 1
@@ -108,7 +108,7 @@ def _shell(lines: list[str], at: int) -> tuple[str, int]:
 
 
 def _python(lines: list[str], at: int) -> tuple[str, int]:
-    """A statement of Python that begins in a line, and the line behind it."""
+    """Python statement that starts at a line, and the index of the next line."""
     source, at = [lines[at].removeprefix(PYTHON)], at + 1
     while at < len(lines) and lines[at].startswith(MORE):
         source.append(lines[at].removeprefix(MORE))
@@ -117,9 +117,9 @@ def _python(lines: list[str], at: int) -> tuple[str, int]:
 
 
 def again(text: str, run: Callable[[Transcript], str]) -> str:
-    """A document with what its commands print now, which ``run`` tells of each."""
+    """Document with renewed output; ``run`` returns the output of a command."""
     lines = text.split("\n")
-    # Run in the document's order, but put in place from its end, so that indices stay true.
+    # Run in document order, but replace from the end, so that indices stay valid.
     now = [(it, it.printed if it.excepted else it.cut(run(it))) for it in transcripts(text)]
     for it, printed in reversed(now):
         lines[it.first : it.first + len(it.printed)] = [f"{INDENT}{line}".rstrip() for line in printed]
@@ -127,13 +127,13 @@ def again(text: str, run: Callable[[Transcript], str]) -> str:
 
 
 class Session:
-    """Surroundings of the commands of one document: the names that its Python has bound."""
+    """Session of one document, with the names that its Python has bound."""
 
     def __init__(self) -> None:
         self._names: dict[str, object] = {}
 
     def __call__(self, transcript: Transcript) -> str:
-        """Text that a command prints on both streams, in this folder."""
+        """Combined output of a command, run in this folder."""
         if not transcript.python:
             return run(transcript.command)
         streams = io.StringIO()
@@ -146,7 +146,7 @@ class Session:
 
 
 def run(command: str) -> str:
-    """Text that ``inference-econ ...`` or ``cat FILE`` prints on both streams, in this folder."""
+    """Combined output of ``inference-econ ...`` or ``cat FILE``, run in this folder."""
     program, *arguments = shlex.split(command, comments=True)
     if program == "cat":
         return "".join(Path(name).read_text(encoding="utf-8") for name in arguments)
@@ -167,20 +167,20 @@ def run(command: str) -> str:
 
 
 def furnish(folder: Path) -> None:
-    """Put into a folder what the documents' commands read and where they write."""
+    """Copy input files and create output folders for the documents' commands."""
     shutil.copytree(FILES, folder, dirs_exist_ok=True)
     (folder / PICTURES).mkdir(parents=True)
 
 
 def shown(document: Path, text: str, folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Pictures of a document that its commands have drawn in a folder, and where the document has them."""
+    """Pictures that commands have drawn in a folder, with their places in the document."""
     for link in SHOWN.findall(text):
         if (folder / Path(link).name).exists():
             yield folder / Path(link).name, document.parent / link
 
 
 def renew(document: Path) -> None:
-    """Write a document with what its commands print now, and the pictures that they draw for it."""
+    """Write a document with renewed output and pictures."""
     text = document.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         folder = Path(name)
@@ -193,7 +193,7 @@ def renew(document: Path) -> None:
 
 
 def documents() -> tuple[Path, ...]:
-    """The README, and all documents in which commands stand, by name."""
+    """README and all documents with commands, by name."""
     pages = sorted((ROOT / "docs").rglob("*.md"))
     return tuple(
         path

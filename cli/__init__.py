@@ -1,1 +1,1 @@
-"""The command line: parse, call one library function, print."""
+"""Command line: parse the options, call one library function, and print its result."""

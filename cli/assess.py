@@ -1,4 +1,4 @@
-"""The command that holds a measured deployment against what could be."""
+"""The ``assess`` command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
 from inference_econ.requests import Request, refuse, subject, workload
 
-#: Shares of cached tokens that are no matter [1].
+#: Share of cached tokens below which caching is ignored [1].
 _LITTLE = 0.01
 
 
@@ -54,7 +54,7 @@ def assess(
 
 
 def _with_lengths(request: Request, run: Any) -> Request:
-    """Lengths and cached tokens of a run, as far as options leave them open."""
+    """Fill in lengths and cached tokens of a run if no option sets them."""
     if request.context is not None:
         return request
     share = run.cached_share if request.isl is None and not math.isnan(run.isl) else 0.0
@@ -71,12 +71,12 @@ def _number(value: float) -> float | None:
 
 
 def _traffic(request: Request) -> ie.Traffic | ie.Requests:
-    """The requests that were served, or a context of decode steps.
+    """Requests that were served, or the context of decode steps.
 
     Raises
     ------
     InputError
-        If both are given, or something of requests without their lengths.
+        If both are given, or request options are given without lengths.
     """
     named = request.named(("isl", "osl", "cached", "shared_prefix"))
     if not named:

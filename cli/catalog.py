@@ -1,4 +1,4 @@
-"""Commands that show what the catalog holds, and read what is to be in it: models, traces, API offers."""
+"""Commands that show the catalog, and import models, traces and API offers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def show_engine(request: Request, name: str, recipes: tuple[str, str] | None) ->
 
 
 def _recipes(request: Request, engine: str | None, recipes: tuple[str, str] | None) -> Page | None:
-    """Recipes of all engines, or of one; None where they were not asked."""
+    """Recipes of all engines or of one; None without ``--recipes``."""
     if request.weights is not None and recipes is None:
         raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well", option="weights")
     return None if recipes is None else report.catalog.RecipesPage(*recipes, request.weights, engine)
@@ -94,7 +94,7 @@ def show_field(name: str) -> Page:
     return report.schema.FieldsPage(name)
 
 
-#: Kinds of entries, by the word of ``show``.
+#: Catalog kinds by the word after ``show``.
 _SHOWN: Mapping[str, Kind] = {
     "model": "models",
     "gpu": "hardware",
@@ -106,7 +106,7 @@ _SHOWN: Mapping[str, Kind] = {
 
 
 def shown_kind(name: str) -> str:
-    """Word of ``show`` for the kind of an entry.
+    """Word after ``show`` for the kind of an entry.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def shown_kind(name: str) -> str:
 
 
 def _has(kind: Kind, name: str) -> bool:
-    """Return whether the catalog has an entry of a kind by a name, in any spelling."""
+    """Check whether the catalog has an entry of a kind, in any spelling of its name."""
     try:
         catalog.meaning(kind, name)
     except UnknownNameError:
@@ -174,7 +174,7 @@ def show_traffic(request: Request, name: str, target: str | None) -> Page | Show
     if name in catalog.names("traffic") or name.endswith((".yaml", ".yml")):
         if request.plot is not None:
             raise InputError("--plot is of a trace; name its file, or leave --plot out")
-        catalog.meaning("traffic", name)  # at once: a page is made later
+        catalog.meaning("traffic", name)  # raises now; the page is made later
         if target is not None:
             _write(request, target, catalog.locate("traffic", name).read_text(encoding="utf-8"))
         return report.catalog.EntryPage("traffic", name)
@@ -209,18 +209,18 @@ def import_model(request: Request, path: str, target: str | None) -> Page:
 
 
 def _write(request: Request, target: str, text: str) -> None:
-    """Write a file of the catalog, and say so."""
+    """Write a file of the catalog and report its name."""
     write_text(target, text)
     request.tell(f"wrote {target}")
 
 
 def _config(path: str) -> Path:
-    """The path itself, or what the cache has of a Hugging Face id.
+    """Return a path, or the cached config.json of a Hugging Face id.
 
     Raises
     ------
     InputError
-        If it is an id that the cache does not have.
+        If the cache does not have the id.
     """
     if not inputs.huggingface.is_identity(path) or Path(path).exists():
         return Path(path)
@@ -236,7 +236,7 @@ def _config(path: str) -> Path:
 
 
 def _cache() -> Path:
-    """The folder that the Hugging Face hub keeps downloads in, by the same environment variables."""
+    """Folder of the Hugging Face cache, from the hub's environment variables."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
 

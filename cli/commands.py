@@ -1,4 +1,4 @@
-"""Commands of click, made of the tables of :mod:`inference_econ.requests`; each answers, and its answer is shown."""
+"""Click commands, built from the tables of :mod:`inference_econ.requests`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from . import show
 from .outputs import Output
 from .start import INTERRUPTED
 
-#: Whether the help shows all options.
+#: Context key that is set if the help shows all options.
 _ALL = "inference_econ.help_all"
 
 
 @contextmanager
 def _named(param: click.Parameter | None, ctx: click.Context | None) -> Iterator[None]:
-    """Name the option in the message for a value that it does not take."""
+    """Add the option's name to the error for a rejected value."""
     try:
         yield
     except kinds.BadValueError as error:
@@ -37,13 +37,13 @@ def _named(param: click.Parameter | None, ctx: click.Context | None) -> Iterator
 
 
 class ClickType(click.ParamType[Any]):
-    """Values of a kind, as the tables have it."""
+    """Click type of a value kind of the tables."""
 
     def __init__(self, kind: kinds.ValueKind) -> None:
         self.kind, self.name = kind, kind.metavar
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """Words to choose from, or what stands for a value; an argument goes by its name."""
+        """Choices or placeholder of a value; arguments use their own name."""
         del ctx
         argument = isinstance(param, click.Argument)
         if not isinstance(self.kind, kinds.ChoiceKind) or self.kind.metavar:
@@ -52,7 +52,7 @@ class ClickType(click.ParamType[Any]):
         return f"{{{words}}}" if param.required and argument else f"[{words}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value; what a name is taken for is said beside the answer."""
+        """Convert a value, and report which catalog entry an inexact name resolves to."""
         with _named(param, ctx):
             read = self.kind.read(value)
         remark = self.kind.remark(value) if type(self.kind) is kinds.Name else ""
@@ -61,7 +61,7 @@ class ClickType(click.ParamType[Any]):
         return read
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Names that begin so, for the shell; files where none does."""
+        """Complete names for the shell; files if no name matches."""
         del ctx, param
         if isinstance(self.kind, kinds.ChoiceKind):
             return [CompletionItem(word) for word in self.kind.words if word.startswith(incomplete)]
@@ -73,10 +73,10 @@ class ClickType(click.ParamType[Any]):
 
 
 class ClickOption(click.Option):
-    """An option whose help says the range of a number."""
+    """Option whose help shows the range of a number."""
 
     def get_help_extra(self, ctx: click.Context) -> Any:
-        """What stands in brackets behind the help."""
+        """Text in brackets after the help."""
         extra = super().get_help_extra(ctx)
         kind = self.type.kind if isinstance(self.type, ClickType) else None
         if isinstance(kind, kinds.Number) and kind.range:
@@ -85,20 +85,20 @@ class ClickOption(click.Option):
 
 
 def _gathered(kind: kinds.ValueKind, ctx: click.Context, param: click.Parameter, values: Any) -> Any:
-    """What the values of an option that is repeated mean together."""
+    """Combine the values of a repeated option."""
     with _named(param, ctx):
         return kind.gather(values)
 
 
 def _allowed(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Let the rest of a command take as long as it takes."""
+    """Remove the time limit for the rest of the command."""
     del param
     if value:
         ctx.with_resource(allow())
 
 
 def _parameter(row: Parameter) -> click.Parameter:
-    """An option or argument as click has it."""
+    """Create the click option or argument of a table row."""
     kind = row.kind
     if not row.spelled:
         nargs, metavar = -1 if row.repeat else 1, row.metavar or None
@@ -124,14 +124,14 @@ def _parameter(row: Parameter) -> click.Parameter:
 
 
 def _draw_to_picture(values: dict[str, Any]) -> None:
-    """Draw to the file of -o if its name is that of a picture, as --plot does."""
+    """Draw to the file of ``-o`` if its name ends like a picture, as ``--plot`` does."""
     path = values.get("output")
     if path and "plot" in values and not values["plot"] and ending_of(path) in PICTURES:
         values |= {"plot": path, "output": None}
 
 
 def _show_all(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Show the help with all options."""
+    """Print the help with all options."""
     del param
     if value and not ctx.resilient_parsing:
         ctx.meta[_ALL] = True
@@ -140,7 +140,7 @@ def _show_all(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 class ClickCommand(click.Command):
-    """A command of the tables: options under headings, number formats, refusals that name its options."""
+    """Command of the tables: grouped options, number formats, and errors that name its options."""
 
     def __init__(self, row: Command) -> None:
         lines = ("\b", f"Example{'s' * (len(row.examples) > 1)}:", *(f"  {line}" for line in row.examples))
@@ -152,7 +152,7 @@ class ClickCommand(click.Command):
         self.row = row
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read what was typed, and refuse places to write that would lose something."""
+        """Parse the arguments, and reject output places that would lose data."""
         tell = partial(show.remark, quiet="--quiet" in args)
         typed = args = [self._spelled(word, tell) for word in args]
         rest = super().parse_args(ctx, list(args))
@@ -163,7 +163,7 @@ class ClickCommand(click.Command):
         return rest
 
     def _spelled(self, word: str, tell: Callable[[str], None]) -> str:
-        """A word with the spelling that the command has for an option; old spellings are reported."""
+        """Replace an old spelling of an option by the current one, and report it."""
         option, equals, value = word.partition("=")
         now = self.row.spelling(option) if option.startswith("--") else option
         if now != option and option in tables.OLD_OPTIONS:
@@ -171,7 +171,7 @@ class ClickCommand(click.Command):
         return f"{now}{equals}{value}"
 
     def _refuse_repeated(self, ctx: click.Context, typed: list[str]) -> None:
-        """Refuse options that are given twice and take one value: click would keep the last without a word."""
+        """Reject a repeated option that takes one value; click would silently use the last."""
         *_, parameters = self.make_parser(ctx).parse_args(typed)
         for option, times in Counter(parameters).items():
             if times > 1 and isinstance(option, click.Option) and not option.multiple:
@@ -180,12 +180,12 @@ class ClickCommand(click.Command):
                 raise click.BadParameter(f"given {times} times; give it once{other}.", ctx, option)
 
     def invoke(self, ctx: click.Context) -> None:
-        """Answer, and show it."""
+        """Run the command and show its result."""
         asked, ask = self.asked(ctx), self.row.load()
         output = Output.of(ctx.params)
         tell = partial(show.remark, quiet=output.quiet)
         with self._waited_for(ctx, tell):
-            # A command that prints by itself has no bar; the number that it returns is the exit code.
+            # Commands that print by themselves have no progress bar; an integer result is the exit code.
             silent = output.quiet or ask.__annotations__["return"] in ("None", "int")
             with show.progress_bar(quiet=silent) as progress:
                 answered = asked.answer(Host(tell, partial(show.put, path=None, quiet=True), progress, parsed))
@@ -197,7 +197,7 @@ class ClickCommand(click.Command):
                 show.emit(answered, output, asked)
 
     def answer(self, ctx: click.Context) -> Any:
-        """Return the answer in place of showing it: a page or a text."""
+        """Return the result as a page or a text, without showing it."""
         Output.of(ctx.params)
         with self._waited_for(ctx, partial(show.remark, quiet=ctx.params.get("quiet", False))):
             host = Host(put=partial(show.put, path=None, quiet=True), parse=parsed)
@@ -205,14 +205,14 @@ class ClickCommand(click.Command):
             return None if isinstance(answered, int) else page_or_text(answered)
 
     def asked(self, ctx: click.Context) -> Invocation:
-        """What was typed."""
+        """Parsed invocation of the command."""
         sources = {str(it.name): ctx.get_parameter_source(str(it.name)) for it in self.params}
         given = {name for name, source in sources.items() if source not in (None, ParameterSource.DEFAULT)}
         return Invocation(self.row, ctx.params, given)
 
     @contextmanager
     def _waited_for(self, ctx: click.Context, tell: Callable[[str], None]) -> Iterator[None]:
-        """Tell how long it takes, and end with what there is after an interrupt; refuse too much work by its option."""
+        """Report run times, show partial results after an interrupt, and name the option behind excess work."""
         try:
             with _work.waited_for(tell) as waiting:
                 yield
@@ -223,9 +223,9 @@ class ClickCommand(click.Command):
             ctx.exit(INTERRUPTED)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write them, or the most important ones: first those that only this command has."""
+        """Write all options, or the most important ones, the command's own options first."""
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        # The option of the help has no name of the tables.
+        # The help option is not in the tables.
         records = {"help" if "--help" in it.opts else str(it.name): it.get_help_record(ctx) for it in options}
         if not ctx.meta.get(_ALL):
             records = {name: records[name] for name in (*self.row.short_help, "help", "help_all") if name in records}
@@ -239,17 +239,17 @@ class ClickCommand(click.Command):
 
 
 def page_or_text(answered: Any) -> Any:
-    """Page of an answer; texts and None stay as they are."""
+    """Page of a result; texts and None are unchanged."""
     return answered if answered is None or isinstance(answered, str) else show.page_of(answered)
 
 
 def parsed(words: Sequence[str]) -> Invocation:
-    """Parse a command line inside of another command.
+    """Parse a command line within another command.
 
     Raises
     ------
     InputError
-        If the command does not take these words.
+        If the command rejects these words.
     """
     row, rest = command_of(words, partial(show.remark, quiet=False))
     command = ClickCommand(row)
@@ -261,7 +261,7 @@ def parsed(words: Sequence[str]) -> Invocation:
 
 
 def write(formatter: click.HelpFormatter, heading: str, lines: Sequence[tuple[str, str]]) -> None:
-    """Write a heading with its lines; nothing if there are none."""
+    """Write a heading and its lines, if there are any."""
     if lines:
         with formatter.section(heading):
             formatter.write_dl(lines)

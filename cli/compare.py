@@ -1,4 +1,4 @@
-"""The commands that put several frontiers side by side, and say what one depends on."""
+"""The ``compare`` and ``sensitivity`` commands."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def compare(
     result = studies.compare.compare(price=rates, series=_series(listed), progress=request.progress, **common)
     page = report.compare.ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y)
     if len(page.undrawn()) == len(result.curves):
-        result.curves[0].front.metric(y)  # is refused here, with or without a picture
+        result.curves[0].front.metric(y)  # rejects unknown metrics, with or without a picture
     return page
 
 
 def scenario_text(request: Request, hardware: tuple[str, ...], listed: tuple[str, ...]) -> str:
-    """The scenario that asks the same as the options of the command, as a file."""
+    """Scenario file that is equivalent to the options of the command."""
     common, rates = subject.shared_settings(request), prices.of_compared(request.price, hardware)
     models, _ = common.pop("models"), common.pop("hardware")
     return inputs.spec_text(studies.compare.asked_scenario(models, hardware, rates, _series(listed), common))
 
 
 def _series(texts: tuple[str, ...]) -> dict[str, inputs.Settings]:
-    """``LABEL: KEY=VALUE, KEY=VALUE`` each; a comma inside brackets belongs to a value."""
+    """Parse ``LABEL: KEY=VALUE, KEY=VALUE`` texts; a comma inside brackets belongs to a value."""
     series: dict[str, inputs.Settings] = {}
     for text in texts:
         label, colon, rest = (part.strip() for part in text.partition(":"))

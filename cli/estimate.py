@@ -1,4 +1,4 @@
-"""The command that says what one deployment does at a load."""
+"""The ``estimate`` command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inference_econ.requests import Request, refuse, subject, workload
 if TYPE_CHECKING:
     from inference_econ._answer import Shown
 
-#: Options of a request rate, which concurrent requests do not have.
+#: Options that apply to a request rate, but not to a concurrency.
 _OF_RATES = ("ttft", "tpot", "e2e", "confidence", "arrival_scv", "percentile")
 
 

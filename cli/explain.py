@@ -1,4 +1,4 @@
-"""The commands that take one step apart, and say where it turns from memory traffic to arithmetic."""
+"""The ``explain`` command."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def explain(
 
 
 def _contexts(request: Request, prefill: float | None) -> tuple[float | None, float]:
-    """The context that the step sees, and how far contexts are spread around it [tokens].
+    """Context of the step, and the spread of contexts around it [tokens].
 
     Raises
     ------
     InputError
-        If lengths of requests are given for a prefill step or a mix, or a mix for a prefill step.
+        If request lengths or a mix of contexts are given for a prefill step, or both are given.
     """
     if request.contexts is None:
         return workload.step_contexts(request, prefill)

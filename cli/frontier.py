@@ -1,4 +1,4 @@
-"""The command frontier: the Pareto frontier of speed and cost, of serving or of decode steps alone."""
+"""The ``frontier`` command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def frontier(request: Request, every_plan: bool) -> Page:
 
 
 def _decode_steps(request: Request, *, every_plan: bool) -> Page:
-    """The frontier of decode steps alone, with all plans of its grid if they are wanted."""
+    """Frontier of decode steps, with every plan of its grid if requested."""
 
     def answer(chosen: Request) -> ie.Frontier:
         demand = {"max_tokens_per_second": chosen.max_tokens_per_second}
@@ -45,7 +45,7 @@ def _decode_steps(request: Request, *, every_plan: bool) -> Page:
 
 
 def _services(request: Request) -> Page:
-    """The frontier of services: what users see in continuous batching against what it costs."""
+    """Frontier of services: TPOT under continuous batching against cost."""
     reused: dict[str, Any] = {"cached": request.cached or 0, "shared_prefix": request.shared_prefix or 0}
     requests = workload.requests(request, **workload.context_or_lengths(request), **reused)
     if request.decode_on is not None:
@@ -61,6 +61,6 @@ def _services(request: Request) -> Page:
 
 
 def _beside_startable(request: Request, answer: Callable[[Request], Front]) -> Front:
-    """A frontier, with the savings over layouts that engines can start where any layout is asked for."""
+    """Frontier, with its savings over startable layouts if any layout is allowed."""
     front = answer(request)
     return replace(front, saving=search.saved_by(front, subject.among_startable(request, answer)))

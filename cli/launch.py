@@ -1,4 +1,4 @@
-"""The command that turns an answer into what one types to start it."""
+"""The ``launch`` command."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import LaunchPlan
 
 Generator = Literal["vllm", "aiperf", "guidellm"]
-#: Options that say how a deployment is written, not which.
+#: Options that choose the output form, not the deployment.
 _WRITING = (
     "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "draft_model_id", "longest",
     "generator", "image", "output", "quiet", "why",
 )  # fmt: skip
-#: Where an answer comes from that no file holds.
+#: Origin of a result that is not in a file.
 _HERE = "command line"
-#: How names of its file may end: scripts, and manifests.
+#: Allowed endings of script and manifest files.
 _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """What is started, and with which weights: as options say it."""
+    """Engine options of the command, and the weights to start."""
 
     to: str | None
     version: str | None
@@ -104,7 +104,7 @@ def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> Lau
 
 
 def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
-    """Words for the deployment of an answer that is started."""
+    """Description of the selected deployment."""
     if saved.origin != _HERE:
         return f"choice {number or 1} of {saved.origin}"
     which = "the cheapest fleet" if number in (None, 1) else f"the cheapest fleet but {number - 1}"
@@ -113,12 +113,12 @@ def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
 
 
 def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
-    """The answer of a file, or of the options.
+    """Result from a file, or from the options.
 
     Raises
     ------
     InputError
-        If both are given, or it is neither.
+        If both are given, or neither is valid.
     """
     if answer.endswith(".json") and not request.hardware:
         saved_services.check_alone(request, answer, _WRITING)
@@ -135,7 +135,7 @@ def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
 
 
 def _recommended(request: Request, to: str | None) -> ie.SavedAnswer:
-    """Answer of recommend to the options, as its file would have it."""
+    """Result of ``recommend`` for the options, as its file would contain it."""
     engine = subject.one_engine(replace(request, any_layout=False)) or to
     if engine and to and engine.partition("@")[0] != to:
         raise InputError(
@@ -149,7 +149,7 @@ def _recommended(request: Request, to: str | None) -> ie.SavedAnswer:
     values = {name: typed.get(name, option.usual) for name, option in command.parameters.items()}
     answered = Invocation(command, values, request.asked.given).answer()
     rated = isinstance(answered, ie.Recommendation)
-    # Bursts are not part of a launch file, and take a simulation.
+    # Bursts do not affect a launch file, and would need a simulation.
     answer = answers.recommend.recommend_record(answered, answered.targets) if rated else answered.record()
     question = {name: value for name, value in typed.items() if name not in _WRITING} | {"hardware": request.hardware}
     record = {**saved.question_record("recommend", question), **answer, "layouts": answered.layouts}

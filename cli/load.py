@@ -1,4 +1,4 @@
-"""The command that puts a fleet under load."""
+"""The ``load`` command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entry point: the group of commands, what happens to errors, and what to type in place of options that are gone."""
+"""Entry point: command groups, error handling, and advice for removed options."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from .catalog import shown_kind
 from .commands import ClickCommand, write
 from .show import remark
 
-#: How the shells that click knows learn to complete names.
+#: Instructions for shell completion.
 COMPLETION = """The shell completes commands, options, models, chips and scenarios once ~/.bashrc says:
 
 \b
   eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"  # or zsh_source
 """
-#: Commands that are named that have an option [1].
+#: Most commands named in advice on an option [1].
 _MOST = 6
 
 
 class StoppedError(Exception):
-    """An interrupt on its way out of click, which would print an empty line for it."""
+    """Interrupt on its way out of click, which would print an empty line for KeyboardInterrupt."""
 
 
 class CommandGroup(click.Group):
-    """Commands whose names begin with some words, under headings, each with its whole first sentence."""
+    """Group of commands that share a prefix, listed under headings with their full summaries."""
 
     def __init__(self, prefix: str = "", **settings: Any) -> None:
         super().__init__(**settings)
@@ -49,13 +49,13 @@ class CommandGroup(click.Group):
             raise StoppedError from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of commands and of groups, in the order of the help."""
+        """Names of commands and groups, in the order of the help."""
         del ctx
         own = [name.removeprefix(self.prefix).split() for name in COMMANDS if name.startswith(self.prefix)]
         return list(dict.fromkeys(words[0] for words in own))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Make a command, or a group of commands."""
+        """Create a command or a group."""
         del ctx
         name = f"{self.prefix}{cmd_name}"
         if name in COMMANDS:
@@ -67,7 +67,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of a command line: old names, synonyms, and the kind of an entry behind ``show``."""
+        """Find a command from its words: old names, synonyms, and the entry kind after ``show``."""
         if not self.prefix:
             args = words.current_words(args, partial(remark, quiet="--quiet" in args))
         elif self.prefix == "show " and args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
@@ -80,8 +80,8 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write them, with the first sentence of what each does."""
-        del ctx  # the tables have all of them
+        """List commands under headings, with their summaries."""
+        del ctx  # the tables list all commands
         headings: dict[str, dict[str, str]] = {}
         for row in COMMANDS.values():
             if row.name.startswith(self.prefix) and row.name not in tables.HIDDEN:
@@ -106,16 +106,16 @@ def app() -> None:
 
 
 def run() -> None:
-    """Run the command line: exit code 2 for bad input, 1 if nothing fits, without tracebacks."""
+    """Run the command line without tracebacks: exit code 2 for invalid input, 1 if nothing fits."""
     if sys.stdout is None or sys.stderr is None:
-        sys.exit(2)  # closed by the caller: there is nowhere to say it
+        sys.exit(2)  # the caller closed the streams, so no message can be shown
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot show a character gets a question mark, not a traceback.
+            # Characters that the terminal cannot show become question marks, not tracebacks.
             stream.reconfigure(errors="replace")
     try:
         with warnings.catch_warnings():
-            # NumPy only warns of an overflow and goes on with infinity, which is no answer.
+            # NumPy warns of overflows and continues with infinity, which is not a valid result.
             warnings.simplefilter("error", RuntimeWarning)
             with catalog.uncopied():
                 code = app(prog_name="inference-econ", standalone_mode=False)
@@ -138,7 +138,7 @@ def run() -> None:
 
 
 def _message(error: Exception) -> str | None:
-    """Sentence on an error that is not one of ours; None for one that is."""
+    """Message for an error from outside the package; None for other errors."""
     match error:
         case InputError() | NothingFitsError():
             return str(error)
@@ -149,15 +149,15 @@ def _message(error: Exception) -> str | None:
         case MemoryError():
             return "this takes more memory than there is; ask for less"
         case OSError():
-            # Printing failed, for example on a full disk; a closed pipe is click's to handle.
+            # Writing failed, for example on a full disk; click handles closed pipes.
             return f"the output cannot be written: {error.strerror or error}"
     return None
 
 
 def _no_such_option(error: click.NoSuchOption) -> InputError | None:
-    """The message for an option that is gone, or that other commands have, with what to type; None for any other."""
+    """Message for an option that was removed or belongs to other commands; None for unknown options."""
     name = tables.OTHER_SPELLINGS.get(error.option_name, error.option_name)
-    # The program itself has no options that a command could lack.
+    # The program itself has no options of its own.
     row = error.ctx.command.row if error.ctx is not None and isinstance(error.ctx.command, ClickCommand) else None
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""Options that say how an answer is shown and where it goes, and what answers take in their place."""
+"""Options for the form and the place of a result."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from inference_econ.records.files import ending_of
 
 
 class Output(NamedTuple):
-    """Place that an answer goes to, and its form."""
+    """Form and place of a result."""
 
     form: str
     """``table``, ``json``, ``csv`` or ``markdown``."""
     path: str | None = None
     """File to write instead of printing."""
     picture: str | None = None
-    """File to draw to."""
+    """Picture file."""
     quiet: bool = False
-    """Without progress bar, drawings of characters and remarks."""
+    """True to omit the progress bar, character plots and notes."""
     why: bool = False
-    """With all that the numbers rest on below the tables."""
+    """True to show assumptions and sources below the tables."""
     intervals: bool = False
-    """With 80 % intervals behind predicted values."""
+    """True to show 80% intervals next to predictions."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Output:
-        """Return the output that options say; a file's name asks for a form, unless one is given.
+        """Read the output options; a file name implies a form unless one is given.
 
         Raises
         ------
         InputError
-            If they contradict each other.
+            If options contradict each other.
         """
         path, quiet = values.get("output"), values.get("quiet", False)
         if "as_csv" not in values:
@@ -44,18 +44,18 @@ class Output(NamedTuple):
         return cls(form or "table", path, values.get("plot"), quiet, *shown)
 
 
-#: Forms of results, by how names of files end; text may be of any form.
+#: Result forms by file ending; text files can hold any form.
 _FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
 _TEXT = ".txt"
 
 
 def _chosen_form(form: str | None, *, as_json: bool, as_csv: bool) -> str | None:
-    """The form that is asked for, in one of the ways to say it; None if none is.
+    """Form set by one of the form options; None without one.
 
     Raises
     ------
     InputError
-        If several are.
+        If several options set a form.
     """
     named = {"--json": as_json, "--csv": as_csv, f"--format {form}": form is not None}
     chosen = [option for option, wanted in named.items() if wanted]
@@ -65,12 +65,12 @@ def _chosen_form(form: str | None, *, as_json: bool, as_csv: bool) -> str | None
 
 
 def _written_form(path: str, form: str | None) -> str:
-    """The form of a file: as its name ends, or as is asked for.
+    """Form of a file, from its ending or from the options.
 
     Raises
     ------
     InputError
-        If the name ends like another form, or like none that is written.
+        If the ending belongs to another form, or to none.
     """
     ending = ending_of(path)
     by_name = _FORMS.get(ending)

@@ -1,4 +1,4 @@
-"""The command that compares reading a prefix cache with computing it again."""
+"""The ``cache`` command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, catalog
 from inference_econ.requests import Request, refuse, subject, workload
 
-#: Share of a prompt that was seen before, where nothing is said of it [1].
+#: Default share of a prompt that is cached [1].
 _HIT_RATE = 0.75
 
 

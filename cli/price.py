@@ -1,4 +1,4 @@
-"""The commands that say what tokens and the memory of a model take."""
+"""The ``price`` and ``fits`` commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def price(request: Request, api_prices: str | None, replicas: int | None, input_
     """
     requests, targets = workload.requests(request), workload.usual_targets(request)
     layouts, rate = subject.candidates(request, requests), workload.request_rate(request, requests)
-    # Prices that mean nothing are refused before anything is computed.
+    # Reject invalid prices before the calculation.
     api, offer = (None, None) if api_prices is None else prices.offered(layouts[0].setup.model, api_prices)
     used = request.most_utilization
     sheet = ie.price(

@@ -1,4 +1,4 @@
-"""The command that says which deployment to take."""
+"""The ``recommend`` command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that answer scenarios: files with questions, among them published tables, figures and claims."""
+"""Commands that run scenarios, including published tables and figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print answers: tables and drawings in the terminal, text to files, a bar while work lasts."""
+"""Print results: tables and character plots in the terminal, text to files, and a progress bar."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from .outputs import Output
 
 _BAR_AFTER_SECONDS = 1.0
-#: Longest line of a text [characters].
+#: Longest line of text [characters].
 _TEXT_WIDTH = 100
-#: Characters of a line that a file takes, where a table wants so many.
+#: Longest line of a table in a file [characters].
 _FILE_WIDTH = 140
-#: Narrower terminals are written to as if they had so many characters.
+#: Smallest assumed terminal width [characters].
 _NARROWEST = 60
 
 
 def page_of(answered: Shown | report.page.Page) -> report.page.Page:
-    """Return the page that shows an answer."""
+    """Page that renders a result."""
     return answered if isinstance(answered, report.page.Page) else report.pages.page(answered)
 
 
 def emit(answered: Shown | report.page.Page, output: Output, asked: Invocation) -> None:
-    """Show an answer in the form that is asked for, and draw it where a picture is; only what is shown is made."""
+    """Show a result in the selected form, and draw it if a picture file is given."""
     page = page_of(answered)
     question = asked.question(page=page is answered)
     with progress_bar(quiet=output.quiet):
@@ -51,7 +51,7 @@ def emit(answered: Shown | report.page.Page, output: Output, asked: Invocation) 
         click.echo(beside, color=coloured())
     put(text, output.path, quiet=output.quiet)
     if output.picture is not None:
-        # Behind the answer, which is there even where it cannot be drawn.
+        # Draw after printing, so that the result is shown even if drawing fails.
         with progress_bar(quiet=output.quiet):
             page.draw(output.picture)
         remark(f"wrote {output.picture}", quiet=output.quiet)
@@ -65,7 +65,7 @@ def emit(answered: Shown | report.page.Page, output: Output, asked: Invocation) 
 
 
 def _without_effect(page: report.page.Page, asked: Invocation) -> tuple[str, ...]:
-    """What-ifs without which a command answers the same numbers: it is asked again without each."""
+    """What-if changes without an effect: the command is run again without each."""
     changes: tuple[str, ...] = asked.values.get("changes") or ()
     if not changes:
         return ()
@@ -82,7 +82,7 @@ def _without_effect(page: report.page.Page, asked: Invocation) -> tuple[str, ...
 
 
 def _numbers(record: object) -> Iterator[str]:
-    """Every number of an answer, without what it rests on and the intervals, which no what-if has."""
+    """Numbers of a result, without sources and intervals, which changes do not affect."""
     if isinstance(record, Mapping):
         for name, value in record.items():
             if name not in ("sources", "calibration") and not str(name).endswith(("_low", "_high")):
@@ -95,7 +95,7 @@ def _numbers(record: object) -> Iterator[str]:
 
 
 def _made(page: report.page.Page, output: Output, question: Mapping[str, object]) -> tuple[str, str]:
-    """The text of an answer, and what is printed beside a file of it."""
+    """Text of a result, and the text to print in addition to a file."""
     with report.fields.intervals_shown(output.intervals):
         return _text_of(page, output, question)
 
@@ -117,12 +117,12 @@ def _text_of(page: report.page.Page, output: Output, question: Mapping[str, obje
 
 
 def put(text: str, path: str | None, *, quiet: bool) -> None:
-    """Print text, or write it to a file and say so."""
+    """Print text, or write it to a file and report the name."""
     if path is None:
         try:
             click.echo(text, nl=not text.endswith("\n"), color=coloured())
         except BrokenPipeError:
-            # The reader has gone, as `| head` does. What is left in the buffer must not be tried again at exit.
+            # The reader closed the pipe, as `| head` does. Discard the buffer, so that it is not flushed at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise click.exceptions.Exit(0) from None
         return
@@ -132,27 +132,27 @@ def put(text: str, path: str | None, *, quiet: bool) -> None:
 
 
 def remark(text: str, *, quiet: bool) -> None:
-    """Say something that is not part of the result."""
+    """Print a note to the error stream."""
     if not quiet:
         click.echo(text, err=True)
 
 
 def coloured() -> bool:
-    """Return whether colours are wanted: FORCE_COLOR, unless NO_COLOR; else on terminals that have them."""
+    """Check whether to use color: FORCE_COLOR and NO_COLOR, else terminals that support it."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
-    """Tables, drawings and remarks for the terminal; only tables if it is to be quiet.
+    """Tables, character plots and notes for the terminal; only tables with ``--quiet``.
 
-    A file has all columns, and all that is said of them.
+    Files contain all columns and all notes.
     """
     from inference_econ.report.page import Headline, Remarks, ShareBar, Sketch, Table, least_width
 
     quiet, written = output.quiet, output.path is not None
-    # Who asks why is told it, however quiet the rest is to be.
+    # ``--why`` overrides ``--quiet``.
     everything, told = output.why or written, output.why or not quiet
     parts: list[str] = []
     left_out: list[str] = []
@@ -181,19 +181,19 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
 
 
 def _hint(left_out: Sequence[str], *, more: bool) -> str:
-    """Hint at what more there is, and how to see it."""
+    """Hint at omitted columns and notes, and how to see them."""
     columns = f"--csv: {', '.join(dict.fromkeys(left_out))} too" if left_out else ""
     return _wrapped("; ".join(filter(None, ("--why: what this rests on" if more else "", columns))))
 
 
 def _wrapped(text: str, indent: str = "") -> str:
-    """A text in lines of whole words."""
+    """Wrap text at words."""
     width = min(_width(), _TEXT_WIDTH)
     return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _table_text(table: report.page.Table, width: int) -> tuple[str, list[str]]:
-    """A table for the terminal, and the columns that have no room there."""
+    """Table for the terminal, and the columns that do not fit."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -217,12 +217,12 @@ def _table_text(table: report.page.Table, width: int) -> tuple[str, list[str]]:
 
 
 def _width() -> int:
-    """Characters of a line of the terminal; of a usual one where there is none."""
+    """Width of the terminal, or a default without one [characters]."""
     return max(shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns, _NARROWEST)
 
 
 def _sketch_text(sketch: report.page.Sketch) -> str:
-    """A line drawn with characters, upwards on a logarithmic axis."""
+    """Line plotted with characters, on a logarithmic vertical axis."""
     import plotext
 
     plotext.clear_figure()
@@ -236,7 +236,7 @@ def _sketch_text(sketch: report.page.Sketch) -> str:
 
 
 def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:
-    """Parts of a whole as one bar with a legend."""
+    """Stacked bar of parts, with a legend."""
     from rich.console import Console
     from rich.text import Text
 
@@ -262,9 +262,9 @@ def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:
 
 @contextmanager
 def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
-    """A callback that moves a bar on the error stream, which is there once the work has lasted a second.
+    """Callback that updates a progress bar on the error stream, shown after one second.
 
-    It lives in a thread of its own, so that it is seen in work that calls nothing back, too.
+    The bar runs in its own thread, so that it also appears during work without callbacks.
     """
     if quiet or not sys.stderr.isatty():
         yield None
@@ -281,14 +281,14 @@ def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
 
 
 class _Bar:
-    """Bar of some work, shown from :meth:`start` to :meth:`stop`; without a share it only moves."""
+    """Progress bar, shown from :meth:`start` to :meth:`stop`; without a known share it only pulses."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-        # What is printed meanwhile goes where it would go without a bar.
+        # Other output must not be redirected.
         self.drawn = Progress(
             *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
         )
@@ -296,17 +296,17 @@ class _Bar:
         self.lock, self.ended = threading.Lock(), False
 
     def report(self, share: float, what: str) -> None:
-        """Move it to the share of the work done, and say what is being done."""
+        """Set the completed share and the description."""
         self.drawn.update(self.task, total=1.0, completed=share, description=what)
 
     def start(self) -> None:
-        """Show it, unless the work is done."""
+        """Show the bar, unless the work is done."""
         with self.lock:
             if not self.ended:
                 self.drawn.start()
 
     def stop(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         with self.lock:
             self.ended = True
             self.drawn.stop()

@@ -1,4 +1,4 @@
-"""The command about speculation: where it pays on a deployment."""
+"""The ``speculate`` command."""
 
 from __future__ import annotations
 

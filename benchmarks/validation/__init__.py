@@ -1,1 +1,1 @@
-"""How predictions fare against measured servers, as a document: docs/evidence/validation.md, its picture and pages."""
+"""Validation report on measured servers: docs/evidence/validation.md with its picture and pages."""

@@ -1,6 +1,6 @@
-"""Predictions against every measured server, into docs/evidence/validation.md: ``sh run.sh validate`` (5 minutes).
+"""Write the validation report on measured servers, docs/evidence/validation.md: ``sh run.sh validate`` (5 minutes).
 
-Beside the document are its picture, and a folder with a page for each engine on a generation of chips.
+The report has a picture, and a folder with a page for each engine and chip generation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from inference_econ.extras.servers.validation import servers
 from inference_econ.records.files import write_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "validation.md"
-#: Assumptions whose errors stand beside those of the usual ones.
+#: Assumptions that are compared with the profiles.
 OTHERS = ("deployable", "ideal")
 
 

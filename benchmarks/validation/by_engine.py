@@ -1,4 +1,4 @@
-"""Errors of predictions by engine and generation of chips: the table that a reader starts with, and pages of series."""
+"""Errors by engine and chip generation: an overview table, and pages of series."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN: tuple[tuple[Quantity, Fitted], ...] = ((_TPOT, "tpot"), (_TTFT, "ttft"))
 
 
 def overview(report: Servers) -> Table:
-    """Errors by engine and generation of chips: of rows that were fitted, and of fits that had not seen their like."""
+    """Table of errors by engine and chip generation, in-sample and cross-validated."""
     calibration = catalog.assumptions(SERVERS_PROFILE).calibration
     unseen = {} if calibration is None else {(part.engine, part.generation): part for part in calibration.unseen}
     lines = []
@@ -32,14 +32,14 @@ def overview(report: Servers) -> Table:
 
 
 def left_out(errors: UnseenErrors | None, name: Fitted) -> str:
-    """Median and 90th percentile of the errors of fits that had not seen an engine on a generation of chips."""
+    """Median and 90th percentile of cross-validated errors of an engine on a chip generation."""
     if errors is None or name not in errors.medians:
         return ""
     return f"{percent(errors.medians[name])}, {percent(errors.p90s[name])}"
 
 
 def links(report: Servers, folder: str) -> list[str]:
-    """Links to the :func:`pages`, which lie in a folder beside the document."""
+    """Links to :func:`pages` in a folder next to the document."""
     return [f"[{_title(*key)}]({folder}/{_name(*key)}.md)" for key in slices(report)]
 
 
@@ -52,7 +52,7 @@ def _name(engine: str, generation: str) -> str:
 
 
 def pages(report: Servers) -> Iterator[tuple[str, str]]:
-    """A page for each engine and generation: its name, and Markdown with its series, the worst ones first."""
+    """Page for each engine and generation: its name, and Markdown with its series, worst first."""
     for (engine, generation), rows in slices(report).items():
         text = "\n\n".join((f"# {_title(engine, generation)}", _PAGE, series(rows).markdown().rstrip()))
         yield _name(engine, generation), text + "\n"
@@ -66,7 +66,7 @@ is missing, or the rows are odd. Generated with [the report](../validation.md)."
 
 
 def series(rows: Sequence[InputRow]) -> Table:
-    """Errors by model, chip, version, layout and lengths, of series of several rows, the worst first."""
+    """Table of errors by model, chip, version, layout and lengths, for series of several rows, worst first."""
     groups: dict[tuple[str, ...], list[InputRow]] = {}
     for row in rows:
         groups.setdefault(_series_of(row), []).append(row)

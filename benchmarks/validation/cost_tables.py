@@ -1,7 +1,6 @@
-"""Tables of the errors of the least cost that is answered for a speed, against the best measured servers.
+"""Tables of cost errors at a speed, compared with the best measured servers.
 
-``python -m benchmarks.validation.cost_tables`` prints them as Markdown: of the shipped files, or of those
-that are named.
+``python -m benchmarks.validation.cost_tables`` prints them as Markdown, for the shipped or the named files.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from inference_econ.extras.servers import Report
 from inference_econ.records.texts import ENGINE_NAMES
 from inference_econ.report.page import Table
 
-#: Combinations of fewer points have no line among the worst [1].
+#: Fewest points of a listed combination [1].
 _ENOUGH = 3
-#: Combinations that are listed [1].
+#: Number of listed combinations [1].
 _WORST = 10
-#: What points are grouped by, in addition to all of them.
+#: Keys to group points by.
 _KEYS: Mapping[str, Callable[[CostPoint], str]] = {
     "servers": lambda point: point.series,
     "model and chip": lambda point: point.combination.partition(",")[0],
@@ -28,12 +27,12 @@ _KEYS: Mapping[str, Callable[[CostPoint], str]] = {
         f"{ENGINE_NAMES.get(point.engine, point.engine)}, {point.chips.capitalize() or 'other chips'}"
     ),
 }
-#: Heads of the cells of a score.
+#: Column headings of a score.
 HEADS = (
     *("servers", "compared", "answered/measured", "median error", "p90", "> 25 % dearer", "> 25 % cheaper"),
     *("out of reach", "in 80 % band", "its width", "median error, measured layouts", "own layouts"),
 )
-#: What they mean.
+#: Explanation of the columns.
 LEGEND = (
     "Error: |ln(answered / measured)| of the cost at the same speed; 0.1 is about 10 %, 0.69 a factor of two. Shares "
     "are of points that are compared or out of reach."
@@ -51,7 +50,7 @@ _STAGED = (
 
 
 def tables(report: Report) -> tuple[Table, ...]:
-    """Errors of all points and by groups, what they are made of, and the worst combinations, by assumptions."""
+    """Tables of errors in total and by groups, of error stages, and of the worst combinations, by assumptions."""
     return tuple(table for name in report.assumptions for table in _of(report, name))
 
 
@@ -73,12 +72,12 @@ def _of(report: Report, name: str) -> tuple[Table, Table, Table]:
 
 
 def points_of(report: Report, name: str) -> list[CostPoint]:
-    """The points of a report under some assumptions."""
+    """Points of a report under one preset."""
     return [point for point in report.points if isinstance(point, CostPoint) and point.assumptions == name]
 
 
 def _grouped(points: Sequence[CostPoint], key: Callable[[CostPoint], str]) -> dict[str, list[CostPoint]]:
-    """Points by a text of theirs."""
+    """Group points by a text."""
     groups: dict[str, list[CostPoint]] = {}
     for point in points:
         groups.setdefault(key(point), []).append(point)
@@ -86,7 +85,7 @@ def _grouped(points: Sequence[CostPoint], key: Callable[[CostPoint], str]) -> di
 
 
 def made_of(points: Sequence[CostPoint], title: str) -> Table:
-    """Errors from the prediction of the measured server itself to the whole answer, each with more to choose."""
+    """Table of errors in stages, from the prediction of the measured server to the unrestricted selection."""
     lines = tuple((name, *_stage_cells(stage)) for name, stage in stages(points).items())
     return Table(title, ("left to choose", *_STAGES), lines, (), (_STAGED,))
 
@@ -98,7 +97,7 @@ def _stage_cells(stage: Stage) -> tuple[str, ...]:
 
 
 def overview(points: Sequence[CostPoint], keys: Sequence[str] = tuple(_KEYS)) -> tuple[tuple[str, ...], ...]:
-    """Lines of all points, and by what they are of."""
+    """Rows for all points, and by groups."""
     lines = [("all", *_cells(cost_score(points)))]
     for key in keys:
         groups = _grouped(points, _KEYS[key])
@@ -107,9 +106,9 @@ def overview(points: Sequence[CostPoint], keys: Sequence[str] = tuple(_KEYS)) ->
 
 
 def worst(points: Sequence[CostPoint], title: str) -> Table:
-    """Kinds of servers of combinations with the largest median errors, and the farthest point of each.
+    """Table of the combinations with the largest median errors, each with its worst point.
 
-    A point that is out of reach is farther off than any that is compared.
+    A point that is out of reach counts as worse than any other.
     """
     groups = _grouped(points, lambda point: f"{point.combination}, {point.series}")
     judged = {label: part for label, part in groups.items() if len(part) >= _ENOUGH}
@@ -130,7 +129,7 @@ def worst(points: Sequence[CostPoint], title: str) -> Table:
 
 
 def _distance(points: Sequence[CostPoint]) -> float:
-    """The median of how far points are off, those that are out of reach farther than all others."""
+    """Median error, in which points out of reach count as largest."""
     errors = sorted(_off(point) for point in points if point.predicted is not None or point.out_of_reach)
     return errors[(len(errors) - 1) // 2] if errors else 0.0
 

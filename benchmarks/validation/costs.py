@@ -1,4 +1,4 @@
-"""Cost of the best measured servers at their speed, beside what is answered to be the least for that speed."""
+"""Compare the cost of the best measured servers with the lowest predicted cost at their speed."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ from inference_econ.inputs import Assumptions, Requests, catalog
 from inference_econ.inputs.engine import profiles
 from inference_econ.serving import Services
 
-#: What stands for the profiles that belong to a chip and its engines.
+#: Name that stands for the profiles of chip and engine.
 OWN = "profile"
-#: The same without levels of measured servers, which have seen these rows.
+#: Name for those profiles without measured corrections, which were fitted to these rows.
 UNSEEN = "profile, levels left out"
-#: Shipped files of measured servers that are compared.
+#: Shipped files of compared servers.
 FILES = ("serving_points", "inferencemax_aggregated", "inferencemax_disaggregated")
-#: Levels of measured servers without each deployment that is compared, by ``data.levels.judged.deployment_of``;
-#: ``sh run.sh refit levels`` writes them.
+#: Corrections fitted without each compared deployment, by ``data.levels.judged.deployment_of``; ``sh run.sh refit
+#: levels`` writes them.
 WITHOUT = Path(__file__).with_name("without_deployments.json")
-#: Any price: the chips of both sides are alike [USD/h].
+#: Arbitrary price, since both sides use the same chips [USD/h].
 _PRICE = 1.0
-#: Servers of a combination from which on their best ones say something [1].
+#: Fewest servers of a combination [1].
 _ENOUGH = 3
-#: Dearer or cheaper by more than this share is a wrong answer [1].
+#: Relative cost error that counts as wrong [1].
 NOTICED = 0.25
-#: Why a point has no answer.
+#: Reasons for a missing prediction.
 FASTEST, OUT_OF_REACH = "the fastest measured server; no candidate is as fast", "out of reach: no candidate is as fast"
 NOBODY = "no candidate serves so"
-#: Requests of an instance that are so many times as many, or as few, as were measured are about as many [1].
+#: Factor within which concurrencies count as similar [1].
 _ABOUT = math.sqrt(2.0)
-#: Kinds of points: how the measured server was deployed, and whether it speculated.
+#: Kinds of points, by arrangement and speculation of the measured server.
 SERIES = {
     (False, False): "aggregated",
     (False, True): "aggregated, speculating",
@@ -87,41 +87,41 @@ NOTES = (
 
 
 class Combination(NamedTuple):
-    """Combination that is compared: a model in a format, a chip, and lengths."""
+    """Compared combination: a model in a format, a chip, and lengths."""
 
     model: str
-    """Name in the catalogue."""
+    """Model, by catalog name."""
     hardware: str
-    """Name in the catalogue."""
+    """Chip, by catalog name."""
     weights: str | None
-    """Number format; None: as published."""
+    """Weight format; None as published."""
     isl: float
-    """Mean prompt [tokens]."""
+    """Mean input length [tokens]."""
     osl: float
-    """Mean answer [tokens]."""
+    """Mean output length [tokens]."""
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Description."""
         weights = "" if self.weights is None else f" {self.weights}"
         return f"{self.model}{weights} on {self.hardware}, {self.isl:.4g}/{self.osl:.4g}"
 
 
 @dataclass(frozen=True)
 class Curves:
-    """The layouts of one engine with one recipe at every batch, as a market offers them.
+    """Layouts of one engine and recipe at every batch, from the candidates.
 
     Attributes
     ----------
     services : Services
-        The layouts that do both, or those that decode, under the setup of the engine.
+        Aggregated or decode layouts, under the setup of the engine.
     tokens_per_second, dollars : ndarray, shape (n, k)
-        Speed of a user [tokens/s] and the whole bill over output tokens [USD per 1e6 tokens] by layout and batch, at
-        any price that all candidates share.
+        Speed of a user [tokens/s] and total cost over output tokens [USD per 1e6 tokens] by layout and batch, at a
+        common price.
     accelerators, concurrency : ndarray, shape (n, k)
-        Of what is deployed together, and requests in flight in it [1].
+        Accelerators of a deployment, and its concurrency [1].
     apart : bool
-        Prompts are read by a pool of their own.
+        True if disaggregated.
     """
 
     services: Services
@@ -133,7 +133,7 @@ class Curves:
 
     @classmethod
     def of(cls, candidate: Candidate) -> Curves:
-        """Those of a candidate of the market."""
+        """Curves of a candidate."""
         seen, decoders = candidate.metrics, candidate.all_decoders
         return cls(
             candidate.services,
@@ -146,7 +146,7 @@ class Curves:
 
     @property
     def speculates(self) -> bool:
-        """Whether tokens are proposed and verified."""
+        """True with speculation."""
         return self.services.speculation is not None
 
     @cached_property
@@ -155,11 +155,11 @@ class Curves:
         return layout_keys(self.services.plans, self.services.setup.assumptions.layout)
 
     def of_layout(self, name: str) -> Curves:
-        """Curves of one layout alone, whatever its expert ranks, which are not always recorded."""
+        """Restrict to one layout; expert-parallel ranks are ignored, since they are not always recorded."""
         return self._without([layout.partition("ep")[0] != name for layout in self.layouts])
 
     def of_measured_layouts(self) -> Curves:
-        """Curves of those layouts alone that some measured server had."""
+        """Restrict to measured layouts."""
         instances = Instances(self.services.setup, speculates=self.speculates, layouts=self.layouts)
         return self._without([not measured for measured in instances.measured])
 
@@ -170,22 +170,21 @@ class Curves:
 
     @property
     def label(self) -> str:
-        """Who serves, and how, in words."""
+        """Engine and recipe in words."""
         return label_of(self.services.setup, self.services.speculation, apart=self.apart)
 
 
-#: All that a default answer chooses from: for a combination, under some assumptions (None: the profiles that belong to
-#: it), together or both ways.
+#: Function that returns candidates for a combination, a preset (None for the profiles), and an arrangement.
 Market = Callable[[Combination, str | None, Arrangement], Sequence[Curves]]
 
 
 def default_market(group: Combination, assumptions: str | None, arrangement: Arrangement = "both") -> list[Curves]:
-    """Curves that the default frontier of a model on a chip is made of.
+    """Curves of the default frontier of a model on a chip.
 
     Raises
     ------
     InputError
-        If something of the combination is not known.
+        If a name of the combination is unknown.
     NothingFitsError
         If no layout fits.
     """
@@ -201,39 +200,38 @@ def default_market(group: Combination, assumptions: str | None, arrangement: Arr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPoint(ComparedPoint):
-    """The cost of a measured server that no other one beats, beside the least that is answered for its speed.
+    """Cost of a Pareto-optimal measured server with the lowest predicted cost at its speed.
 
     Attributes
     ----------
     combination : str
         Model, weights, chip and lengths.
     engine, chips : str
-        Of the measured server: its engine, and the generation of its chip.
+        Engine and chip generation of the measured server.
     tokens_per_second : float
         Speed of a user [tokens/s].
     fastest : bool
-        No measured server of the combination that it is compared with is faster.
+        True if no comparable measured server of the combination is faster.
     out_of_reach : bool
-        No candidate is as fast, though some measured server is faster still.
+        True if no candidate reaches the speed, although a measured server is faster still.
     answer : str
-        Layout and practice of what is answered; empty if nothing is as fast.
+        Layout and recipe of the prediction; empty if nothing is fast enough.
     tried : bool
-        Measured servers of the combination had that layout, with about as many requests or with fewer and with more.
+        True if that layout was measured in the combination, at a similar concurrency, or at lower and higher ones.
     low, high : float or None
-        Ends of the 80 % interval of the cost at the speed; None where nobody knows errors, or an end is not as fast.
+        80% interval of the cost at the speed; None if errors are unknown, or an end does not reach the speed.
     inside : bool or None
-        The measured cost is in that interval; None where nobody knows errors.
+        True if the measured cost is within the interval; None if errors are unknown.
     own : float or None
-        What is answered if only the engine and the layout of the measured server are, together or apart as it was, of
-        pools the layout that decodes [USD per 1e6 tokens]; None if that is not as fast.
+        Prediction restricted to the engine, arrangement and (decode) layout of the measured server [USD per 1e6
+        tokens]; None if it is not fast enough.
     own_inside : bool or None
-        The measured cost is in the interval of 80 % of that; None where nobody knows errors.
+        True if the measured cost is within the 80% interval of ``own``; None if errors are unknown.
     own_engine : float or None
-        What is answered if only the engine of the measured server is, in any layout [USD per 1e6 tokens]; None if that
-        is not as fast.
+        Prediction restricted to the engine of the measured server [USD per 1e6 tokens]; None if it is not fast enough.
     at_load, at_speed : float or None
-        What is predicted of the measured server itself, as it was deployed: with as many requests as it had, and with
-        as many as leave a user its speed [USD per 1e6 tokens]; None where either is not known.
+        Prediction of the measured server itself, at its concurrency and at its speed [USD per 1e6 tokens]; None if
+        unknown.
     """
 
     combination: str
@@ -255,42 +253,42 @@ class CostPoint(ComparedPoint):
 
 
 class CostScore(NamedTuple):
-    """How far answers are from the best measured servers; None of nothing."""
+    """Errors compared with the best measured servers; None without points."""
 
     servers: int
-    """Points: servers that no other one beats [1]."""
+    """Points: Pareto-optimal measured servers [1]."""
     compared: int
-    """Of these, with an answer [1]."""
+    """Points with a prediction [1]."""
     ratio: float | None
-    """Median of answered over measured cost [1]."""
+    """Median of predicted over measured cost [1]."""
     median: float | None
-    """Median of |ln(answered / measured)| [1]."""
+    """Median of |ln(predicted / measured)| [1]."""
     p90: float | None
-    """90th percentile of these [1]."""
+    """90th percentile of |ln(predicted / measured)| [1]."""
     dearer: float | None
-    """Share of the points that are compared or out of reach, whose answer is dearer by more than a quarter [1]."""
+    """Share of points, including those out of reach, with a prediction more than 25% too expensive [1]."""
     cheaper: float | None
-    """Share of those whose answer is cheaper by more than a quarter [1]."""
+    """Share of these points with a prediction more than 25% too cheap [1]."""
     out_of_reach: float | None
-    """Share of those that no candidate is as fast as [1]."""
+    """Share of these points that no candidate reaches [1]."""
     inside: float | None
-    """Share inside of their 80 % interval, of those that have one [1]."""
+    """Share within the 80% interval, of points with one [1]."""
     width: float | None
-    """Median of the upper over the lower end of those that have both [1]."""
+    """Median ratio of the ends of the intervals [1]."""
     tried: int
-    """Compared, with an answer whose layout was measured [1]."""
+    """Points whose predicted layout was measured [1]."""
     tried_median: float | None
-    """Median of |ln(answered / measured)| of these [1]."""
+    """Median of |ln(predicted / measured)| of these [1]."""
     own: int
-    """Compared in the engine and layout of the measured server, too [1]."""
+    """Points with a prediction restricted to the measured engine and layout [1]."""
     own_ratio: float | None
-    """Median of that over measured cost [1]."""
+    """Median of that prediction over measured cost [1]."""
     own_median: float | None
-    """Median of |ln(that / measured)| [1]."""
+    """Median of |ln(predicted / measured)| of that prediction [1]."""
 
 
 def cost_score(points: Iterable[CostPoint]) -> CostScore:
-    """How far the answers of some points are from what was measured."""
+    """Score of points."""
     judged = list(points)
     logs = [(point.log_error, point.tried) for point in judged]
     errors = [error for error, _ in logs if error is not None]
@@ -320,23 +318,23 @@ def cost_score(points: Iterable[CostPoint]) -> CostScore:
 
 
 class Stage(NamedTuple):
-    """How far costs are off where only a part of an answer is left to choose; None of nothing."""
+    """Errors if only a part of the deployment is open; None without points."""
 
     servers: int
     """Points with such a cost [1]."""
     ratio: float | None
-    """Median of it over the measured cost [1]."""
+    """Median ratio to the measured cost [1]."""
     median: float | None
-    """Median of |ln(it / measured)| [1]."""
+    """Median absolute log error [1]."""
     mean: float | None
-    """Mean of that over the points that have a cost at every stage [1]."""
+    """Mean absolute log error over points with costs at every stage [1]."""
     adds: float | None
-    """What is added to the mean of the stage before [1]: these add up to the mean of the whole answer."""
+    """Increase of the mean over the previous stage [1]; the increases sum to the mean of the last stage."""
     inside: float | None
-    """Share of measured costs inside of the 80 % interval, of those that have one [1]; None where none is made."""
+    """Share of measured costs within the 80% interval, of points with one [1]; None if the stage has none."""
 
 
-#: Stages of an answer, from the measured server itself on: each leaves more to choose than the one before.
+#: Stages of a prediction, from the measured server itself, each with more choice.
 STAGES: dict[str, Callable[[CostPoint], float | None]] = {
     "the server itself, its load": lambda point: point.at_load,
     "the server itself, its speed": lambda point: point.at_speed,
@@ -344,12 +342,12 @@ STAGES: dict[str, Callable[[CostPoint], float | None]] = {
     "any layout of its engine": lambda point: point.own_engine,
     "any engine: the answer": lambda point: point.predicted,
 }
-#: The answers of which somebody measured the layout, and those of which nobody did.
+#: Predictions whose layout was measured, and others.
 _COVERED, _NOT_COVERED = "answers whose layout was measured", "answers that nobody measured"
 
 
 def stages(points: Iterable[CostPoint]) -> dict[str, Stage]:
-    """Parts of the error of answers: errors of :data:`STAGES`, then of answers that were measured or not."""
+    """Errors by :data:`STAGES`, then of predictions with and without measured layouts."""
     judged = [point for point in points if point.measured]
     whole = [point for point in judged if all(cost_of(point) for cost_of in STAGES.values())]
     rows, before = {}, 0.0
@@ -385,7 +383,7 @@ def _stage(
 
 
 def _logs(points: Iterable[CostPoint], cost_of: Callable[[CostPoint], float | None]) -> list[float]:
-    """ln(cost / measured) of the points that have that cost [1]."""
+    """ln(cost / measured) of the points with that cost [1]."""
     return [math.log(cost / point.measured) for point in points if (cost := cost_of(point)) and point.measured]
 
 
@@ -396,27 +394,27 @@ def _errors(points: Iterable[CostPoint], cost_of: Callable[[CostPoint], float | 
 def report(
     paths: Sequence[Path] = (), names: Sequence[str] = (OWN, UNSEEN), offered: Market = default_market
 ) -> Report:
-    """The best servers of all combinations of some files, beside what is answered under each of some assumptions.
+    """Compare the best servers of all combinations with predictions under each preset.
 
     Parameters
     ----------
     paths : sequence of Path
         Files of measured servers; :data:`FILES` by default.
     names : sequence of str
-        Presets by name or path; :data:`OWN` for the profiles that belong to a combination.
+        Presets by name or path; :data:`OWN` for the profiles of a combination.
     offered : callable
-        What answers choose from: by default what default answers do. One that leaves out what was measured of the
-        combination (levels, profiles) says how answers do where nothing was.
+        Candidates; by default those of default results. Candidates without corrections or profiles from the combination
+        show errors for unmeasured combinations.
 
     Returns
     -------
     Report
-        Of :class:`CostPoint`.
+        Report of :class:`CostPoint`.
 
     Raises
     ------
     InputError
-        If a file cannot be used, or has no combination with enough servers.
+        If a file is invalid, or has no combination with enough servers.
     """
     paths = paths or _shipped()
     groups = read_combinations(paths)
@@ -436,7 +434,7 @@ def report(
 
 
 def read_combinations(paths: Sequence[Path] = ()) -> dict[Combination, list[Measurement]]:
-    """The :func:`combinations` of some files, or of the shipped ones."""
+    """:func:`combinations` of given files, or of the shipped ones."""
     rows = (row for path in paths or _shipped() for row in measurements.read_measurements(path))
     return combinations([row for row in rows if isinstance(row, Measurement)])
 
@@ -446,15 +444,15 @@ def _shipped() -> list[Path]:
 
 
 def best_servers() -> list[Measurement]:
-    """Servers of the shipped files that no other one of their combination and arrangement beats."""
+    """Pareto-optimal servers of the shipped files, by combination and arrangement."""
     return [row for servers in read_combinations().values() for row, _ in best(servers)]
 
 
 def combinations(rows: Sequence[Measurement]) -> dict[Combination, list[Measurement]]:
-    """Servers under a constant number of requests whose speed and cost are known, by combination, if they are enough.
+    """Closed-loop servers with known speed and cost by combination, if there are enough.
 
-    Repeats, spoilt runs, series that are faster than physics allows, servers that may or may not have speculated and
-    pools whose workers are not known are left out.
+    Repeats, invalid runs, series faster than the physical bound, suspected speculation, and pools with unknown workers
+    are excluded.
     """
     groups: dict[Combination, list[Measurement]] = {}
     for row in measurements.distinct(list(rows)):
@@ -475,9 +473,9 @@ def _usable(row: Measurement) -> bool:
 
 
 def dollars_of(row: Measurement) -> float:
-    """The whole bill of a measured server over its output tokens, at :data:`_PRICE` [USD per 1e6 tokens].
+    """Total cost of a measured server over its output tokens, at :data:`_PRICE` [USD per 1e6 tokens].
 
-    Without a measured rate it is that of a closed loop.
+    Without a measured rate, it is that of a closed loop.
     """
     rate = row.output_tokens_per_second_per_accelerator or row.closed_loop_rate
     assert rate is not None
@@ -485,7 +483,7 @@ def dollars_of(row: Measurement) -> float:
 
 
 def best(servers: Sequence[Measurement]) -> list[tuple[Measurement, bool]]:
-    """Servers that no other one beats in both speed and cost, by :data:`SERIES`; whether each is the fastest."""
+    """Pareto-optimal servers in speed and cost by :data:`SERIES`, with True for the fastest."""
     found = []
     for apart, speculates in SERIES:
         alike = [row for row in servers if (row.decode is not None) == apart and (speculates or not row.speculates)]
@@ -507,19 +505,19 @@ def _points(group: Combination, servers: Sequence[Measurement], name: str, candi
 
 
 def arrangement_of(servers: Sequence[Measurement]) -> Arrangement:
-    """The arrangement of candidates: aggregated ones alone where every measured server is."""
+    """Arrangement of candidates: only aggregated if every measured server is."""
     return "both" if any(row.decode is not None for row in servers) else "aggregated"
 
 
 def _assumptions(row: Measurement, name: str) -> Assumptions:
-    """Assumptions that a measured server itself is predicted under."""
+    """Assumptions for a measured server itself."""
     if name in (OWN, UNSEEN):
         return of_hardware(row.hardware, row.engine, levels=name == OWN)
     return catalog.assumptions(name)
 
 
 def blank(group: Combination, row: Measurement, name: str, alone: Itself, *, fastest: bool) -> CostPoint:
-    """A measured server without an answer."""
+    """Point without a prediction."""
     assert row.tpot_seconds is not None
     server = f"{row.engine} {row.engine_version} {layout_of(row) or 'layout not recorded'}"
     speed = 1.0 / row.tpot_seconds
@@ -543,12 +541,12 @@ def blank(group: Combination, row: Measurement, name: str, alone: Itself, *, fas
     )
 
 
-#: The fewest and the most requests that instances of a layout had, by its name.
+#: Lowest and highest measured concurrency of instances, by layout.
 _Tried = dict[str, tuple[float, float]]
 
 
 def _tried(servers: Sequence[Measurement]) -> _Tried:
-    """Layouts of instances that do both, with the fewest and the most requests that were measured."""
+    """Aggregated layouts with their lowest and highest measured concurrency."""
     ranges: _Tried = {}
     for row in servers:
         per_accelerator, chips = requests_per_accelerator(row), instance_chips(row)
@@ -562,20 +560,20 @@ def _tried(servers: Sequence[Measurement]) -> _Tried:
 def answered(
     point: CostPoint, row: Measurement, servers: Sequence[Measurement], curves: Sequence[Curves], why: str = ""
 ) -> CostPoint:
-    """A point with the least cost that candidates have for its speed.
+    """Add the lowest cost of the candidates at the point's speed.
 
     Parameters
     ----------
     point : CostPoint
-        Without an answer.
+        Point without a prediction.
     row : Measurement
-        The measured server.
+        Measured server.
     servers : sequence of Measurement
         All servers of its combination.
     curves : sequence of Curves
-        Candidates. Those that speculate or are disaggregated are left out where the server does not or is not.
+        Candidates. Speculation and disaggregation are allowed only if the server uses them.
     why : str
-        Why there are no candidates.
+        Reason if there are no candidates.
     """
     offered = [
         curves_of
@@ -599,25 +597,25 @@ def answered(
 
 
 class _State(NamedTuple):
-    """A layout of a candidate at a batch."""
+    """Layout of a candidate at a batch."""
 
     dollars: float
-    """[USD per 1e6 tokens]"""
+    """Cost [USD per 1e6 tokens]."""
     curves: Curves
-    """Whose it is."""
+    """Curves of the candidate."""
     row: int
-    """Its layout."""
+    """Index of the layout."""
     column: int
-    """Its batch, or the next one below."""
+    """Index of the batch, or of the next smaller one."""
 
     @property
     def layout(self) -> str:
-        """The name of the layout."""
+        """Name of the layout."""
         return self.curves.layouts[self.row]
 
     @property
     def instances(self) -> Instances:
-        """Instances that errors depend on."""
+        """Instances for error estimates."""
         curves, at = self.curves, (self.row, self.column)
         requests = curves.services.requests
         return Instances(
@@ -631,9 +629,9 @@ class _State(NamedTuple):
         )
 
     def is_among(self, tried: _Tried) -> bool:
-        """Whether servers were measured that had the layout with about as many requests, or with fewer and with more.
+        """Check whether the layout was measured at a similar concurrency, or at lower and higher ones.
 
-        Measured layouts are told apart without their expert ranks, which are not always recorded.
+        Expert-parallel ranks are ignored, since they are not always recorded.
         """
         low, high = tried.get(self.layout.partition("ep")[0], (math.inf, 0.0))
         requests = float(self.curves.concurrency[self.row, self.column])
@@ -641,7 +639,7 @@ class _State(NamedTuple):
 
 
 def _least(offered: Sequence[Curves], speed: float) -> _State | None:
-    """The least cost of any candidate at or above a speed; None where none is as fast."""
+    """Lowest cost of any candidate at or above a speed; None if none is fast enough."""
     states = []
     for curves in offered:
         least = pareto.least_from(curves.tokens_per_second, curves.dollars, speed)
@@ -652,7 +650,7 @@ def _least(offered: Sequence[Curves], speed: float) -> _State | None:
 
 
 def _alone(point: CostPoint, row: Measurement, offered: Sequence[Curves]) -> CostPoint:
-    """A point with what its own engine answers, in its own layout as it speculates and in any."""
+    """Add predictions restricted to the engine of the server, in its layout and in any."""
     engine = [curves for curves in offered if [spec.name for spec in curves.services.setup.engines] == [row.engine]]
     apart, layout = row.decode is not None, layout_of(row).rpartition("+")[2]
     own = [
@@ -668,7 +666,7 @@ def _alone(point: CostPoint, row: Measurement, offered: Sequence[Curves]) -> Cos
 
 
 def _fastest(offered: Sequence[Curves]) -> _State:
-    """The fastest state of any candidate."""
+    """Fastest state of any candidate."""
     curves = max(offered, key=lambda curve: float(np.nanmax(curve.tokens_per_second)))
     speeds = curves.tokens_per_second
     row, column = (int(place) for place in np.unravel_index(int(np.nanargmax(speeds)), speeds.shape))
@@ -676,7 +674,7 @@ def _fastest(offered: Sequence[Curves]) -> _State:
 
 
 def _in_band(point: CostPoint, offered: Sequence[Curves], state: _State) -> CostPoint:
-    """A point with the interval of 80 % of its cost, by the errors of a state; as it is where nobody knows them."""
+    """Add the 80% interval of the cost from the errors of a state, if known."""
 
     def least(speed: float, measured: bool) -> tuple[float, Instances] | None:
         state = _least([curves.of_measured_layouts() for curves in offered] if measured else offered, speed)
@@ -690,33 +688,33 @@ def _in_band(point: CostPoint, offered: Sequence[Curves], state: _State) -> Cost
     return replace(point, low=low, high=high, inside=inside)
 
 
-#: Loads of a server that its speed is looked for between, over the one that it had [1].
+#: Loads for the search of a server's speed, relative to its own load [1].
 _LOADS = (2.0 ** np.arange(-2.0, 2.5, 0.5)).tolist()
 
 
 class Itself(NamedTuple):
-    """Output tokens/s of a chip of a measured server as predicted; None where that is not known [tokens/s]."""
+    """Predicted output throughput per chip of a measured server; None if unknown [tokens/s]."""
 
     at_load: float | None
-    """With as many requests as it had."""
+    """Throughput at the measured concurrency."""
     at_speed: float | None
-    """With as many as leave a user the speed that was measured."""
+    """Throughput at the concurrency with the measured speed."""
 
 
 def itself(servers: Sequence[Measurement], profiles: Profiles) -> list[Itself]:
-    """Predict measured servers as they were deployed, in their versions.
+    """Predict measured servers as deployed, with their versions.
 
     Parameters
     ----------
     servers : sequence of Measurement
-        Under a constant number of requests.
+        Closed-loop measurements.
     profiles : callable
-        The assumptions for a measurement.
+        Returns the assumptions for a measurement.
 
     Returns
     -------
     list of Itself
-        In the order of the servers.
+        Predictions in the order of the servers.
     """
     loaded = [
         replace(row, concurrency=max(load * (row.concurrency or 1.0), 1.0), requests=None, spread=None)
@@ -734,7 +732,7 @@ def itself(servers: Sequence[Measurement], profiles: Profiles) -> list[Itself]:
 
 
 def _at_speed(row: Measurement, loads: Sequence[Prediction]) -> float | None:
-    """Output tokens/s of a chip at the measured speed [tokens/s], as a power of speed between two loads."""
+    """Output throughput per chip at the measured speed [tokens/s], interpolated as a power of speed."""
     states = [
         (1.0 / load.tpot_seconds, 1.0 / load.output_tokens_per_second_per_accelerator)
         for load in loads

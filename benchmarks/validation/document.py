@@ -1,4 +1,4 @@
-"""The report on how predictions fare against measured servers, as one document."""
+"""Validation report on measured servers, as one document."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TTFT = servers.Quantity("ttft", "TTFT", "ttft_seconds")
 
 
 class Slice(NamedTuple):
-    """Rows that are like those that other tools are held against."""
+    """Rows similar to those on which other tools report errors."""
 
     title: str
     beside: str
@@ -70,22 +70,22 @@ def document(
     command: str,
     costs: servers.Report | None = None,
 ) -> str:
-    """The report as Markdown.
+    """Validation report as Markdown.
 
     Parameters
     ----------
     report : Servers
-        Every shipped file under the usual assumptions.
+        All shipped files under the profiles.
     others : sequence of Servers
-        The same under others.
+        The same under other presets.
     violations : sequence of Violation
-        What beats the bound.
+        Measurements faster than the bound.
     picture : str
-        Where the figure is, seen from the document.
+        Path of the figure, relative to the document.
     command : str
-        What generates the document again.
+        Command that generates the document.
     costs : Report, optional
-        The best measured servers beside what answers cost at their speed.
+        Cost of the best measured servers with predictions.
     """
     parts = dict(report.split())
     parts.pop("fitted", None)
@@ -125,7 +125,7 @@ def document(
 
 
 def tools() -> Table:
-    """Table of published statements on the accuracy of other tools."""
+    """Table of published error statements of other tools."""
     references = catalog.references()
     with catalog.measured_files()["tool_errors"].open(encoding="utf-8", newline="") as stream:
         rows = tuple(
@@ -137,7 +137,7 @@ def tools() -> Table:
 
 
 def _compared(reports: Sequence[servers.Servers]) -> Table:
-    """Median errors under several assumptions."""
+    """Table of median errors under several presets."""
     rows = []
     for quantity in servers.QUANTITIES:
         cells = [servers.overall(report.counted(), quantity) for report in reports]
@@ -151,7 +151,7 @@ def _compared(reports: Sequence[servers.Servers]) -> Table:
 
 
 def _ours(report: servers.Servers) -> Table:
-    """Mean absolute percentage errors where other tools give theirs: of all rows, and of those not fitted."""
+    """Table of mean absolute percentage errors for comparison with other tools: all rows, and rows outside fits."""
     lines = []
     parts = report.split()
     for subset in _SLICES:
@@ -182,19 +182,19 @@ def _filled(table: Table) -> str:
 
 
 def _shown(table: Table) -> str:
-    """A table and what is said below it."""
+    """Table with its notes."""
     notes = [note for note in table.every_note if note != LEGEND or "quantity" in table.columns]
     return "\n\n".join((table.markdown().rstrip("\n"), *notes))
 
 
-#: Implied over predicted overhead that counts as right [1].
+#: Accepted range of implied over predicted overhead [1].
 _LOW, _HIGH = 0.85, 1.15
 _NOTE = (
     "Implied is what the measured time per token leaves beside predicted arithmetic, memory, transfers and prompts; "
     "predicted are launches, latencies of collectives and time of the host. Median over layouts and lengths, each at "
     "its lowest concurrency, up to eight requests at an instance."
 )
-#: Why engines are off where somebody found out: beginnings of engine, model and chip, and the reason.
+#: Known reasons for deviations, by prefix of engine, model and chip.
 _REASONS: tuple[tuple[str, str, str, str], ...] = (
     ("vllm", "qwen3_235b", "", "a series that says something else than its name"),
     ("trtllm", "gpt_oss", "h200", "a development version whose source is not public"),
@@ -202,7 +202,7 @@ _REASONS: tuple[tuple[str, str, str, str], ...] = (
 
 
 def overhead_table(listed: Sequence[Overhead]) -> Table:
-    """Implied over predicted overhead by engine, model and chip; those outside of the aim say why, as far as known."""
+    """Table of implied over predicted overhead by engine, model and chip, with reasons outside the accepted range."""
     groups: dict[tuple[str, str, str], list[Overhead]] = defaultdict(list)
     for overhead in listed:
         groups[overhead.row.engine, overhead.row.model, overhead.row.hardware].append(overhead)
@@ -225,7 +225,7 @@ def _line(engine: str, model: str, chip: str, listed: Sequence[Overhead]) -> tup
 
 
 def _reason(engine: str, model: str, chip: str) -> str:
-    """Reason for which a group is outside of the aim, as far as somebody has looked into it."""
+    """Known reason why a group is outside the accepted range."""
     for begin, kind, board, why in _REASONS:
         if engine == begin and model.startswith(kind) and chip.startswith(board):
             return why

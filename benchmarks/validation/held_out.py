@@ -1,4 +1,4 @@
-"""Errors of predictions on rows that no fit has seen, beside the aim, and their lacks."""
+"""Errors on measurements outside the fits, compared with targets."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from inference_econ.report.page import Table
 
 
 class Aim(NamedTuple):
-    """An error that is aimed at, as |ln(predicted / measured)|."""
+    """Target for an error |ln(predicted / measured)|."""
 
     title: str
-    """For people."""
+    """Title."""
     quantity: Quantity
     """Predicted quantity."""
     median: float
-    """Most of the median [1]."""
+    """Largest median [1]."""
     p90: float | None = None
-    """Most of the 90th percentile [1]."""
+    """Largest 90th percentile [1]."""
     fitted: Fitted | None = None
-    """Name of the quantity in errors of fits that left rows out and speak for it."""
+    """Name of the quantity in the matching cross-validation errors."""
     takes: Callable[[Measurement], bool] | None = None
-    """The rows that it is about; all if not given."""
+    """Filter of rows; all by default."""
 
 
 def _aggregated(row: Measurement) -> bool:
@@ -51,13 +51,13 @@ _AIMS = (
     Aim("TPOT of pools, SGLang", BY_NAME["tpot"], 0.20, takes=_pools_of("sglang")),
 )
 _SPECULATING = Aim("TPOT of speculating servers", BY_NAME["tpot"], 0.15)
-#: What fits left out whose errors stand beside.
+#: Held-out groups whose errors are shown.
 _BESIDE: tuple[Unlike, ...] = ("traffic", "version", "model")
-#: Rows of a group that are worth a line [1].
+#: Fewest rows of a listed group [1].
 ENOUGH = 5
-#: The same of what was left out, and the lines of the table of the worst [1].
+#: Fewest rows of a listed held-out group, and lines of the table of the worst [1].
 _MANY, _WORST = 20, 10
-#: Profiles that are named; of more, their number is [1].
+#: Most profiles that are named instead of counted [1].
 _NAMED = 3
 #: Quantities of narrow tables.
 MAIN = ("tpot", "ttft_under_load", "output_rate")
@@ -69,7 +69,7 @@ _KINDS = (
     "no profile for the chip",
 )
 _PROFILE = "profiles/"
-#: Fitted to all engines and chips together.
+#: Profile fitted to all engines and chips.
 SERVERS_PROFILE = "profiles/servers"
 _REACHED = (
     "Median and 90th percentile of |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two. Fits of all "
@@ -81,7 +81,7 @@ _TITLES: dict[Fitted, str] = {"tpot": "TPOT", "ttft": "TTFT", "throughput": "out
 
 
 def reached(report: Servers) -> Table:
-    """Errors beside the aim: of all rows, of those that were not fitted, and of fits that left something out."""
+    """Table of errors and targets: all rows, rows outside fits, and cross-validation."""
     counted, (_, others) = report.counted(), unseen(report)
     lines = [_aim_line(aim, counted, others) for aim in _AIMS]
     lines.append(_aim_line(_SPECULATING, report.speculative(), report.speculative()))
@@ -92,7 +92,7 @@ def reached(report: Servers) -> Table:
 
 
 def _aim_line(aim: Aim, rows: Iterable[InputRow], others: Iterable[InputRow]) -> tuple[str, ...]:
-    """Number of rows, errors and the aim, as text; without a number where there are no predictions."""
+    """Row of a target with counts and errors; without a count if nothing is predicted."""
     accuracy, unfitted = (overall(_taken(aim, part), aim.quantity) for part in (rows, others))
     number = "" if accuracy is None or not accuracy.predicted else str(accuracy.predicted)
     wanted = _pair(aim.median, aim.p90)
@@ -100,7 +100,7 @@ def _aim_line(aim: Aim, rows: Iterable[InputRow], others: Iterable[InputRow]) ->
 
 
 def _left_out(target: Fitted | None) -> list[ErrorSpread | None]:
-    """Errors of a target by fits to all engines and chips that left out each of :data:`_BESIDE`."""
+    """Cross-validated errors of a quantity for each of :data:`_BESIDE`, from fits to all engines and chips."""
     calibration = catalog.assumptions(SERVERS_PROFILE).calibration
     if calibration is None or target is None:
         return [None] * len(_BESIDE)
@@ -120,9 +120,9 @@ def _pair(median: float, p90: float | None) -> str:
 
 
 def unseen(report: Servers) -> tuple[str, list[InputRow]]:
-    """Rows that count and whose deployment the assumptions were not fitted to, and what to call them.
+    """Included rows outside the fits, and their description.
 
-    Where no profile says what it was fitted to, these are all of which nobody knows.
+    If no profile lists its fitted deployments, these are the rows of unknown status.
     """
     rows = report.counted()
     others, unknown = ([row for row in rows if row.fitted is which] for which in (False, None))
@@ -130,7 +130,7 @@ def unseen(report: Servers) -> tuple[str, list[InputRow]]:
 
 
 def alike(report: Servers) -> Table:
-    """Errors of rows that were not fitted, by what is known of them and how like they are to those that were."""
+    """Table of errors of rows outside the fits, by similarity to the calibration data."""
     _, rows = unseen(report)
     parts = {kind: [row for row in rows if _kind(row) == kind] for kind in _KINDS}
     lines = []
@@ -146,7 +146,7 @@ def alike(report: Servers) -> Table:
 
 
 def left_out() -> Table:
-    """Errors of fits that did not see a chip, a model, or an engine on a chip with a model."""
+    """Table of cross-validated errors by held-out chip, model, or engine on a chip with a model."""
     calibration = catalog.assumptions(SERVERS_PROFILE).calibration
     groups = () if calibration is None else calibration.left_out
     lines = []
@@ -161,9 +161,9 @@ def left_out() -> Table:
 
 
 def intervals() -> Table:
-    """Errors of rows that were left out, and the share inside of intervals made without their group.
+    """Table of cross-validated errors, and of interval coverage, for profiles of all engines.
 
-    By profile of all engines; those of single engines say the same of themselves in their files.
+    Profiles of single engines contain the same statistics in their files.
     """
     lines: list[tuple[str, ...]] = []
     for name in _OF_ALL_ENGINES:
@@ -177,7 +177,7 @@ def intervals() -> Table:
 
 
 def worst(report: Servers) -> Table:
-    """Engines, chips and models whose rows, not fitted, are farthest off, and what is known of the reason."""
+    """Table of the engines, chips and models with the largest errors outside fits, with known reasons."""
     ranked = []
     _, rows = unseen(report)
     for name in MAIN:
@@ -193,7 +193,7 @@ def worst(report: Servers) -> Table:
 
 
 def undetermined() -> list[str]:
-    """Constants that the rows of profiles do not determine, of most profiles first, with these or their number."""
+    """Constants that profiles do not determine, with the profiles or their number, most frequent first."""
     where: dict[str, list[str]] = {}
     profiles = _profiles()
     for name, profile in profiles.items():
@@ -207,9 +207,9 @@ def undetermined() -> list[str]:
 
 
 def side_by_side(parts: Mapping[str, Sequence[InputRow]], key: str, names: Iterable[str]) -> Table:
-    """Some quantities by one key, a column for each part of the rows: predictions, median error and bias.
+    """Table of quantities by one key, with predictions, median error and bias for each part of the rows.
 
-    Groups of few rows are left out.
+    Small groups are omitted.
     """
     quantities = [BY_NAME[name] for name in names]
     columns = [
@@ -231,14 +231,14 @@ def side_by_side(parts: Mapping[str, Sequence[InputRow]], key: str, names: Itera
 
 
 def errors_text(accuracy: Accuracy | None, second: Literal["p90", "bias"] = "p90") -> str:
-    """Median of errors and their 90th percentile, or bias, as percentages; empty where nothing was predicted."""
+    """Median error and 90th percentile or bias, in percent; empty without predictions."""
     if accuracy is None or accuracy.median is None:
         return ""
     return f"{percent(accuracy.median)}, {percent(getattr(accuracy, second), sign=second == 'bias')}"
 
 
 def counted_text(accuracy: Accuracy | None, second: Literal["p90", "bias"] = "p90") -> str:
-    """Number of predictions before their :func:`errors_text`."""
+    """Number of predictions with their :func:`errors_text`."""
     errors = errors_text(accuracy, second)
     return errors and f"{accuracy.predicted}: {errors}"  # type: ignore[union-attr]
 
@@ -247,7 +247,7 @@ def _covered(spread: ErrorSpread | None) -> str:
     if spread is None or spread.covered is None:
         return ""
     errors = "" if spread.median is None or spread.p90 is None else f"{percent(spread.median)}, {percent(spread.p90)}, "
-    # Where groups are too few to say more than the base, those of the base are counted.
+    # With too few groups, the statistics are those of the base.
     chance = " (few groups)"
     if spread.own is None and spread.groups:
         chance = of_chance(spread.covered, by_chance([spread.rows / spread.groups] * spread.groups))
@@ -260,7 +260,7 @@ def _subject(row: InputRow) -> tuple[str, ...]:
 
 
 def _kind(row: InputRow) -> str:
-    """The first of :data:`_KINDS` that a row is."""
+    """First of :data:`_KINDS` that applies to a row."""
     if row.assumptions is None or row.assumptions.calibration is None:
         return _KINDS[4]
     if row.assumed:
@@ -271,7 +271,7 @@ def _kind(row: InputRow) -> str:
 
 
 def reason_of(rows: Sequence[InputRow]) -> str:
-    """The most frequent reason for which some rows are outside of what was fitted, or that none is known."""
+    """Most frequent reason why rows are outside the calibration data, or a text without one."""
     reasons = Counter(reason for row in rows for reason in _kinds(row))
     if not reasons:
         return "no reason is known: inside of what was fitted, so that an effect is missing or the rows are odd"
@@ -280,7 +280,7 @@ def reason_of(rows: Sequence[InputRow]) -> str:
 
 
 def _kinds(row: InputRow) -> Iterator[str]:
-    """Reasons in words that rows have in common."""
+    """Reasons in words, without numbers of single rows."""
     if row.assumptions is None or row.assumptions.calibration is None:
         yield "no profile for the chip"
     if row.measurement is not None and not row.measurement.engine:

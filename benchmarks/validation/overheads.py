@@ -14,9 +14,9 @@ from inference_econ.extras.servers.prediction import deployed
 from inference_econ.extras.servers.validation.rows import InputRow
 from inference_econ.serving import Service
 
-#: Requests of an instance up to which its steps are mostly overhead [1].
+#: Largest concurrency per instance at which overhead dominates [1].
 _FEW = 8.0
-#: Layout and lengths of the measurement of a row.
+#: Layout and lengths of a measurement.
 _layout = attrgetter(
     *(f"measurement.{name}" for name in ("engine", "model", "hardware", "weights", "accelerators")),
     *(f"measurement.{name}" for name in ("tp", "pp", "ep", "isl", "osl")),
@@ -27,17 +27,16 @@ _PARTS = ("launches", "host", "all_reduce_latency", "all_to_all_latency")
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Overhead of the decode steps of one layout with the fewest requests that were measured.
+    """Overhead of the decode steps of one layout at its lowest measured concurrency.
 
     Attributes
     ----------
     row : Measurement
-        What was measured.
+        Measurement.
     layers : int
-        Of the model [1].
+        Layers of the model [1].
     implied, predicted : float
-        Overhead of a step: what the measured time per token leaves beside all else that is predicted, and the launches,
-        latencies of collectives and time of the host that are [s].
+        Measured TPOT less all other predicted parts; and predicted launches, collective latencies and CPU time [s].
     """
 
     row: Measurement
@@ -47,22 +46,22 @@ class Overhead:
 
     @property
     def ratio(self) -> float:
-        """Implied over predicted [1]."""
+        """Implied over predicted overhead [1]."""
         return self.implied / self.predicted
 
 
 def overheads(rows: Iterable[InputRow]) -> list[Overhead]:
-    """Overheads of aggregated servers without data-parallel attention, by layout and lengths, where requests are few.
+    """Overheads of aggregated servers without attention-DP at low concurrency, by layout and lengths.
 
     Parameters
     ----------
     rows : iterable of InputRow
-        Those that count.
+        Included rows.
 
     Returns
     -------
     list of Overhead
-        In the order of the rows.
+        Overheads in the order of the rows.
     """
     fewest: dict[tuple[object, ...], InputRow] = {}
     for row in filter(_usable, rows):
@@ -91,7 +90,7 @@ def _requests(row: InputRow) -> float:
 
 
 def _overhead(row: InputRow) -> Iterator[Overhead]:
-    """Overhead of a row, if few enough requests are at an instance."""
+    """Overhead of a row, if the concurrency per instance is low enough."""
     measurement, guess = row.measurement, row.prediction
     assert measurement is not None and guess is not None and row.assumptions is not None
     assert measurement.tpot_seconds is not None and guess.tpot_seconds is not None
@@ -104,7 +103,7 @@ def _overhead(row: InputRow) -> Iterator[Overhead]:
 
 
 def _predicted(service: Service, requests: float) -> float:
-    """Overhead of a decode step of some requests [s]."""
+    """Predicted overhead of a decode step at a concurrency [s]."""
     plans = replace(service.plans, batch=np.array([requests]))
     cut = service.setup.assumptions.layout.tensor_layouts[0]
     costs = evaluate(service.setup, plans, cut)

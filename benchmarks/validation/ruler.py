@@ -1,8 +1,8 @@
-"""The ruler of costs: fixed measured servers, and what is answered for their speed without their own deployment.
+"""Cost benchmark: fixed measured servers, and predictions at their speed without their own deployment.
 
-``sh run.sh validate costs`` compares today's answers with the servers of ``ruler.csv`` and writes
-docs/evidence/costs.md. It fails if a server that had an answer has none. ``--record`` adds the best
-servers of today and fixes the answers. ``--only TEXT`` prints a part.
+``sh run.sh validate costs`` compares current predictions with the servers of ``ruler.csv`` and writes
+docs/evidence/costs.md. It fails if a server loses its prediction. ``--record`` adds the current best servers and fixes
+the predictions. ``--only TEXT`` prints a part.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from inference_econ.report.page import Table
 
 ROWS = Path(__file__).with_name("ruler.csv")
 PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "costs.md"
-#: Cells of a row: attributes of a point, and why it is not scored.
+#: Cells of a row: attributes of a point, and the reason for exclusion.
 _TEXTS = ("id", "series", "combination", "engine", "chips", "subject", "answer", "note")
 _NUMBERS, _SWITCHES = ("tokens_per_second", "measured", "predicted", "low", "high"), ("inside", "out_of_reach")
 COLUMNS = (*_TEXTS, *_NUMBERS, *_SWITCHES, "excluded")
-#: A run with this many times the requests of another one of the same server is not faster [1].
+#: Concurrency ratio above which a run cannot be faster than another of the same server [1].
 _BUSIER = 4.0
 
 HEAD = """# Cost at a speed: the ruler
@@ -60,12 +60,12 @@ without measurements.
 
 
 class Row(NamedTuple):
-    """A measured server with an answer."""
+    """Measured server with a prediction."""
 
     point: CostPoint
-    """The id starts with the name of the table."""
+    """Point, whose id starts with the name of the table."""
     excluded: str = ""
-    """Why it is not scored."""
+    """Reason for exclusion from scores."""
 
 
 def name_of(row: Measurement) -> str:
@@ -74,7 +74,7 @@ def name_of(row: Measurement) -> str:
 
 
 def read(text: str) -> dict[str, Row]:
-    """The rows that a file fixes, by id, with the answers of that day."""
+    """Rows of a file by id, with their recorded predictions."""
     rows = {}
     for line in csv.DictReader(text.splitlines()):
         cells: dict[str, Any] = {name: line[name] for name in _TEXTS}
@@ -85,7 +85,7 @@ def read(text: str) -> dict[str, Row]:
 
 
 def written(rows: Iterable[Row]) -> str:
-    """The text of a file that fixes some rows."""
+    """Text of a file with given rows."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -97,7 +97,7 @@ def written(rows: Iterable[Row]) -> str:
 
 
 def outlier(row: Measurement, servers: Sequence[Measurement]) -> str:
-    """Why a measured server is not believed; empty if nothing is known against it."""
+    """Reason why a measured server is an outlier; empty if it is not."""
     if (row.model, row.hardware, row.concurrency) == ("gpt_oss_120b", "h100_sxm", 512.0):
         return "runs of gpt-oss on H100 with 512 requests are invalid"
     for other in servers:
@@ -119,12 +119,12 @@ def _without() -> Mapping[str, Any]:
 
 @contextmanager
 def left_out(row: Measurement) -> Iterator[None]:
-    """Read assumptions without the deployment of a measured server in their corrections and their evidence.
+    """Use assumptions whose corrections and evidence exclude the deployment of a measured server.
 
     Raises
     ------
     InputError
-        If the corrections were not fitted without it.
+        If there are no corrections without it.
     """
     decode, prefill = places_of(row)
     names = catalog.title("models", row.model), catalog.title("hardware", row.hardware)
@@ -169,7 +169,7 @@ def compared(
     candidates: Market = costs.default_market,
     processes: int = 1,
 ) -> list[Row]:
-    """Measured servers of some names with answers that have not seen their deployment."""
+    """Measured servers by name, with predictions that exclude their deployment."""
     chosen = [(group, servers) for group, servers in groups.items() if any(name_of(row) in names for row in servers)]
     compare = partial(_compared, names=frozenset(names), candidates=candidates)
     if processes < 2:
@@ -207,13 +207,13 @@ def _compared(
 
 
 def lost(fixed: Mapping[str, Row], now: Mapping[str, Row]) -> list[str]:
-    """Servers that had an answer, and have none now."""
+    """Servers that lost their prediction."""
     answered = (name for name, row in fixed.items() if row.point.predicted is not None)
     return [name for name in answered if name not in now or now[name].point.predicted is None]
 
 
 def table(title: str, rows: Collection[Row]) -> Table:
-    """Scores of the rows that are scored, by arrangement, and by engine and generation."""
+    """Table of scores by arrangement, and by engine and generation."""
     points = [row.point for row in rows if not row.excluded]
     lines = cost_tables.overview(points, ("servers", "engine and chips"))
     return Table(title, ("of", *cost_tables.HEADS), lines, (), (cost_tables.LEGEND,))
@@ -229,10 +229,10 @@ def run(
     path: Path = ROWS,
     page: Path = PAGE,
 ) -> int:
-    """Compare, print, and write the page; 1 if a server that had an answer has none.
+    """Compare, print, and write the page; 1 if a server loses its prediction.
 
-    With ``record`` add the best servers of each combination, and fix today's answers. ``only`` prints the rows whose
-    combination contains a text, and writes no page.
+    With ``record``, add the best servers of each combination, and fix the predictions. ``only`` restricts to
+    combinations that contain a text, and writes no page.
     """
     begun = time.perf_counter()
     fixed = read(path.read_text(encoding="utf-8")) if path.exists() else {}

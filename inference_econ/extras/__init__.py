@@ -1,4 +1,4 @@
-"""Features beside the core, one package per subject; nothing outside imports them.
+"""Features beyond the core, one package per subject; no module outside imports them.
 
-Tables name their commands, options, pages and scenario kinds, which are loaded lazily, as plug-ins are.
+Tables list their commands, options, pages and scenario kinds, which are loaded lazily like plug-ins.
 """

@@ -1,10 +1,8 @@
-"""From steps to what requests see: steady states, load, simulation.
+"""Requests on instances: steady states, load and simulation.
 
-What belongs here: the closed loop at a concurrency (``steady``: the one that answers and the one that is validated),
-every layout of a grid as a service (``services``), a service under a stream of requests (``load``), and the same
-played request by request (``simulation``).
-
-What others use stands in ``__init__.pyi``. Dollars and choices belong to ``answers``.
+``steady`` has the closed loop at a fixed concurrency, and ``services`` the layouts of a grid. ``load`` has an instance
+under a stream of requests, and ``simulation`` the request simulator. ``__init__.pyi`` lists the names that
+other packages use. Costs and the selection of deployments are in ``answers``.
 """
 
 import lazy_loader

@@ -1,6 +1,6 @@
-"""Loads that closed forms are proven for, and others played request by request.
+"""Validated range of the analytical model; loads outside it are simulated.
 
-The limits are read off the player: see "Streams of requests" in docs/evidence/closed_loop.md.
+The limits come from comparisons with the simulator: see "Streams of requests" in docs/evidence/closed_loop.md.
 """
 
 from __future__ import annotations
@@ -20,56 +20,57 @@ from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 from inference_econ.serving.statistics import of_constant
 
-#: Share of the time that prompts may take, with as many requests in flight as there are on average [1].
+#: Largest share of time that prefill may take at the mean concurrency [1].
 PROMPTS = 0.4
-#: Time that one prompt may take, over that of an answer by itself: longer ones come too seldom for an average [1].
+#: Largest prefill time of one prompt over the decode time of one request at batch 1 [1]. Longer prompts are too rare
+#: for an average to describe them.
 SINGLE = 0.1
-#: Squared coefficient of variation of lengths, of prompts or of answers, beyond which no load is proven [1].
+#: Largest squared coefficient of variation of prompt or output lengths [1].
 VARIATION = 0.5
-#: Share of what an instance completes beyond which no load is proven [1].
+#: Largest utilization [1].
 FILLED = 0.8
-#: Standard deviations of a Poisson-distributed number up to its 99th percentile [1].
+#: 99% quantile of the standard normal distribution [1].
 _P99 = 2.33
-#: Share of the requests that may wait at the end of a run for a server that keeps up [1].
+#: Largest share of requests that may still queue at the end of a run on a server that keeps up [1].
 _BACKLOG = 0.05
-#: Requests of a run: so many, and so many times those that can be in flight, at most.
+#: Requests of a simulated run: a minimum, an addition per slot, and a maximum [1].
 _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 4, 12_000
-#: Runs that a question plays before it has its answer, about [1].
+#: Approximate number of simulated runs per query [1].
 _PLAYED = 6
-#: So many times as many at most where arrivals come in crowds, of which there are fewer than of requests [1].
+#: Largest factor on the run length for bursty arrivals, since a run has fewer bursts than requests [1].
 _MOST_CROWDS = 4.0
-#: So many times as many where their rate follows a curve, whose crowds are those of its intervals [1].
+#: Factor on the run length where the request rate follows a curve [1].
 _OF_A_CURVE = 2.0
 
 
 def needs_simulation(service: Service, load: Loaded) -> bool:
-    """Return whether closed forms may be off by more than 10 % at a load that they say the instance completes.
+    """Check whether the analytical model may be off by more than 10% at a load.
 
     Parameters
     ----------
     service : Service
         One instance.
     load : Loaded
-        From :func:`inference_econ.serving.load.loaded`. One that saturates the instance is never played: what it
-        completes is that of full slots, and its queue has no steady state.
+        Result of :func:`inference_econ.serving.load.loaded`. A saturated load is never simulated, because its queue has
+        no steady state.
 
     Returns
     -------
     bool
-        Of the median, the 90th or the 99th percentile of TTFT, TPOT or request latency.
+        True if the p50, p90 or p99 of TTFT, TPOT or end-to-end latency may be off by more than 10%.
     """
     steps = service.requests.decode_steps
     if load.saturated or steps <= 0.0:
         return False
-    # Two moments say too little of the TTFT under bursts, and nothing of lengths that know of each other.
+    # Two moments describe neither the TTFT under bursts nor correlated lengths.
     if load.arrivals.scv > 1.0 or not service.requests.is_simple:
         return True
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
-    # Groups that wait for each other: of the waits the mean alone is known.
+    # If attention-DP groups wait for each other, only the mean wait is known.
     if service.setup.held_steps and float(reading_groups(service.setup, service.plans)[0]) > 1.0:
         return True
-    # As many as there are at the worst of times must have room, or memory is what requests wait for.
+    # The peak concurrency must fit into memory; otherwise requests queue for memory.
     if load.in_flight + _P99 * np.sqrt(load.in_flight) > max(service.slots, 1.0 + _P99):
         return True
     state = service.at(max(load.in_flight, 1.0))
@@ -79,16 +80,16 @@ def needs_simulation(service: Service, load: Loaded) -> bool:
 
 @dataclass(frozen=True)
 class ServiceUnderLoad:
-    """A service under steady streams of requests: by closed forms where they are proven, else played.
+    """Service under steady request streams, analytical where validated and simulated elsewhere.
 
-    What the player asks the engine for is asked once for all rates, and all rates have the same random numbers.
+    All rates share the step times of the engine and the random numbers.
 
     Attributes
     ----------
     service : Service
         One instance.
     arrivals : ArrivalProcess
-        How the whole traffic arrives.
+        Arrivals of the whole workload.
     """
 
     service: Service
@@ -99,30 +100,32 @@ class ServiceUnderLoad:
         return simulator.rehearsing(self.service, round(_MOST_REQUESTS * _crowds(self.arrivals)))
 
     def __call__(self, requests_per_second: float, replicas: int = 1) -> Loaded:
-        """Its load at a rate of its own, as one of some replicas; raises as :func:`inference_econ.serving.load.loaded`.
+        """Predict the load of one of several replicas at a request rate.
 
         Parameters
         ----------
         requests_per_second : float
             Arrivals at this instance [1/s].
         replicas : int
-            Instances that the whole traffic is dealt to [1].
+            Instances that share the workload [1].
 
         Raises
         ------
+        InputError
+            If the rate is not positive and finite.
         TooMuchError
-            If it is played, and takes too long.
+            If the simulation takes too long.
         """
         load = loaded(self.service, requests_per_second, arrivals=self.arrivals.among(replicas))
         return self.played(load) if needs_simulation(self.service, load) else load
 
     def played(self, load: Loaded) -> Loaded:
-        """A load of closed forms as its requests see it where it is played, even if it need not be.
+        """Simulate a load and return its simulated latencies, regardless of the validated range.
 
         Raises
         ------
         TooMuchError
-            If it takes too long.
+            If the simulation takes too long.
         """
         count = requests_of_a_run(self.service, self.arrivals)
         parts = simulator.parts_of_a_prompt(self.service)
@@ -140,15 +143,15 @@ class ServiceUnderLoad:
 
 
 def simulate_where_needed(service: Service, arrivals: ArrivalProcess = POISSON) -> ServiceUnderLoad:
-    """A service under steady streams of requests; see :class:`Served`."""
+    """Create a :class:`ServiceUnderLoad`."""
     return ServiceUnderLoad(service, arrivals)
 
 
 def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
-    """Requests that are played, more where more can be in flight, or come in crowds [1].
+    """Number of requests per simulated run [1].
 
-    As many at every rate, so that all rates have the same lengths, and arrivals that differ by a factor alone: what a
-    little more traffic does is not hidden by chance.
+    The number grows with the slots and the burstiness. It does not depend on the rate, so that all rates share request
+    lengths and arrivals up to a time scale. Random noise then cannot hide the effect of a small change of the rate.
     """
     if isinstance(arrivals, Recorded):
         return len(arrivals.seconds)
@@ -156,21 +159,20 @@ def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
 
 
 def _crowds(arrivals: ArrivalProcess) -> float:
-    """How many times as many requests are played as of Poisson arrivals [1]."""
+    """Factor on the run length, 1 for Poisson arrivals [1]."""
     if isinstance(arrivals, Changing):
         return _OF_A_CURVE
     return min(max(arrivals.scv, 1.0), _MOST_CROWDS)
 
 
 def seen(load: Loaded, trace: Trace) -> Loaded:
-    """A load as its requests saw it when it was played; ``load`` is the same by closed forms.
+    """Replace the latencies and the concurrency of an analytical load by simulated values.
 
-    Of a run at whose end many wait, the queue grows without end: it saturates the server, which completes what it
-    completed. Otherwise all that comes is completed in the end, as it is of recorded requests and of curves of rates:
-    a run of them may end behind a crowd.
+    If many requests still queue at the end of a run, the server is saturated and completes only what the run completed.
+    Recorded requests and rate curves are exempt, since their runs may end with a burst.
     """
     if not trace.requests_per_second:
-        return load  # it ended before any request that came in its window was answered, and tells nothing
+        return load  # no request of the measurement window completed
     ttft, tpot, e2e, e2e_per_token = (
         trace.statistics(name) for name in ("ttft", "tpot", "e2e", "e2e_per_output_token")
     )

@@ -1,4 +1,4 @@
-"""Lengths of requests as equally likely values, and how long prompts of each take by themselves."""
+"""Request lengths as equally likely values, and prefill times by prompt length."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from inference_econ.engine import Plans, Prefill, Setup, Speculation, read_promp
 from inference_econ.formulas import special
 from inference_econ.inputs import Length, Requests
 
-#: Lengths of prompts that the engine is asked for; in between, time is nearly a straight line [1].
+#: Prompt lengths whose prefill time is calculated; others are interpolated linearly [1].
 _ASKED = 9
-#: Equally likely prompts whose mean counts [1].
+#: Equally likely prompts in the average prefill time [1].
 _AVERAGED = 200
 
 
 def levels(count: int) -> Array:
-    """The middles of so many equal parts of all requests, shape (count,) [1]."""
+    """Midpoints of ``count`` equal intervals between 0 and 1, shape (count,) [1]."""
     return np.asarray((np.arange(count) + 0.5) / count)
 
 
 def quantiles(length: Length, shares: Array) -> Array:
-    """Lengths that some shares of the requests do not exceed [tokens].
+    """Quantiles of a length distribution [tokens].
 
     Parameters
     ----------
     length : Length
         A number or a distribution.
     shares : ndarray, shape (...)
-        Above 0 and below 1 [1].
+        Probabilities, above 0 and below 1 [1].
 
     Examples
     --------
@@ -53,16 +53,16 @@ def quantiles(length: Length, shares: Array) -> Array:
 
 
 def new_tokens(requests: Requests, shares: Array) -> Array:
-    """Tokens to read of the prompts that some shares of the requests do not exceed, at least one [tokens]."""
+    """Quantiles of the uncached prompt tokens, at least 1 [tokens]."""
     if requests.unread is not None:
         return np.asarray(np.maximum(quantiles(requests.unread, shares), 1.0))
     return np.asarray(np.maximum(quantiles(requests.isl, shares) - requests.cached, 1.0))
 
 
 def captured_ends(setup: Setup, longest: float) -> list[float]:
-    """The longest prompt whose steps are captured in graphs, and the shortest one whose are not [tokens].
+    """Longest prompt that runs in captured CUDA graphs, and the next longer one [tokens].
 
-    None of those beyond the longest prompt: time leaps between the two.
+    The prefill time jumps between the two. The list is empty if no prompt exceeds the captured size.
     """
     captured = setup.assumptions.host.captured_tokens if setup.assumptions.host.cuda_graphs else 0.0
     return [captured, captured + 1.0] if 1.0 <= captured < longest - 1.0 else []
@@ -70,18 +70,18 @@ def captured_ends(setup: Setup, longest: float) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class PromptTimes:
-    """Time to read a prompt by itself, by its length.
+    """Prefill times of prompts that run alone, by prompt length.
 
     Attributes
     ----------
     tokens : ndarray, shape (m,)
-        New tokens, ascending [tokens].
+        Uncached tokens, ascending [tokens].
     seconds, chip_seconds : ndarray, shape (..., m)
-        From start to first token if nothing else runs, and for how much of it the chips work [s].
+        Time from start to first token, and the GPU time within it [s].
     chunk : float
-        Tokens of a step at most; 0 if nothing limits them [tokens].
+        Token budget of a step; 0 if it is unlimited [tokens].
     mean : Prefill
-        The average over all prompts.
+        Average over all prompts.
     """
 
     tokens: Array
@@ -92,7 +92,7 @@ class PromptTimes:
 
     @classmethod
     def of(cls, setup: Setup, plans: Plans, requests: Requests, speculation: Speculation | None) -> PromptTimes:
-        """Of the prompts of some requests, on plans of shape (...)."""
+        """Calculate the prefill times of a workload's prompts on plans of shape (...)."""
         usual = read_prompt(setup, plans, requests.new_tokens, requests.cached, speculation)
         chunk = setup.assumptions.serving.prefill_chunk
         if requests.isl.scv == 0.0:
@@ -104,7 +104,7 @@ class PromptTimes:
         read = [read_prompt(setup, plans, float(some), requests.cached, speculation) for some in tokens]
         seconds = np.stack([prompt.seconds for prompt in read], axis=-1)
         chips = np.stack([prompt.chip_share * prompt.seconds for prompt in read], axis=-1)
-        # All parts of the time are in proportion: the sum over all prompts is what counts for steps.
+        # All parts of the time scale with the average over all prompts, because steps process their sum.
         longer = _along(tokens, seconds, likely).mean(axis=-1) / usual.seconds
         mean = replace(
             usual,
@@ -115,14 +115,14 @@ class PromptTimes:
         return cls(tokens, seconds, chips, chunk, mean)
 
     def take(self, index: int | Indices) -> PromptTimes:
-        """Of some layouts, by their place on the first axis."""
+        """Select layouts by their index on the first axis."""
         return replace(
             self, seconds=self.seconds[index], chip_seconds=self.chip_seconds[index], mean=self.mean.take(index)
         )
 
     @classmethod
     def stacked(cls, parts: Sequence[PromptTimes]) -> PromptTimes:
-        """Of some layouts, and of others after them; of the same lengths."""
+        """Concatenate layouts that have the same prompt lengths."""
         seconds, chips = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("seconds", "chip_seconds")
         )
@@ -130,19 +130,19 @@ class PromptTimes:
         return replace(parts[0], seconds=seconds, chip_seconds=chips, mean=mean)
 
     def beyond_mean(self, tokens: Array, beside: Array) -> Array:
-        """Return the time that prompts of one layout take longer to the first token than the average one [s].
+        """Extra time to first token compared with the average prompt, for one layout [s].
 
         Parameters
         ----------
         tokens : ndarray, shape (a,)
-            New tokens of each [tokens].
+            Uncached tokens of each prompt [tokens].
         beside : ndarray, shape (a,)
-            What decoding adds to each step that reads a part of it [s].
+            Decode time in each step that processes a chunk of the prompt [s].
 
         Returns
         -------
         ndarray, shape (a,)
-            Zero where all prompts are alike; less than nothing of shorter ones.
+            0 if all prompts have the same length; negative for shorter prompts.
         """
         if self.tokens.size == 1:
             return np.zeros(tokens.size)
@@ -150,7 +150,7 @@ class PromptTimes:
         return self._beyond(alone, chips, tokens, beside, self.mean.take(0))
 
     def of_length(self, tokens: float, beside: Array) -> Array:
-        """Return that time of prompts of one length in states of several layouts, shape (n, k) [s]."""
+        """Extra time of prompts of one length, by layout and state, shape (n, k) [s]; see :meth:`beyond_mean`."""
         if self.tokens.size == 1:
             return np.zeros(beside.shape)
         at = np.array([tokens])
@@ -164,7 +164,7 @@ class PromptTimes:
 
 
 def _along(lengths: Array, times: Array, at: Array) -> Array:
-    """Times of shape (..., m) read between some lengths, shape (..., a) [s]; beyond the ends those of the ends."""
+    """Interpolate times of shape (..., m) at other lengths, shape (..., a) [s]; constant outside the range."""
     if lengths.size == 1:
         return np.broadcast_to(times, (*times.shape[:-1], at.size))
     below = np.clip(np.searchsorted(lengths, at, "right") - 1, 0, lengths.size - 2)

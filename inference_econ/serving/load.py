@@ -1,4 +1,4 @@
-"""A service under a stream of requests: how full it is, what users wait, and how many see what was promised."""
+"""Analytical load model of one instance: utilization, latency percentiles and SLO attainment."""
 
 from __future__ import annotations
 
@@ -21,56 +21,59 @@ from inference_econ.serving.simulation.arrivals import POISSON, ArrivalProcess
 from inference_econ.serving.statistics import of_sample
 from inference_econ.serving.steady import Steady
 
-#: Prompts ahead whose lengths are drawn one by one; further ones are as long as the mean [1].
+#: Prompts ahead whose lengths are sampled; further ones have the mean length [1].
 _ONE_BY_ONE = 8
-#: Share of the time beyond which a server is taken to be busy, and the least that counts [1].
+#: Largest utilization and smallest share in formulas that divide by the rest [1].
 _BUSIEST, _LEAST = 1.0 - 1e-9, 1e-9
-#: Mean number from which chance is normally distributed [1].
+#: Mean of a Poisson distribution from which a normal distribution replaces it [1].
 _MANY = 40.0
 
 
 @dataclass(frozen=True)
 class LengthSample:
-    """Some requests that stand for all, each as likely as the others.
+    """Sample of equally likely requests that represents a workload.
 
     Attributes
     ----------
     requests : Requests
-        Lengths.
+        Length distributions.
     count : int
-        How many [1].
+        Sample size [1].
     """
 
     requests: Requests
     count: int
 
     def shares(self, respect: str, place: int = 0) -> Array:
-        """Where each request stands among all in one respect, shape (count,) [1].
+        """Quantile of each request in one property, shape (count,) [1].
 
-        Middles of equal parts of all, in an order that has nothing to do with that of other respects.
+        The values are midpoints of equal intervals, in an order that is independent between properties.
         """
         return _shuffled(self.count, respect, place)
 
     def prompts(self) -> Array:
-        """Own prompts, shape (count,) [tokens]."""
+        """Uncached prompt lengths, shape (count,) [tokens]."""
         return new_tokens(self.requests, self.shares("prompt"))
 
     def answers(self) -> Array:
-        """Own answers, shape (count,) [tokens]."""
+        """Output lengths, shape (count,) [tokens]."""
         return quantiles(self.requests.osl, self.shares("answer"))
 
     def work(self, prompts: Array, respect: str) -> Array:
-        """All tokens of some numbers of other prompts over those of a mean one, shape (count,) [1]."""
+        """Total length of given numbers of other prompts, in mean prompt lengths, shape (count,) [1]."""
         if self.requests.isl.scv == 0.0:
             return prompts
         usual = float(self.prompts().mean())
         total = self._sum(prompts, lambda place: new_tokens(self.requests, self.shares(respect, place)) / usual)
-        # Of many, the sum is nearly normally distributed.
+        # The sum over many prompts is nearly normal.
         further = np.sqrt(np.maximum(prompts - _ONE_BY_ONE, 0.0) * self.requests.isl.scv)
         return np.asarray(np.maximum(total + further * _scores(self.count, respect, _ONE_BY_ONE), 0.0))
 
     def found(self, respect: str, place: int = 0) -> Array:
-        """Tokens of a prompt over those of a mean one that is found at a random time: of long ones more often [1]."""
+        """Length of the prompt that runs at a random time, in mean prompt lengths [1].
+
+        Longer ones are found more often.
+        """
         if self.requests.isl.scv == 0.0:
             return np.ones(self.count)
         tokens = np.sort(self.prompts())
@@ -78,7 +81,7 @@ class LengthSample:
         return np.asarray(tokens[drawn] / tokens.mean())
 
     def left(self, prompts: Array) -> Array:
-        """Return the rest of some prompts, each met at a random time, over a mean one, shape (count,) [1]."""
+        """Remaining work of prompts that are each met at a random time, in mean prompt lengths, shape (count,) [1]."""
         mean = (1.0 + self.requests.isl.scv) / 2.0
         return self._sum(prompts, lambda place: self.found("found", place) * self.shares("left", place), mean)
 
@@ -89,7 +92,7 @@ class LengthSample:
         return np.asarray(total)
 
     def numbers(self, respect: str, mean: Array) -> Array:
-        """Numbers that are Poisson-distributed about means of shape (count,), one for each request [1]."""
+        """Sample one Poisson number per request; the means have shape (count,) [1]."""
         shares, few = self.shares(respect), mean <= _MANY
         count = np.zeros(shares.shape)
         if few.any():
@@ -101,7 +104,7 @@ class LengthSample:
 
 
 def _poisson(shares: Array, mean: Array) -> Array:
-    """Quantiles of Poisson distributions about means, none above :data:`_MANY`, shape (n,) [1]."""
+    """Quantiles of Poisson distributions with means up to :data:`_MANY`, shape (n,) [1]."""
     chance = np.exp(-mean)
     below, count = chance.copy(), np.zeros(shares.shape)
     for number in range(1, round(_MANY + 8.0 * math.sqrt(_MANY))):
@@ -116,7 +119,7 @@ def _poisson(shares: Array, mean: Array) -> Array:
 
 @cache
 def _scores(count: int, respect: str, place: int) -> Array:
-    """Normally distributed numbers in the order of :func:`_shuffled`."""
+    """Standard normal quantiles in the order of :func:`_shuffled`."""
     return special.normal_quantiles(_shuffled(count, respect, place))
 
 
@@ -126,32 +129,34 @@ def _shuffled(count: int, respect: str, place: int) -> Array:
 
 
 def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_ahead: float) -> Array:
-    """Waits of prompts that share steps with decoding and with each other, shape (count,) [s].
+    """Queueing times of prompts that share steps with decoding and other prompts, shape (count,) [s].
 
     Parameters
     ----------
-    found : Steady
-        The state that each request finds; arrays of shape (count,).
-    drawn : Drawn
+    states : Steady
+        State that each request finds; arrays of shape (count,).
+    drawn : LengthSample
         The requests.
     bursts : float
-        How much longer prompts of bursts take than others [1].
+        Factor on the queueing time under bursty arrivals [1].
     steps_ahead : float
-        Steps that are prepared when a request comes [1].
+        Steps that the engine has already scheduled when a request arrives [1].
 
     Returns
     -------
     ndarray
-        The rest of the running step, and others in the own one: with the means of the states. What prompts of the steps
-        that were prepared take is there less its mean, which the states have counted.
+        The rest of the running step and the other prompts of the own step. The means are those of the states.
+        Deviations of the already scheduled steps from their mean are added.
 
     Notes
     -----
-    A step takes D + k P with the k prompts that came during the one before, Poisson-distributed about what comes in
-    that time, and is met in proportion to its length: with a chance of k P / (D + k P) as one that has a prompt more.
-    Whoever comes during it joins the same step; the others there are Poisson-distributed about what comes in its time.
+    A step takes D + k P. The number k of prompts that arrived during the previous step is Poisson-distributed. An
+    arriving request meets a step in proportion to its duration. The met step has one prompt more with probability k P /
+    (D + k P).
+
+    Requests that arrive during the met step share the next one. Their number is Poisson-distributed as well.
     """
-    # Nobody decodes where nobody else is in flight.
+    # A single request has no other requests that decode.
     decode, rate = states.decode_seconds * np.clip(states.batch - 1.0, 0.0, 1.0), states.requests_per_second
     following, share = states.follow_share / rate, np.minimum(states.follow_share, _BUSIEST)
     usual = rate * decode / (1.0 - share)
@@ -173,12 +178,14 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
 
 
 def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
-    """Waits of prompts that are read one after the other, shape (count,) [s]; see :func:`shared_step_waits`.
+    """Queueing times of prompts that are processed one at a time, shape (count,) [s].
+
+    See :func:`shared_step_waits` for the parameters.
 
     Notes
     -----
-    Prompts ahead take what is left of as many of them as a geometric distribution has, each found at a random time:
-    Pollaczek and Khinchine's formula as a sum. The rest of the running step is anything from none to the whole.
+    The number of prompts ahead has a geometric distribution, and each of them is found at a random time. This is the
+    Pollaczek-Khinchine formula as a sum. The rest of the running step is uniformly distributed.
     """
     busy = np.clip(states.apart_share, _LEAST, _BUSIEST)
     ahead = np.floor(np.log1p(-drawn.shares("ahead")) / np.log(busy))
@@ -188,61 +195,63 @@ def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
 
 
 def per_token(states: Steady, drawn: LengthSample) -> Array:
-    """Mean time between two tokens of each request, shape (count,) [s]; see :func:`shared_step_waits`.
+    """Mean time per output token of each request, shape (count,) [s].
+
+    See :func:`shared_step_waits` for the parameters.
 
     Notes
     -----
-    Decode steps are those of the state that a request finds. Prompts that make them longer come while it decodes: their
-    number is Poisson-distributed, and a short answer may meet none or several.
+    Decode steps are those of the state that a request finds. The number of prompts that lengthen them is
+    Poisson-distributed, so a short output may meet none or several.
     """
     share, steps = np.minimum(states.prefill_share, _BUSIEST), np.maximum(drawn.answers() - 1.0, 1.0)
     expected = np.maximum(states.requests_per_second * steps * states.tpot_seconds, _LEAST)
     met = drawn.work(drawn.numbers("met", expected), "met lengths")
-    # Alone in the house nobody is met.
+    # Alone on the instance, a request meets no other prompts.
     return np.asarray(
         states.tpot_seconds * (1.0 + share * np.clip(states.batch - 1.0, 0.0, 1.0) * (met / expected - 1.0))
     )
 
 
 def _with_mean(times: Array, mean: Array, wanted: Array) -> Array:
-    """Times of some means in proportion to others [s]; the means themselves where nothing varies."""
+    """Scale times from one mean to another [s]; where the old mean is 0, return the new mean."""
     return np.where(mean > 0.0, times * (wanted / np.where(mean > 0.0, mean, 1.0)), wanted)
 
 
-#: Requests that stand for all [1].
+#: Requests in the sample that represents the workload [1].
 _DRAWN = 4_000
-#: Longer than no wait at all [1].
+#: Smallest wait for a slot, in units of the mean wait [1].
 _SOONEST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """An instance under load.
+    """State of one instance under an offered load.
 
     Attributes
     ----------
     requests_per_second : float
-        Offered to the instance [1/s].
+        Offered rate [1/s].
     saturated : bool
-        More arrives than it completes: queues grow without end, and latencies are infinite.
+        True if more requests arrive than the instance completes. Queues and latencies are then unbounded.
     utilization : float
-        Offered over what the full instance completes [1]; above 1 if saturated.
+        Offered rate over the capacity at full concurrency [1]; above 1 if saturated.
     completed_per_second : float
-        [1/s]
+        Completed rate [1/s].
     in_flight : float
-        Mean number of requests in flight [1].
+        Mean concurrency [1].
     waiting : float
-        Probability that a request waits for a slot [1].
+        Probability that an arriving request queues for a slot [1].
     ttft_seconds, tpot_seconds, e2e_seconds : dict of str to float
-        Time to first token, per output token after it, and to the last one: ``mean``, ``p50`` or any other percentile,
-        see :class:`inference_econ.serving.statistics.Statistics` [s].
+        Time to first token, time per further output token, and end-to-end latency: ``mean``, ``p50`` or another
+        percentile [s]. See :class:`inference_econ.serving.statistics.Statistics`.
     e2e_seconds_per_output_token : dict of str to float
-        The last over the tokens of the answer, the same statistics [s]; one over its percentiles is the
-        "E2E normalized interactivity" of InferenceX. Of disaggregated deployments the percentiles are upper bounds.
+        End-to-end latency over output tokens [s]. Its inverse is the "E2E normalized interactivity" of InferenceX. For
+        disaggregated deployments the percentiles are upper bounds.
     played : bool
-        It is what requests saw in the simulation; otherwise it follows from closed forms.
+        True if the latencies come from the simulator, False if they come from the analytical model.
     arrivals : ArrivalProcess
-        How requests arrive.
+        Arrivals of the requests.
     """
 
     requests_per_second: float
@@ -260,7 +269,7 @@ class Loaded:
 
 
 def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalProcess = POISSON) -> Loaded:
-    """A service under a steady stream of requests.
+    """Predict the latencies of one instance at a request rate with the analytical model.
 
     Parameters
     ----------
@@ -269,24 +278,23 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
     requests_per_second : float
         Arrivals at this instance [1/s].
     arrivals : ArrivalProcess
-        How they arrive.
+        Arrival process of the requests.
 
     Returns
     -------
     Loaded
-        Shares and latencies; the TPOT of a request is that of the steady state its tokens see.
+        Utilization, concurrency and latencies.
 
     Raises
     ------
     InputError
-        If the rate is not positive.
+        If the rate is not positive and finite.
 
     Notes
     -----
-    See :func:`occupancy`. The TTFT of a request is that of the steady state which it finds, with the time that its own
-    prompt takes in the place of the average one; with bursty arrivals the prompts before it take (ca2 + cs2) / (1 +
-    cs2) times as long: Allen and Cunneen in Allen (1990). Its TPOT is that of the same state, so that its last token
-    comes osl - 1 times that after the first.
+    A request sees the steady state that it finds on arrival; see :func:`occupancy`. Its TTFT uses its own prompt
+    length. Bursty arrivals lengthen the prompts ahead by (ca2 + cs2) / (1 + cs2) (Allen and Cunneen, in Allen, 1990).
+    Its TPOT is the one of that state, so its last token arrives (osl - 1) * TPOT after the first.
     """
     queue, state = occupancy(service, requests_per_second, arrivals)
     seen = _seen(service, queue, state, arrivals)
@@ -314,7 +322,7 @@ def slo_met_share(
     e2e_seconds: float = math.inf,
     arrivals: ArrivalProcess = POISSON,
 ) -> float:
-    """Share of the requests whose TTFT, TPOT and time to the last token all keep their promises [1].
+    """Share of requests that meet the TTFT, TPOT and end-to-end SLOs together [1].
 
     Parameters
     ----------
@@ -323,24 +331,24 @@ def slo_met_share(
     requests_per_second : float
         Arrivals at this instance [1/s].
     ttft_seconds, tpot_seconds, e2e_seconds : float
-        Promises [s]; ``inf`` if there is none.
+        SLOs [s]; ``inf`` for none.
     arrivals : ArrivalProcess
-        How they arrive.
+        Arrival process of the requests.
 
     Returns
     -------
     float
-        Of what the instance completes. Of a saturated one no request keeps a promised TTFT, or time to the last token.
+        Share of the completed requests. A saturated instance meets no TTFT or end-to-end SLO.
 
     Raises
     ------
     InputError
-        If a rate or promise is not positive.
+        If a rate or an SLO is not positive.
 
     Notes
     -----
-    A request has the TPOT of the steady state that it finds, so that promises of all kinds are broken by the same
-    requests: those that come when many are in flight, and those that are long.
+    Each request has the TPOT of the steady state that it finds. The same requests therefore violate SLOs of all kinds:
+    long ones, and those that arrive at high concurrency.
     """
     for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):
         if not value > 0:
@@ -352,7 +360,7 @@ def slo_met_share(
 
 
 def check_rate(requests_per_second: float) -> None:
-    """Refuse a rate of requests that is not positive and finite [1/s].
+    """Reject a request rate that is not positive and finite [1/s].
 
     Raises
     ------
@@ -364,17 +372,15 @@ def check_rate(requests_per_second: float) -> None:
 
 
 def occupancy(service: Service, requests_per_second: float, arrivals: ArrivalProcess) -> tuple[queueing.Load, Steady]:
-    """How many requests are in flight, and the steady states with 1, 2, .. slots of them.
+    """Distribution of the concurrency, and the steady states with 1, 2, ... slots in use.
 
     Notes
     -----
-    The instance completes mu(n) requests per second with n in flight, its closed-loop rate; see
-    :func:`inference_econ.formulas.queueing.load` for the chain, and its validity.
-
-    Prefill goes before decoding. Where r others come while a prompt is read, prompts begin to decode in bunches, as
-    many as follow each other without a pause: 1 / (1 - r) on average, the customers of a busy period. A stream of
-    bunches of m is m times as variable, for the part of their time that requests decode. An approximation, held
-    against the simulation.
+    With n concurrent requests the instance completes mu(n) requests per second, its closed-loop rate. See
+    :func:`inference_econ.formulas.queueing.load` for the Markov chain and its validity. Prefill has priority over
+    decode. If r prompts arrive during a prefill, prompts start decoding in bunches of 1 / (1 - r) on average, the
+    customers of a busy period. Bunches of m multiply the variability of the stream by m for the decoding part of the
+    request time. This is an approximation, validated against the simulator.
     """
     check_rate(requests_per_second)
     state, rates = service.in_flight, service.completions
@@ -388,28 +394,29 @@ def occupancy(service: Service, requests_per_second: float, arrivals: ArrivalPro
 
 
 class _Seen(NamedTuple):
-    """Latencies of requests that stand for all; every field has shape (n,)."""
+    """Latencies of the sampled requests; every field has shape (n,)."""
 
     ttft: Array
-    """[s]"""
+    """Time to first token [s]."""
     tpot: Array
-    """[s]"""
+    """Time per output token after the first [s]."""
     e2e: Array
     """From arrival to the last token [s]."""
     output_tokens: Array
-    """[tokens]"""
+    """Output length [tokens]."""
 
 
 def _seen(service: Service, queue: queueing.Load, state: Steady, arrivals: ArrivalProcess) -> _Seen:
-    """Return latencies of requests that find a slot or wait for one; without end where the queue grows."""
+    """Sample the latencies of requests, with or without a wait for a slot; unbounded if the queue is saturated."""
     drawn = LengthSample(service.requests, _DRAWN)
-    # Who finds n in flight makes it n + 1; who finds all slots taken waits, and starts with all of them taken.
+    # A request that finds n others makes the concurrency n + 1. One that finds all slots in use queues, and starts with
+    # all slots in use.
     free, chance = queue.probabilities[:-1], float(queue.waiting)
     below = np.cumsum(free) * ((1.0 - chance) / max(float(free.sum()), 1e-300))
     place = np.searchsorted(below, levels(_DRAWN))
     states = state.among(np.minimum(place, state.batch.size - 1))
     patience = np.where(place < below.size, 0.0, -np.log1p(-drawn.shares("patience")))
-    # The own prompt, as long as it is, the prompts ahead, and the rest of the running step: independent of each other.
+    # The request's own prompt, the prompts ahead and the rest of the running step are independent.
     scv, setup = service.requests.isl.scv, service.setup
     bursts = (arrivals.scv + scv) / (1.0 + scv)
     if several_fit(setup, service.requests):

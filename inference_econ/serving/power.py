@@ -1,4 +1,4 @@
-"""Energy that instances take for a request, from the energy of steps."""
+"""Energy per request, from the energy of steps."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ def request_joules(
     reads: bool = True,
     decodes: bool = True,
 ) -> Array:
-    """Energy of one request beyond idling, on all accelerators of an instance.
+    """Energy of one request above idle, over all accelerators of an instance.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how, at the mean context of the requests.
+        Model, chip, engine and assumptions, at the mean context of the requests.
     chip : ChipPower
-        What an accelerator draws.
+        Power draw of an accelerator.
     plans : Plans
         Deployments with their batches, shape (...).
     requests : Requests
         Lengths and cached tokens.
     speculation : Speculation, optional
-        Who proposes tokens.
+        Speculation method.
     reads, decodes : bool
-        Whether these instances read prompts, and write answers.
+        True if the instances prefill; True if they decode.
 
     Returns
     -------
     ndarray, shape (...)
-        [J].
+        Energy [J].
 
     Notes
     -----
-    Energies add up, whatever runs at a time. Prompts are read in steps that are full of them, so that weights are
-    counted once per step; what chunks of a long prompt read again of its cache is left out. Proposing a token draws
-    what verifying does in the same time.
+    Energies add up, whether or not the work overlaps. Prefill steps are full of prompts, so weights are read once per
+    full step. Repeated reads of the cache by chunks of a long prompt are neglected. Drafting draws the same power as
+    verification.
     """
     full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
     total = np.zeros(plans.shape)

@@ -1,4 +1,4 @@
-"""Prompts among decode steps: what they add to the steps that they share, and what they wait for."""
+"""Cost of prefill inside decode steps: the time that prompts add to shared steps, and the time that prompts wait."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from inference_econ.formulas import special
 from inference_econ.inputs import Requests
 from inference_econ.serving.lengths import PromptTimes
 
-#: Numbers of prompts in a step whose work is calculated [1].
+#: Numbers of prompts per step whose GPU time is calculated [1].
 _SHARED = 12
-#: Fewer prompts in a step than this are none [1].
+#: Number of prompts per step that is treated as zero [1].
 TINY = 1e-6
-#: Least divisor in the place of none.
+#: Smallest divisor, to avoid division by zero.
 LEAST = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Part of a prompt that a step reads: all of it, or a chunk in the middle.
+    """Chunk of a prompt that one step processes; an average chunk if there are several.
 
     Attributes
     ----------
     tokens, cached : float
-        New tokens, and those in the cache before [tokens].
+        New tokens, and tokens before them in the cache [tokens].
     number : int
-        Of a prompt [1].
+        Chunks per prompt [1].
     most : float
-        Parts that a group of attention ranks reads in a step [1].
+        Most chunks that an attention-DP group processes per step [1].
     """
 
     tokens: float
@@ -43,7 +43,7 @@ class Parts:
 
     @classmethod
     def of(cls, setup: Setup, requests: Requests) -> Parts:
-        """Of the prompts of some requests."""
+        """Split the mean prompt of a workload into chunks."""
         limit, tokens = setup.assumptions.serving.prefill_chunk, requests.new_tokens
         number = max(1, math.ceil(tokens / limit)) if limit else 1
         part = tokens / number
@@ -52,18 +52,18 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class SharedWork:
-    """Work of the chips for parts of prompts that share a step, over that for one by itself.
+    """GPU time of several chunks that share a step, relative to one chunk alone.
 
     Attributes
     ----------
     counts : ndarray, shape (m,)
-        Parts of a group of attention ranks: 1, .. and as many as a step has room for [1].
+        Chunks of an attention-DP group: 1 up to the most that fit in a step [1].
     even, uneven : ndarray, shape (..., m)
-        Work where every group has so many, and where one has so many and all others one less [1].
+        Relative time if every group has that number, and if one group has it and all others have one less [1].
     groups : ndarray, shape (..., 1)
         Groups that step together [1].
     alone : ndarray, shape (..., 1)
-        Step that reads one part [s].
+        Step with one chunk [s].
     """
 
     counts: Array
@@ -74,7 +74,7 @@ class SharedWork:
 
     @classmethod
     def of(cls, setup: Setup, plans: Plans, requests: Requests) -> SharedWork:
-        """Of the prompts of some requests, on plans of shape (...)."""
+        """Calculate the shared work of a workload's prompts on plans of shape (...)."""
         parts = Parts.of(setup, requests)
         counts = np.unique(np.rint(np.geomspace(1.0, parts.most, _SHARED)))
         groups = reading_groups(setup, plans)[..., None]
@@ -89,7 +89,10 @@ class SharedWork:
         return cls(counts, np.maximum(even, uneven) / alone, uneven / alone, groups, alone)
 
     def at(self, parts: Array) -> Array:
-        """Of other numbers of parts of a stage, shape (..., k) [1]; what a step has no room for takes further steps."""
+        """Relative GPU time for other numbers of chunks per stage, shape (..., k) [1].
+
+        Chunks beyond a full step take further steps.
+        """
         if np.all(self.groups == 1.0):
             inside = np.minimum(parts, self.counts[-1])
             work = _along(np.append(0.0, self.counts), _from_zero(self.even), inside)
@@ -99,7 +102,7 @@ class SharedWork:
         return np.asarray(low + (parts - below) * (self._whole(below + 1.0) - low))
 
     def _whole(self, parts: Array) -> Array:
-        """Of a whole number of parts that are dealt out: the fullest group has one more than any other at most."""
+        """Relative GPU time for an integer number of chunks, dealt out evenly: no group has two more than another."""
         groups = self.groups
         inside = np.minimum(parts, self.counts[-1] * groups)
         most = np.ceil(inside / groups)
@@ -111,12 +114,12 @@ class SharedWork:
 
 
 def _from_zero(work: Array) -> Array:
-    """Work of some numbers of parts, after that of none."""
+    """Prepend zero work for zero chunks."""
     return np.concatenate([np.zeros((*work.shape[:-1], 1)), work], axis=-1)
 
 
 def _along(counts: Array, work: Array, at: Array) -> Array:
-    """Work of shape (..., m) between some counts, shape (..., k)."""
+    """Interpolate work of shape (..., m) between counts, shape (..., k)."""
     above = np.clip(np.searchsorted(counts, at), 1, counts.size - 1)
     shape = (*np.broadcast_shapes(work.shape[:-1], above.shape[:-1]), counts.size)
     places = np.broadcast_to(above, (*shape[:-1], above.shape[-1]))
@@ -127,28 +130,28 @@ def _along(counts: Array, work: Array, at: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Times of decode steps and of prompts by themselves, from which a steady state follows.
+    """Times of decode steps and of prompts alone, from which a steady state follows.
 
     Attributes
     ----------
     setup : Setup
-        Its assumptions count.
+        Model, chip, engine and assumptions.
     requests : Requests
         Lengths.
     size : ndarray, shape (...)
-        Requests that a decode step works on, as one of them sees it [1].
+        Decode batch, as one of its requests sees it [1].
     decode : ndarray, shape (...)
-        A decode step without prefill, or a round of speculation [s].
+        Decode step without prefill, or a speculation round [s].
     tokens : ndarray, shape (...)
-        Tokens that a step gives each request on average [1].
+        Mean tokens per request and step [1].
     prompts : PromptTimes
-        Of prompts by themselves; their average counts.
+        Prefill times of prompts alone.
     parts : Parts
-        Part of a prompt that a step reads.
+        Chunk of a prompt that one step processes.
     shared : SharedWork
-        Work of the chips for prompts that begin in the same step.
+        GPU time of prompts that start in the same step.
     saved : ndarray, shape (...)
-        Time that a step which decodes and reads prompts takes less than two steps for both [s].
+        Time that one step for decode and prefill saves compared with two separate steps [s].
     """
 
     setup: Setup
@@ -163,74 +166,73 @@ class Batches:
 
     @property
     def reading(self) -> Prefill:
-        """One prompt by itself, the average over their lengths."""
+        """Prefill of one prompt alone, averaged over lengths."""
         return self.prompts.mean
 
     @property
     def groups(self) -> Array:
-        """Groups of attention ranks that step together, shape (...) [1]."""
+        """Attention-DP groups that step together, shape (...) [1]."""
         return np.asarray(self.shared.groups[..., 0])
 
     @property
     def steps(self) -> Array:
-        """Decode steps of an answer, shape (...) [1]."""
+        """Decode steps per request, shape (...) [1]."""
         return np.asarray(self.requests.decode_steps / self.tokens)
 
     @property
     def others(self) -> Array:
-        """Other requests that decode beside one, shape (...) [1]."""
+        """Other requests in the decode batch, shape (...) [1]."""
         return self.size - 1.0
 
     @property
     def company(self) -> Array:
-        """Share of the time that any other request decodes, shape (...) [1]."""
+        """Share of time in which another request decodes, shape (...) [1]."""
         return np.minimum(self.others, 1.0)
 
     @property
     def begun(self) -> Array:
-        """Prompts that begin per step on average: one for each other request that ends, shape (...) [1]."""
+        """Mean number of prompts that start per step, one for each other request that ends, shape (...) [1]."""
         return np.asarray(self.others / np.maximum(self.steps, 1.0))
 
     def answer_seconds(self, prompt: Array) -> Array:
-        """Return the time of all steps of an answer and of the prompts of others between them, shape (...) [s]."""
+        """Time of a request's decode steps and of other prompts between them, shape (...) [s]."""
         return np.asarray(self.steps * self.decode + self.others * prompt)
 
 
-#: So many prompts in a step that chance hardly matters [1].
+#: Prompts per step from which random variation is neglected [1].
 _MANY = 40.0
-#: Passes after which the number of prompts that come during a step hardly changes [1].
+#: Iterations for the number of prompts that arrive during a step [1].
 _PASSES = 3
-#: The same where groups hold prompts back, which begins with one by itself [1].
+#: Iterations if prefill is delayed, starting from one prompt alone [1].
 _HELD_PASSES = 8
-#: Steps that find a mean and a rate [1].
+#: Newton steps for a mean, and bisection steps for a rate [1].
 _NEWTON, _HALVINGS = 6, 30
 
 
 class Added(NamedTuple):
-    """Time that each prompt adds to the steps that it shares with decoding and with other prompts [s]."""
+    """Time that each prompt adds to steps shared with decoding and other prompts [s]."""
 
     mean: Array
-    """All that come taken together, the waits of chips for the host included."""
+    """Mean over all prompts, CPU overhead included."""
     chips: Array
-    """Work of the chips for all that come taken together."""
+    """Mean GPU time over all prompts."""
     following: Array
-    """Work for one that comes beside those that come anyway."""
+    """GPU time for one more prompt in a step that already has prompts."""
     joining: Array
-    """Work for each of the others in a prompt's own step."""
+    """GPU time for each of the other prompts in a prompt's own step."""
     joined: Array
-    """Work for all others in a prompt's own steps, on groups that step together."""
+    """GPU time for all other prompts in a prompt's own steps, on groups that step together."""
 
 
 def _where_alone(groups: Array, single: Added, several: Added) -> Added:
-    """Return what is added where one group of attention ranks is all, and elsewhere."""
+    """Select added times by whether there is one attention-DP group or several."""
     return Added(*(np.where(groups == 1.0, *values) for values in zip(single, several, strict=True)))
 
 
 def prefill_first(batches: Batches) -> Added:
-    """Return the time that decoding waits for each prompt, where it waits for all which begin after a step.
+    """Added time when decoding pauses until all waiting prompts are processed.
 
-    Groups of attention ranks that step together read what comes meanwhile beside each other: as many as come during a
-    step, at most one each.
+    Attention-DP groups step together and process the prompts that arrive during a step in parallel, at most one each.
     """
     busy = batches.reading.busy_seconds
     mean = busy * _part_share(batches, np.maximum(batches.begun, 1.0))
@@ -238,7 +240,7 @@ def prefill_first(batches: Batches) -> Added:
     if np.all(batches.groups == 1.0):
         return single
     begun, reading, decode = batches.begun, batches.reading, batches.decode
-    # The rate at which as many prompts come per cycle of decoding and reading as begin, by bisection [1/s].
+    # Bisect for the rate at which prompts arrive as fast as requests end [1/s].
     low, high = np.zeros_like(busy * begun), begun / decode
     for _ in range(_HALVINGS - 1):
         rate = (low + high) / 2.0
@@ -246,7 +248,7 @@ def prefill_first(batches: Batches) -> Added:
         low, high = np.where(more, rate, low), np.where(more, high, rate)
     seconds, number = _read_between(batches, np.asarray((low + high) / 2.0))
     mean = np.where(begun > 0.0, seconds / np.maximum(begun, TINY), busy)
-    # Never less than what full groups take.
+    # Full groups bound the time from below.
     mean = np.clip(mean, np.minimum(reading.full_seconds, busy), busy)
     joined = np.maximum(busy * number * _part_share(batches, number) - busy, 0.0)
     several = Added(mean, mean, np.minimum(reading.full_seconds, mean), mean, joined)
@@ -254,10 +256,10 @@ def prefill_first(batches: Batches) -> Added:
 
 
 def _read_between(batches: Batches, rate: Array) -> tuple[Array, Array]:
-    """Return the time that groups read prompts between two decode steps [s], and how many they read at a time [1].
+    """Prefill time between two decode steps [s], and prompts that are processed together [1].
 
-    They go on as long as any come during the step before: with steps of T and a rate of L, exp(L T) of them once one
-    has come.
+    Prefill continues as long as a prompt arrives during the previous step. With steps of T and a rate L, exp(L T) steps
+    follow on average.
     """
     busy, most = batches.reading.busy_seconds, batches.groups * batches.shared.counts[-1]
     stages = batches.reading.seconds / busy
@@ -270,18 +272,20 @@ def _read_between(batches: Batches, rate: Array) -> tuple[Array, Array]:
 
 
 def _part_share(batches: Batches, number: Array) -> Array:
-    """Return the work of each of some parts that are read together, over that of one by itself [1]."""
+    """GPU time per chunk of chunks processed together, relative to one alone [1]."""
     stages = batches.reading.seconds / batches.reading.busy_seconds
     return np.asarray(stages * batches.shared.at((number / stages)[..., None])[..., 0] / number)
 
 
 def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
-    """Return the work of prompts before one, and the step that it meets, where several share a step [s].
+    """GPU time of the prompts ahead of a new prompt, and duration of the step that it meets [s].
+
+    Applies where several prompts fit in a step.
 
     Notes
     -----
-    Those that come while a step lasts make the next one longer by what chips work for one more of them; the rest of the
-    mean step is as if fixed. The host makes all steps longer alike.
+    Prompts that arrive during a step lengthen the next one by the GPU time of one more prompt. The rest of the mean
+    step is treated as fixed. CPU overhead lengthens all steps equally.
     """
     decode, others = batches.decode, batches.others
     share, working = (
@@ -290,22 +294,22 @@ def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
     mean = decode / np.maximum(1.0 - working, TINY)
     part = working * added.following / np.maximum(added.chips, LEAST)
     step = through_gates(added.following, mean * (1.0 - part), part, batches.requests)
-    # Divided first: the number of those before is at most that of all others, however short what each adds.
+    # Divide first: at most all other prompts are ahead, however little time each adds.
     before = np.minimum(part * step, others * added.following) / np.maximum(added.following, LEAST)
     return before * added.joining, step + decode / np.maximum(1.0 - share, TINY) - mean
 
 
 class _Part(NamedTuple):
-    """Times of a step for one part of a prompt; every array has shape (...)."""
+    """Times of a step for one chunk of a prompt; every array has shape (...)."""
 
     working: Array
-    """Work of the chips [s]."""
+    """GPU time [s]."""
     waiting: Array
-    """Time of the host, which launches its kernels [s]."""
+    """CPU time to launch the kernels [s]."""
     stages: Array
-    """Pipeline stages that read parts in turn [1]."""
+    """Pipeline stages that process chunks in turn [1]."""
     saved: Array
-    """Time that a step takes less as decoding and the part read weights together [s]."""
+    """Time saved because decode and the chunk read weights together [s]."""
 
 
 def _part(batches: Batches) -> _Part:
@@ -314,26 +318,26 @@ def _part(batches: Batches) -> _Part:
     working, waiting = (seconds / number for seconds in (reading.chip_share * reading.busy_seconds, launching))
     stages = np.asarray(reading.seconds / reading.busy_seconds)
     if number > 1:
-        # Chunks of a prompt follow each other through a pipeline.
+        # Chunks of one prompt fill the stages of a pipeline.
         stages = np.maximum(number * reading.seconds / reading.busy_seconds - number + 1.0, 1.0)
     return _Part(working, waiting, stages, batches.saved / stages)
 
 
 def chunked_steps(batches: Batches) -> Added:
-    """Return the time that each prompt adds to the steps that it shares with decoding and with other prompts.
+    """Time that each prompt adds to steps shared with decoding and other prompts, with chunked prefill.
 
     Notes
     -----
-    The host launches once for all parts of a step, which takes W, while they are work C w(N) - O for the chips: the
-    longer of both. By chance N is Poisson-distributed, as a prompt of c parts is in c steps: one more on average is one
-    more whatever N was. Where G groups step together, w is that of the fullest, which has ceil(N / G) of parts that are
-    dealt out one by one; and more come during a step that reads others (:func:`_gated`, :func:`_by_length`). A prompt
-    finds as many others in its step as there are on average, and what they add for the chips is C less than what all
-    take. With pipeline stages N up to their number are read in turn. Every prompt adds a share of W at least: no more
-    of them share a step than its tokens allow.
+    A step launches its kernels once, in the CPU time W. Its N chunks take the GPU time C w(N) - O. The longer of both
+    applies. N is Poisson-distributed, because a prompt of c chunks is in c steps. If G groups step together, w is the
+    time of the fullest group, with ceil(N / G) chunks. Longer steps also collect more prompts (:func:`_gated`,
+    :func:`_by_length`).
+
+    A prompt finds the mean number of others in its step. They add the GPU time of all minus C. Pipeline stages process
+    chunks in turn. Every prompt adds at least a share of W, since its tokens limit how many prompts share a step.
     """
     parts, part = batches.parts, _part(batches)
-    # Of prompts of some parts, no two of which share a step.
+    # Prompts of several chunks, no two of which share a step.
     chips = np.maximum(part.working - part.saved, 0.0)
     longer = np.asarray(parts.number * np.maximum(chips, part.waiting))
     single = Added(longer, parts.number * chips, longer, longer, np.zeros(()))
@@ -344,13 +348,13 @@ def chunked_steps(batches: Batches) -> Added:
 
 
 def _added_by_chance(batches: Batches, part: _Part) -> Added:
-    """Return what prompts add that share steps with as many others as come by chance."""
+    """Added time of prompts that share steps with a random number of others."""
     parts = batches.parts.number
     number = np.maximum(batches.begun * parts, TINY)
     usual = np.minimum(number, _MANY)
     steps = _counted(batches, part, usual)
     growth, further = _beyond_counts(batches, part, usual, number)
-    # Of the numbers that are looked at.
+    # Normalize by the numbers of chunks that are enumerated.
     growth = 1.0 / (steps.chance * steps.parts).sum(axis=-1) * growth
     mean, chips = (parts * (steps.chance * seconds).sum(axis=-1) * growth for seconds in (steps.taken, steps.work))
     following = parts * (steps.chance * (steps.work_of_one_more - steps.work)).sum(axis=-1) * further
@@ -358,34 +362,33 @@ def _added_by_chance(batches: Batches, part: _Part) -> Added:
     joined = parts * np.maximum(all_others, 0.0)
     least = min(batches.requests.new_tokens / batches.setup.assumptions.serving.prefill_chunk, 1.0)
     mean = np.maximum(mean, least * parts * part.waiting / batches.groups)
-    # One more takes no more than each of all does, and no less than nothing; formats of messages may change in
-    # between.
+    # One more prompt adds between zero and the mean over all. Message protocols may change in between.
     return Added(mean, chips, np.clip(following, 0.0, chips), np.minimum(joined * growth, chips), joined)
 
 
 class _Counted(NamedTuple):
-    """Steps by the number of parts that they read; arrays have shape (..., k)."""
+    """Steps by the number of chunks that they process; arrays have shape (..., k)."""
 
     parts: Array
-    """0, 1, .. parts, shape (k,) [1]."""
+    """Chunks: 0, 1, ..., shape (k,) [1]."""
     work: Array
-    """Work of the chips [s]."""
+    """GPU time [s]."""
     work_of_one_more: Array
-    """Work of the chips with another part [s]."""
+    """GPU time with one more chunk [s]."""
     taken: Array
-    """The longer of that work and of the time of the host [s]."""
+    """Longer of GPU time and CPU time [s]."""
     chance: Array
     """Share of the steps [1]."""
     met: Array
-    """Chance that a prompt meets such a step [1]."""
+    """Probability that a prompt meets such a step [1]."""
 
 
 def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
-    """Return steps by the number of parts that they read, which are ``mean`` on average [1]."""
+    """Steps by their number of chunks, which is ``mean`` on average [1]."""
     counts = np.arange(np.ceil(mean.max() + 8.0 * np.sqrt(mean.max())) + 9.0)
     stages, several = part.stages[..., None], batches.parts.number > 1
     begun = np.minimum(counts, stages)
-    # What a step has no room for takes further ones, which decode as well; more parts are never less work.
+    # Chunks beyond a full step take further steps, which decode as well. GPU time does not fall with more chunks.
     room = (part.stages * batches.parts.most * batches.groups)[..., None]
     saved = part.saved[..., None] * begun * np.maximum(np.ceil(counts / room), 1.0)
     work = part.working[..., None] * (stages * batches.shared.at(counts / stages)) - saved
@@ -403,9 +406,9 @@ def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
 
 
 def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -> tuple[Array | float, Array]:
-    """Return factors on all work and on that of one more part, where more parts come than are counted one by one [1].
+    """Factors on the total work and on the work of one more chunk, beyond the enumerated counts [1].
 
-    Of many, what all of them take, and what one more takes, are in proportion to those of their mean number.
+    For many chunks, both are in proportion to their values at the mean number.
     """
     if not np.any(number > usual):
         return 1.0, np.ones(())
@@ -419,29 +422,28 @@ def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -
 
 
 def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
-    """Return what each prompt adds, and its mean wait for others [s], where prompts are held back.
+    """Time that each prompt adds, and its mean wait for other prompts [s], if prefill is delayed.
 
-    They are for some decode steps at most, until every group of attention ranks has one.
+    Prefill waits until every attention-DP group has a prompt, or for at most ``steps`` decode steps.
 
     Parameters
     ----------
     batches : Batches
         Decode steps and prompts.
     steps : float
-        Longest wait, H [1].
+        Longest delay, H [decode steps].
 
     Notes
     -----
-    R prompts have come when a step that reads has ended, or one comes later. Prompts come at random with the rate L, so
-    that those who join them are as many as come in the time H D of so many decode steps, or as are missing of one for
-    each of G groups: E min(G - R, P) for P that is Poisson-distributed about L H D. By Wald's identity the wait of the
-    first lasts that number over L, and those who come meanwhile wait for half of it.
+    Prompts arrive as a Poisson process with rate L. Starting from R waiting prompts, min(G - R, P) more join, with P
+    Poisson-distributed with mean L H D. By Wald's identity the first prompt waits for their expected number over L.
+    Prompts that arrive later wait half of that on average.
     """
     part, parts, decode, prompts = _part(batches), batches.parts.number, batches.decode, batches.begun
     full = batches.groups * part.stages
 
     def chips_for(number: Array) -> Array:
-        """Return the work of the chips for so many prompts that are read together [s]."""
+        """GPU time of prompts that are processed together [s]."""
         work = part.working * part.stages * batches.shared.at((number / part.stages)[..., None])[..., 0]
         return np.asarray(parts * np.maximum(work - part.saved * np.minimum(number, part.stages), 0.0))
 
@@ -460,10 +462,10 @@ def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
 
 
 def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
-    """Return the chance of each of some counts in a step that serves those who came during the one before, twice [1].
+    """Probability of each count in a step that serves the arrivals of the previous step, returned twice [1].
 
-    Of two kinds of steps, with prompts and without: more come during the former. A prompt meets others as a step does,
-    so that both arrays, of shape (..., k), are the same.
+    Steps are of two kinds, with and without prompts, and more prompts arrive during the former. Prompts meet others
+    with the same probabilities, so both arrays of shape (..., k) are equal.
     """
     factorials = special.log_gamma(count + 1.0)
     chance = _poisson(mean, count, factorials)
@@ -480,10 +482,10 @@ def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
 
 
 def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
-    """Return the chance of each of some counts in a step, and at a random time, shape (..., k) [1].
+    """Probability of each count in a step, and at a random time, shape (..., k) [1].
 
-    At a random time counts are Poisson-distributed about a mean that follows from the mean of a step, by Newton's
-    method; a step of twice the length is met twice as often.
+    At a random time counts are Poisson-distributed. Newton's method finds their mean from the mean per step. A step is
+    met in proportion to its duration.
     """
     highest, factorials = np.log(2.0 * count[-1]), special.log_gamma(count + 1.0)
     log = np.minimum(np.log(mean * length[..., 1] / length[..., 0]), highest)
@@ -501,8 +503,8 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
 
 
 def _poisson(mean: Array, count: Array, factorials: Array) -> Array:
-    """Return probabilities of counts, whose factorials' logarithms are given, about means of shape (...) [1]."""
-    # In place, as copies of such tables take longer than what is done to them.
+    """Poisson probabilities for means of shape (...), given the logarithms of the factorials of the counts [1]."""
+    # Work in place: copies of these tables would take longer than the arithmetic.
     logarithm = count * np.log(mean)[..., None]
     logarithm -= mean[..., None]
     logarithm -= factorials
@@ -510,47 +512,48 @@ def _poisson(mean: Array, count: Array, factorials: Array) -> Array:
 
 
 def several_fit(setup: Setup, requests: Requests) -> bool:
-    """Return whether several prompts can be read in the same step, beside decoding."""
+    """Check whether two prompts fit in one step next to decoding."""
     return 2.0 * requests.new_tokens <= setup.assumptions.serving.prefill_chunk
 
 
 def through_gates(alone: Array, decode: Array, share: Array, requests: Requests) -> Array:
-    """Return the length of the step that a prompt meets which rides along in one chunk [s].
+    """Duration of the step that a prompt meets, for prompts of one chunk [s].
 
     Notes
     -----
-    A step serves all that came during the one before (gated service: Takagi, 1991): the mean step is D / (1 - r); the
-    one that a prompt meets, more likely a long one, (D + P r (1 + c2) / (1 + r)) / (1 - r), with the share r of the
-    time that prefill takes, P for a prompt, D without, and the squared coefficient of variation c2 of prompts. Those
-    that come in the same step, before or after, take r times that, and all get their first token at the end of the next
-    one.
+    A step serves all arrivals of the previous step (gated service: Takagi, 1991). The mean step is D / (1 - r). The
+    step that a prompt meets is (D + P r (1 + c2) / (1 + r)) / (1 - r).
+
+    r is the share of time that prefill takes, P is the time of a prompt, D is the time without prompts, and c2 is
+    the squared coefficient of variation of prompt lengths. Prompts in the same step all get their first token at the
+    end of the next step.
     """
     return (decode + alone * share * (1.0 + requests.isl.scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
 
 
 def waits(batches: Batches, turn: Array, added: Added, *, beside_decoding: bool) -> tuple[Array, Array]:
-    """Return the mean time that a new prompt waits for those before it [s], and the chance that it waits [1].
+    """Mean time that a new prompt waits for earlier prompts [s], and the probability that it waits [1].
 
     Parameters
     ----------
     batches : Batches
-        Decode steps and prompts; the squared coefficient of variation of the prompts' lengths is c2.
+        Decode steps and prompts; c2 is the squared coefficient of variation of prompt lengths.
     turn : ndarray, shape (...)
-        From the first to the last step of a prompt, S [s].
+        Time from the first to the last step of a prompt, S [s].
     added : Added
         Time that each prompt adds to steps.
     beside_decoding : bool
-        Groups, G of them, each read a prompt beside decoding; otherwise prompts pause decoding.
+        True if each of the G groups processes a prompt next to decoding; False if prompts pause decoding.
 
     Notes
     -----
-    Prompts that pause decoding: Pollaczek and Khinchine, S (1 + c2) / 2 x r / (1 - r), with the share r of the time
-    that prefill takes. Groups that step together read more of them at a time when there are more, so that less than r
-    counts for those that follow.
+    If prompts pause decoding, the Pollaczek-Khinchine formula gives S (1 + c2) / 2 x r / (1 - r), with the share r of
+    time that prefill takes. Groups that step together process more prompts at once under load, which reduces r for the
+    prompts that follow.
 
-    Prompts of which no two fit a step of a group, or of several chunks, take turns of their chunks with the decode
-    steps beside them: as many servers as there are groups, busy for the share x of their time. With one, Pollaczek and
-    Khinchine; with more, S (1 + c2) / 2 x x^(sqrt(2 (G + 1)) - 1) / (G (1 - x)): Sakasegawa (1977).
+    If no two prompts fit in a step, or prompts have several chunks, prompts take turns with G servers of utilization x.
+    For G = 1 the Pollaczek-Khinchine formula applies. For more, the wait is S (1 + c2) / 2 x x^(sqrt(2 (G + 1)) - 1) /
+    (G (1 - x)) (Sakasegawa, 1977).
     """
     share = batches.others * added.mean / np.maximum(batches.answer_seconds(added.mean), LEAST)
     half = turn * (1.0 + batches.requests.isl.scv) / 2.0

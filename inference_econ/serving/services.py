@@ -1,4 +1,4 @@
-"""Layouts as services: each with its steady states, from one request to a full cache."""
+"""Layouts as services: steady states of each layout, from one request to a full cache."""
 
 from __future__ import annotations
 
@@ -34,34 +34,35 @@ from inference_econ.inputs import Requests
 from inference_econ.serving.lengths import PromptTimes, levels, quantiles
 from inference_econ.serving.steady import Steady, decode_steps, steady
 
-#: Equally likely requests that stand for all [1].
+#: Equally likely requests in averages over lengths [1].
 _LIKELY = 400
-#: Share of the requests of a group whose contexts grow together where all answers are of one length, squared, as played
+#: Squared share of a group's requests whose contexts grow together if all outputs have one length, from simulations
 #: [1].
 _IN_WAVES = 0.5
-#: What is left of it by the squared coefficient of variation of answers: as much of a wave as one generation of answers
-#: keeps, by the characteristic function of a normal length at the frequency of one length, squared [1].
+#: Decay of that share with the squared coefficient of variation of output lengths [1]. It is the squared characteristic
+#: function of a normal length, at the frequency of one length.
 _APART = (2.0 * math.pi) ** 2
-#: The least deviation that counts, and how many of them are as good as never exceeded [1].
+#: Smallest standard deviation, and number of standard deviations that are never exceeded [1].
 _LEAST, _FAR = 1e-9, 30.0
 
 
 def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None) -> Array:
-    """Requests whose cache fits beside the weights, rounded down [1]; the workspace grows with them.
+    """Concurrent requests whose KV cache fits next to the weights, rounded down [1].
 
-    An engine that keeps room free for what answers will hold lets in no more than its rule allows, but always one.
+    The workspace grows with them. Engines that reserve memory for future output admit fewer requests, but at least one.
     """
     batch, rules = plans.batch, setup.admission
     limits: tuple[Array, Array] | None = None
     if rules is not None and setup.spread:
-        # The last one finds all others with what they hold on average, and needs room for its prompt and the engine's
-        # shares of its own answer and of what the others have still to write.
+        # The last admitted request finds the others at their mean size. It needs memory for its prompt and for the
+        # reserved shares of its own and the other outputs.
         prompt, whole = _ends(setup, plans, speculation)
         limits = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
-    # From below, every second pass ends at a batch that fits: the more sequences are reckoned with, the fewer fit.
+    # Every second iteration approaches from below and ends at a batch that fits: a larger assumed batch leaves less
+    # room.
     for _ in range(4):
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
-        # Every group of attention ranks has room for as many.
+        # All attention-DP groups have room for the same number.
         groups = attention_groups(plans, setup.assumptions.layout)
         most = _with_room(needed, batch) / groups
         if limits is not None:
@@ -72,7 +73,7 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
 
 
 def _with_room(needed: Memory, batch: Array) -> Array:
-    """Requests of the mean context that have room in an instance, from what some need [1]."""
+    """Requests of the mean context that fit in an instance, given the memory of a batch [1]."""
     room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
     of_request = needed.kv_bytes - needed.prefix_bytes
     beside, paged = (
@@ -83,7 +84,7 @@ def _with_room(needed: Memory, batch: Array) -> Array:
 
 
 def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
-    """Return the memory of a request with its prompt alone and with its whole answer, over its average [1]."""
+    """Memory of a request with its prompt alone and with its full output, relative to its mean [1]."""
 
     def held(context: float) -> Array:
         at = replace(setup, context=context, contexts=(), spread=0.0)
@@ -96,33 +97,34 @@ def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class KvPressure:
-    """Memory that requests of each group of attention ranks lack when many are in flight.
+    """Memory shortage of concurrent requests, for each attention-DP group.
 
     Attributes
     ----------
     slots, groups : ndarray, shape (n,)
-        Requests in flight of an instance at most, and groups [1].
+        Maximum concurrent requests of an instance, and its groups [1].
     room : ndarray, shape (n,)
-        Requests of the mean context that a group has memory for [1].
+        Requests of the mean context that fit in the memory of a group [1].
     deviation : ndarray, shape (n,)
-        Standard deviation of what one request holds, over the mean [1].
+        Coefficient of variation of the memory of one request [1].
     together : float
-        Share of the requests whose contexts grow together, squared [1].
+        Squared share of the requests whose contexts grow together [1].
     free : ndarray, shape (n,)
-        What is free on average while somebody waits for memory, over what a request holds on average [1].
+        Mean free memory while a request waits for memory, over the mean memory of a request [1].
     answer, prompt : float
-        Tokens of an answer, and new ones of a prompt [tokens].
+        Output tokens, and new prompt tokens [tokens].
 
     Notes
     -----
-    With n requests in flight a group holds n times the mean, with a standard deviation of s sqrt(n + k n^2): s of each
-    by itself, and k of contexts that grow together, as answers of one length do. What is beyond the memory, as of a
-    normal distribution, is sent back. Meanwhile the one at the head of the queue finds anything between nothing and its
-    own prompt free: half of it on average, those that wait longest counted most (renewal theory: Cox, 1962).
+    n concurrent requests of a group need n times the mean, with a standard deviation of s sqrt(n + k n^2). Here s is
+    the variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
 
-    A token that is written while memory is full pushes another one out, which is read again with its request, unless an
-    answer that ends in the same step leaves the room. Requests that come at any time are in no waves before memory is
-    full, so that nothing is read again where it is not.
+    The need is treated as normally distributed. Requests beyond the memory are preempted. Meanwhile the request at the
+    head of the queue finds between nothing and its own prompt free. The mean is half its prompt, weighted by waiting
+    time (renewal theory: Cox, 1962).
+
+    A token that is generated while memory is full preempts another request, which is recomputed, unless a request ends
+    in the same step. Contexts are assumed unsynchronized until memory is full, so recomputation starts only there.
     """
 
     slots: Array
@@ -138,18 +140,21 @@ class KvPressure:
     def of(
         cls, setup: Setup, requests: Requests, plans: Plans, slots: Array, speculation: Speculation | None = None
     ) -> KvPressure:
-        """Of n layouts with some slots each [1], shape (n,); who runs more than fit has the memory for them."""
+        """Calculate the memory shortage of n layouts with given slots [1], shape (n,).
+
+        If more slots are set than fit, memory is assumed to suffice for them.
+        """
         groups = np.broadcast_to(attention_groups(plans, setup.assumptions.layout), slots.shape)
         batch = np.maximum(slots, groups)
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
         room = np.maximum(_with_room(needed, batch), batch) / groups
         prompts, answers = (quantiles(length, levels(_LIKELY)) for length in (requests.isl, requests.osl))
-        # Of answers that are under way, long ones are more likely, and each is anywhere on its way.
+        # Long outputs are overrepresented among running requests, and each is at a uniform position.
         written = np.mean(answers**2) / np.mean(answers) / 2.0
         variance = np.var(prompts) + np.mean(answers**3) / np.mean(answers) / 3.0 - written**2
         prompt, whole = _ends(setup, replace(plans, batch=batch), speculation)
         growth = np.maximum(whole - prompt, 0.0) / setup.spread if setup.spread else np.zeros(slots.shape)
-        # No prompt waits for more room than there is.
+        # No prompt waits for more memory than a group has.
         heads = np.minimum(prompts / np.mean(prompts) * prompt[..., None], room[..., None])
         free = np.mean(heads**2, axis=-1) / np.mean(heads, axis=-1) / 2.0
         together, answer = _IN_WAVES * math.exp(-_APART * requests.osl.scv), float(requests.osl.mean)
@@ -157,71 +162,71 @@ class KvPressure:
         return cls(slots, groups, room, deviation, together, free, answer, float(requests.new_tokens))
 
     def take(self, indices: Indices) -> KvPressure:
-        """Of some of the layouts."""
+        """Select layouts."""
         of_layouts = (self.slots, self.groups, self.room, self.deviation, self.free)
         slots, groups, room, deviation, free = (values[indices] for values in of_layouts)
         return replace(self, slots=slots, groups=groups, room=room, deviation=deviation, free=free)
 
     @property
     def in_flight(self) -> Array:
-        """Requests that are in flight on average where more come than an instance completes, shape (n,) [1]."""
+        """Mean concurrency under overload, shape (n,) [1]."""
         most = self.slots / self.groups
         beyond, full = self._beyond(most, self.together)
         return np.asarray(np.clip(most - beyond - full * self.free, np.minimum(most, 1.0), most) * self.groups)
 
     def read_again(self, batch: Array) -> Array:
-        """Return tokens of prompts and answers that are read again, over those of prompts, shape (n, k) [1].
+        """Recomputed tokens relative to prompt tokens, by concurrency, shape (n, k) [1].
 
-        By the number in flight, as many as can be where all slots are asked for.
+        The largest batch corresponds to all slots in use.
         """
         asking = (batch * (self.slots / self.in_flight / self.groups)[:, None]).T
         _, full = self._beyond(asking, 0.0)
         return np.asarray((full / (1.0 + asking / self.answer)).T * self.answer / self.prompt)
 
     def _beyond(self, number: Array, together: float) -> tuple[Array, Array]:
-        """Return the memory that so many requests of a group lack, over the mean [1], and the chance that they do."""
+        """Mean memory shortage of a group, in mean requests [1], and the probability of a shortage [1]."""
         deviation = np.maximum(self.deviation * np.sqrt(number + together * number**2), _LEAST)
         away = np.minimum((self.room - number) / deviation, _FAR)
         full = special.normal_shares(-away)
         return deviation * np.exp(-(away**2) / 2.0) / math.sqrt(2.0 * math.pi) - (self.room - number) * full, full
 
 
-#: Slots where prompts share blocks over those that mean contexts have room for: blocks decide who is let in [1].
+#: Factor on the slots for workloads with shared prefix blocks, where the block count limits admission [1].
 _SLOTS_OF_BLOCKS = 4
-#: Between batches of a layout, from one request to a full cache [1], and about how many that are.
+#: Ratio between consecutive batches of a layout, and the approximate number of batches [1].
 RATIO, _BATCHES = 2.0**0.125, 72
-#: Requests in flight of an instance at most [1]: engines run some thousands, and there are arrays over them.
+#: Most concurrent requests of an instance [1]; bounds the size of arrays. Engines run some thousands.
 _MOST_SLOTS = 2.0**18
-#: Layouts whose states are calculated together: arrays of about 0.5 MB for each [1].
+#: Layouts per vectorized calculation, with arrays of about 0.5 MB [1].
 _TOGETHER = 256
-#: What the states of a layout take, 0.07 to 3 ms where it was measured [s], and the arrays that are kept of them [B].
+#: Time per layout, measured at 0.07 to 3 ms [s], and memory per layout [B].
 _SECONDS, _BYTES = 2.5e-3, 13 * 8.0 * _BATCHES
 
 
 @dataclass(frozen=True)
 class Services:
-    """Some layouts as services.
+    """Layouts as services.
 
     Attributes
     ----------
     setup : Setup
-        What, on what, how, at the mean context of the requests.
+        Model, chip, engine and assumptions, at the mean context of the requests.
     requests : Requests
         Lengths.
     plans : Plans
         Layouts, arrays of shape (n,).
     slots : ndarray, shape (n,)
-        Requests in flight at most: their cache fits [1].
-    crowding : Crowding or None
-        What requests hold beyond the memory when many are in flight; None where whole answers have room.
+        Maximum concurrent requests whose cache fits [1].
+    crowding : KvPressure or None
+        Memory shortage at high concurrency; None if full outputs fit.
     steady : callable
-        Gives :attr:`states`, which are calculated when they are first asked for.
+        Computes :attr:`states` on first use.
     decoding : callable
-        Gives batches up to all slots and their decode steps alone [1], [s]; arrays of shape (n, k).
+        Returns batches up to all slots [1] and their decode steps without prefill [s]; arrays of shape (n, k).
     speculation : Speculation or None
-        Who proposes tokens.
+        Speculation method.
     limit : float
-        Requests in flight that an instance is told to have at most, whatever its memory holds [1].
+        Configured maximum of concurrent requests, regardless of memory [1].
     """
 
     setup: Setup
@@ -239,27 +244,27 @@ class Services:
 
     @property
     def slots_of_blocks(self) -> Array:
-        """Requests in flight at most where prompts share blocks, whose number then decides, shape (n,) [1]."""
+        """Maximum concurrent requests if prompts share blocks, whose number then limits admission, shape (n,) [1]."""
         return np.minimum(_SLOTS_OF_BLOCKS * self.slots, self.limit)
 
     @cached_property
     def states(self) -> Steady:
-        """Steady states by batch, ascending; arrays of shape (n, k)."""
+        """Steady states by ascending batch; arrays of shape (n, k)."""
         return self.steady()
 
     @cached_property
     def prompt(self) -> Prefill:
-        """A prompt by itself, the average over their lengths; arrays of shape (n, 1)."""
+        """Prefill of one prompt alone, averaged over lengths; arrays of shape (n, 1)."""
         plans = self.plans.column(np.ones((len(self), 1)))
         return PromptTimes.of(self.setup, plans, self.requests, self.speculation).mean
 
     @property
     def running(self) -> Array:
-        """Requests in flight on average where more come than an instance completes, shape (n,) [1]."""
+        """Mean concurrency under overload, shape (n,) [1]."""
         return self.slots if self.crowding is None else np.minimum(self.slots, self.crowding.in_flight)
 
     def service(self, index: int) -> Service:
-        """One of them."""
+        """Select one layout."""
         plans, slots = self.plans.at((np.array([index]),)), int(self.slots[index])
         return Service(
             self.setup, self.requests, plans, slots, float(self.running[index]),
@@ -268,18 +273,18 @@ class Services:
         )  # fmt: skip
 
     def take(self, indices: Indices) -> Services:
-        """Some of them."""
+        """Select layouts."""
         plans, slots = self.plans.at((indices,)), self.slots[indices]
         crowding = None if self.crowding is None else self.crowding.take(indices)
         states, decoding = (lambda: self.states.take(indices)), (lambda: self._taken(indices))
         return replace(self, plans=plans, slots=slots, crowding=crowding, steady=states, decoding=decoding)
 
     def states_at(self, batches: Array) -> Steady:
-        """Steady states of each layout at batches of its own [1], shape (n, k)."""
+        """Steady states at given batches of each layout [1], shape (n, k)."""
         return states_of(self.setup, self.plans, batches, self.requests, self.speculation, self.crowding)
 
     def decode_seconds(self, batches: Array) -> Array:
-        """A decode step without prefill of each layout at batches of its own [1], shape (n, k) [s]."""
+        """Decode steps without prefill at given batches of each layout [1], shape (n, k) [s]."""
         return _decode_seconds(self.setup, self.plans, batches, self.speculation)
 
     def _taken(self, index: int | Indices) -> tuple[Array, Array]:
@@ -294,23 +299,23 @@ class Service:
     Attributes
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, engine and assumptions.
     requests : Requests
         Lengths.
     plans : Plans
         The layout, of shape (1,).
     slots : int
-        Requests in flight at most: their cache fits [1].
+        Maximum concurrent requests whose cache fits [1].
     running : float
-        Requests in flight on average where more come than the instance completes [1].
+        Mean concurrency under overload [1].
     steady : callable
-        Gives :attr:`states`, which are calculated when they are first asked for.
+        Computes :attr:`states` on first use.
     decoding : callable
-        Gives batches up to all slots and their decode steps alone [1], [s]; arrays of shape (k,).
+        Returns batches up to all slots [1] and their decode steps without prefill [s]; arrays of shape (k,).
     speculation : Speculation or None
-        Who proposes tokens.
+        Speculation method.
     slots_of_blocks : int
-        Requests in flight at most where prompts share blocks, whose number then decides [1].
+        Maximum concurrent requests if prompts share blocks, whose number then limits admission [1].
     """
 
     setup: Setup
@@ -325,73 +330,73 @@ class Service:
 
     @cached_property
     def states(self) -> Steady:
-        """Steady states by batch, ascending; arrays of shape (k,)."""
+        """Steady states by ascending batch; arrays of shape (k,)."""
         return self.steady()
 
     @cached_property
     def in_flight(self) -> Steady:
-        """The steady states with 1, 2, .. slots of requests in flight, shape (slots,)."""
+        """Steady states with 1, 2, ... slots in use, shape (slots,)."""
         return self.at(np.arange(1.0, self.slots + 1.0))
 
     @cached_property
     def completions(self) -> Array:
-        """Requests that are completed with 1, 2, .. slots in flight, shape (slots,) [1/s].
+        """Completed requests with 1, 2, ... slots in use, shape (slots,) [1/s].
 
-        A server with more in flight completes no less; interpolation may say so by a rounding.
+        The rates never decrease with concurrency; rounding errors of the interpolation are removed.
         """
         rates = self.in_flight.requests_per_second
         return np.asarray(np.minimum(np.maximum.accumulate(rates), rates[-1]))
 
     @cached_property
     def prompt(self) -> Prefill:
-        """A prompt of the mean length."""
+        """Prefill of a prompt of the mean length."""
         return self.reading(self.requests.new_tokens, self.requests.cached)
 
     @property
     def accelerators(self) -> int:
-        """Chips of an instance [1]."""
+        """Chips per instance [1]."""
         return int(self.plans.accelerators[0])
 
     @property
     def prefill_seconds(self) -> float:
-        """One prompt by itself [s]."""
+        """Prefill time of one prompt alone [s]."""
         return float(self.prompt.seconds[0])
 
     @property
     def prefill_busy_seconds(self) -> float:
-        """Time of the instance that one prompt by itself takes, while other groups wait [s]."""
+        """Instance time of one prompt alone, while other attention-DP groups wait [s]."""
         return float(self.prompt.busy_seconds[0])
 
     @property
     def most_in_flight(self) -> float:
-        """Requests that are served at a time on average, however many come [1]."""
+        """Mean concurrency under overload, at most all slots [1]."""
         return min(float(self.slots), self.running)
 
     @cached_property
     def most_requests_per_second(self) -> float:
-        """With as many in flight as there are where more come [1/s]."""
+        """Capacity: completed requests at full concurrency [1/s]."""
         return float(self.at(self.slots).requests_per_second)
 
     def at(self, concurrency: npt.ArrayLike) -> Steady:
-        """The steady state with some requests in flight, shape (...); at most as many as a full instance has."""
+        """Steady state at a concurrency, shape (...); limited to the concurrency of a full instance."""
         return self.states.at(np.clip(np.asarray(concurrency, dtype=float), 1.0, self.most_in_flight))
 
     def step_seconds(self, batch: npt.ArrayLike) -> Array:
-        """A decode step without prefill for some requests, shape (...) [s]."""
+        """Decode steps without prefill at a batch, shape (...) [s]."""
         return np.asarray(np.interp(np.asarray(batch, dtype=float), *self.decoding()))
 
     def reading(self, tokens: float, cached: float = 0.0) -> Prefill:
-        """Time to read a prompt of so many new tokens after cached ones, by whoever proposes tokens as well."""
+        """Prefill of a prompt of ``tokens`` new and ``cached`` earlier tokens, by the draft model as well."""
         return read_prompt(self.setup, self.plans, tokens, cached, self.speculation)
 
     def shared_prefill_seconds(self, prompts: npt.ArrayLike) -> Array:
-        """Return the time of the instance that each of some prompts takes which are read together, shape (...) [s]."""
+        """Instance time per prompt, for numbers of prompts that are processed together, shape (...) [s]."""
         requests = self.requests
         share = shared_steps(self.setup, self.plans, requests.new_tokens, requests.cached, prompts)
         return np.reshape(self.prefill_busy_seconds * share, np.shape(prompts))
 
     def full_prefill_seconds(self, tokens: float, cached: float = 0.0) -> float:
-        """Return the time of the instance that a prompt takes where steps are full of prompts [s]."""
+        """Instance time of a prompt in steps full of prompts [s]."""
         prompt = self.reading(tokens, cached)
         most = prompts_of_a_step(self.setup, tokens)
         if prompt.chunks > 1 or most <= 1.0:
@@ -402,7 +407,7 @@ class Service:
 
     @cached_property
     def uncached_share(self) -> float:
-        """Time that new tokens of a mean prompt take by themselves, over their time behind the cached ones [1]."""
+        """Time of a mean prompt's new tokens without a cached prefix, relative to the time with it [1]."""
         new, cached = self.requests.new_tokens, self.requests.cached
         if not cached:
             return 1.0
@@ -412,18 +417,18 @@ class Service:
 def every_service(
     setup: Setup, requests: Requests, grid: InstanceGrid, speculation: Speculation | None = None
 ) -> Services:
-    """Every layout of a grid that fits, as a service.
+    """List every layout of a grid that fits, as a service.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how, at the mean context of the requests.
+        Model, chip, engine and assumptions, at the mean context of the requests.
     requests : Requests
         Lengths and cached tokens.
     grid : InstanceGrid
-        Sizes and layouts; its batches do not count.
+        Sizes and layouts; its batches are ignored.
     speculation : Speculation, optional
-        Who proposes tokens, on the same chips.
+        Speculation method, on the same chips.
 
     Returns
     -------
@@ -433,11 +438,11 @@ def every_service(
     Raises
     ------
     InputError
-        If the speculation does not go with the model.
+        If the speculation method does not suit the model.
     NothingFitsError
-        If no layout holds the weights and the cache of one request.
+        If no layout fits the weights and the cache of one request.
     TooMuchError
-        If there are too many layouts to be looked at.
+        If there are too many layouts.
     """
     plans = layouts(setup, grid)
     slots = slots_of(setup, plans, speculation)
@@ -458,28 +463,28 @@ def services(
     batches: int | None = None,
     speculation: Speculation | None = None,
 ) -> Services:
-    """Given layouts as services, whether they fit or not.
+    """Convert given layouts into services, without a check that they fit.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how, at the mean context of the requests.
+        Model, chip, engine and assumptions, at the mean context of the requests.
     requests : Requests
         Lengths and cached tokens.
     plans : Plans
-        Layouts, arrays of shape (n,); their batch does not count.
+        Layouts, arrays of shape (n,); their batch is ignored.
     slots : ndarray, shape (n,)
-        Requests in flight at most [1]; fewer where prompts cannot begin as fast as that many would end.
+        Maximum concurrent requests [1]. Slots that prefill cannot fill are removed.
     batches : int, optional
-        Steady states per layout, from one request to as many as a full instance has, in equal ratios [1]. By default
-        at batches that all layouts and memories have in common, so that what has more room has no other ones below it.
+        Steady states per layout, in equal ratios from one request to a full instance [1]. By default all layouts use
+        common batches, so that layouts with more memory add batches only at the end.
     speculation : Speculation, optional
-        Who proposes tokens, on the same chips.
+        Speculation method, on the same chips.
     """
     setup = setup.for_role(speculates=speculation is not None)
     slots, chunk = np.minimum(slots, _MOST_SLOTS), setup.assumptions.serving.prefill_chunk
     if chunk and requests.decode_steps > 0.0:
-        # Prompts that fit the steps of one answer, and that answer: more cannot be decoding.
+        # While one request decodes, its steps process this many prompts; more requests cannot decode at once.
         groups = prompts_together(setup, plans)
         slots = np.minimum(slots, 1.0 + np.floor(requests.decode_steps * chunk * groups / requests.new_tokens))
     rules = setup.admission
@@ -505,26 +510,26 @@ def states_of(
     speculation: Speculation | None = None,
     crowding: KvPressure | None = None,
 ) -> Steady:
-    """Steady states of n layouts, each at batches of its own [1], shape (n, k); some at a time, so that memory is."""
+    """Steady states of n layouts at given batches [1], shape (n, k), in portions that limit memory."""
     states = Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
     return states if crowding is None else states.reading_again(crowding.read_again(batches))
 
 
 def _decode_seconds(setup: Setup, plans: Plans, batches: Array, speculation: Speculation | None) -> Array:
-    """Decode steps of n layouts, each at batches of its own [1]; of a round over its tokens; shape (n, k) [s]."""
+    """Decode steps of n layouts at given batches [1], per token for speculation rounds, shape (n, k) [s]."""
     parts = (decode_steps(setup, some, speculation) for some in _portions(plans, batches))
     return np.concatenate([seconds / tokens for seconds, tokens in parts])
 
 
 def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
-    """Layouts with batches of their own, few enough for arrays that stay small."""
+    """Split layouts with their batches into portions that keep arrays small."""
     for start in range(0, len(batches), _TOGETHER):
         rows = np.arange(start, min(start + _TOGETHER, len(batches)))
         yield plans.at((rows,)).column(batches[rows])
 
 
 def _batches(most: Array, count: int | None) -> Array:
-    """Batches in equal ratios from one on up to the most of each layout, which is there again if others have more."""
+    """Batches in equal ratios from one to each layout's maximum, which repeats if other layouts go further."""
     if count is not None:
         return np.asarray(most[:, None] ** (np.arange(count) / (count - 1.0)))
     steps = math.ceil(math.log(float(most.max(initial=RATIO)), RATIO) - 1e-9)
@@ -532,7 +537,7 @@ def _batches(most: Array, count: int | None) -> Array:
 
 
 def layouts(setup: Setup, grid: InstanceGrid) -> Plans:
-    """Every layout of a grid that divides what it must, with one sequence per group and stage; shape (n,)."""
+    """Every valid layout of a grid, with one sequence per group and stage; shape (n,)."""
     variants: list[Plans] = []
     sizes, model, assumed = grid.accelerators, setup.model, setup.assumptions
     for depth in grid.layouts.depths(model, assumed, sizes, np.zeros(1)):

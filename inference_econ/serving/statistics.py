@@ -1,4 +1,4 @@
-"""Mean and percentiles of a time that requests see, any of which is calculated when somebody wants it."""
+"""Mean and percentiles of a latency, calculated on demand."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import queueing
 from inference_econ.inputs.workload import percentiles
 
-#: Statistics that are reported where nothing else is wanted.
+#: Default statistics of results.
 STATISTICS = (percentiles.MEAN, "p50", "p90", "p99")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics(Mapping[str, float]):
-    """Mean and percentiles of a time by their names [s].
+    """Mean and percentiles of a time, by name [s].
 
-    Any of ``mean`` and ``p1`` to ``p99.9`` can be looked up; :data:`STATISTICS` are those that it lists.
+    Any of ``mean`` and ``p1`` to ``p99.9`` can be looked up; iteration covers :data:`STATISTICS`.
 
     Attributes
     ----------
     mean : float
-        [s]
+        Mean [s].
     quantile : callable
-        From a share of the requests [1] to the time that they stay below [s].
+        Maps a share of the requests [1] to the quantile [s].
     """
 
     mean: float
@@ -58,7 +58,7 @@ class _Sample:
 
     @cached_property
     def ascending(self) -> Array:
-        """Sorted once: :func:`numpy.quantile` takes three times as long for each share."""
+        """Values in ascending order, cached because :func:`numpy.quantile` is three times slower per share."""
         return np.sort(self.values)
 
     def __call__(self, share: float) -> float:
@@ -79,22 +79,22 @@ def _of_constant(seconds: float, _share: float) -> float:
 
 
 def listed(times: Mapping[str, float], *further: str) -> dict[str, float]:
-    """The statistics that are listed, and further ones by their names, in order [s]."""
+    """The default statistics and further ones by name, in order [s]."""
     return {name: times[name] for name in percentiles.in_order({*times, *further})}
 
 
 def of_sample(times: Array) -> Statistics:
-    """Of times that are equally likely, shape (n,) [s]; NaN where there are none."""
+    """Statistics of equally likely times, shape (n,) [s]; NaN if there are none."""
     if not times.size:
         return of_constant(math.nan)
     return of_constant(math.inf) if np.isinf(times).any() else Statistics(float(times.mean()), _Sample(times))
 
 
 def of_mixture(values: Array, weights: Array) -> Statistics:
-    """Of times [s] that occur with some weights [1], shape (n,)."""
+    """Statistics of weighted times [s], with weights [1] of shape (n,)."""
     return Statistics(float(values @ weights / weights.sum()), partial(_of_mixture, values, weights))
 
 
 def of_constant(seconds: float) -> Statistics:
-    """Of a time that is the same for all requests [s]."""
+    """Statistics of a constant time [s]."""
     return Statistics(seconds, partial(_of_constant, seconds))

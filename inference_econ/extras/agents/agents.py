@@ -1,7 +1,7 @@
-"""Agents and conversations on a fleet: how many it carries within promises, and what a task costs.
+"""Capacity, prices and fleets for agents and conversations.
 
-Their number is what is given, not a rate of requests: a turn is sent when the tools, or the user, are through with the
-answer before it. All of it is played, with the blocks of prompts that memories still have.
+The load is a number of agents, not a request rate: a turn is sent when the tools or the user have processed the
+previous output. All results come from simulations with prefix caches.
 """
 
 from __future__ import annotations
@@ -52,30 +52,30 @@ from inference_econ.extras.fleets.pools import PooledDay
 from inference_econ.inputs import Elasticity, TierSpec, catalog
 from inference_econ.serving import Router, Services
 
-#: Layouts of a chip that are played [1].
+#: Simulated layouts per chip [1].
 _PLAYED = 2
-#: Runs of an instance or a group until it is known how many agents it carries, and of fleets of it, about [1].
+#: Approximate simulated runs to find the capacity of an instance or group, and of fleets of it [1].
 _LOOKS, _FLEETS = 5, 3
 
 
 @dataclass(frozen=True)
 class AgentMarket:
-    """Instances that do both, and pools, that compete for agents; what was played of them is not played again.
+    """Aggregated and disaggregated candidates for agents, with cached simulations.
 
     Attributes
     ----------
     work : AgentSessions
-        What agents do.
+        Sessions of the agents.
     candidates : sequence of Candidate
-        What competes.
+        Candidate deployments.
     wanted : Targets
-        What is promised.
+        SLOs.
     router : str
-        Which instance a turn goes to.
+        Routing of turns to instances.
     tiers : sequence of str
-        Memories behind that of the chips.
+        KV-cache offload tiers.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share.
     """
 
     work: AgentSessions
@@ -91,12 +91,12 @@ class AgentMarket:
         cls, work: AgentSessions, offers: Sequence[Candidate | Services], wanted: Targets, router: Router,
         tiers: Sequence[str], progress: Progress | None,
     ) -> AgentMarket:  # fmt: skip
-        """The market of some offers.
+        """Create the candidates from offers.
 
         Raises
         ------
         InputError
-            As :meth:`AgentSessions.check` says.
+            See :meth:`AgentSessions.check`.
         """
         candidates = as_candidates(offers)
         for candidate in candidates:
@@ -104,21 +104,22 @@ class AgentMarket:
         return cls(work, candidates, wanted, router, tiers, progress)
 
     def fleets(self, agents: int | None = None, means: Means | None = None, *, most: int = 5) -> list[AgentDeployment]:
-        """The best fleets, at least one of each chip that keeps the promises.
+        """Find the best fleets, at least one for each chip that meets the SLOs.
 
         Parameters
         ----------
         agents : int, optional
-            Whom the cheapest ones carry [1].
+            Number of agents, for the cheapest fleets [1].
         means : Means, optional
-            What those that carry most agents have; without either, one instance or group that carries most per dollar.
+            Limits, for the fleets with the most agents. Without ``agents`` and ``means``, one instance or group with
+            the most agents per dollar.
         most : int
-            Fleets wanted [1].
+            Number of fleets [1].
 
         Raises
         ------
         NothingFitsError
-            If nothing keeps the promises for a single agent, or the means are not enough for an instance.
+            If nothing meets the SLOs for one agent, or the limits are too small for an instance.
         """
 
         def rank(choice: AgentDeployment) -> tuple[float, float]:
@@ -136,15 +137,16 @@ class AgentMarket:
         return some_of_each_chip(sorted(every, key=rank), most)
 
     def _cost(self, choice: AgentDeployment, agents: int | None, means: Means | None = None) -> float:
-        """Cost that fleets are ranked by: the bill, the carried agents as a negative number, or the bill of one."""
+        """Ranking value: hourly cost, negative number of agents, or hourly cost per agent."""
         if means is not None:
             return -float(choice.use.agents)
         return choice.dollars_per_hour if agents is not None else dollars_per_agent(choice)
 
     def together(self, agents: int | None = None, means: Means | None = None, most: int = 5) -> list[AgentDeployment]:
-        """Fleets of promising layouts that read prompts and decode.
+        """Fleets of promising aggregated layouts.
 
-        Those of a chip are played until closed forms, which carry no fewer, say that the next is no better.
+        Layouts of a chip are simulated until the analytical model, an upper bound on capacity, shows that the next is
+        no better.
         """
         both = [candidate.services for candidate in self.candidates if candidate.pools is None]
         counts: Sequence[Indices | None] = [None] * len(both)
@@ -167,14 +169,14 @@ class AgentMarket:
                 continue
             if self.progress is not None:
                 self.progress(number / len(promising), chip)
-            # As much less than closed forms say as it was of the layout before.
+            # Scale the analytical capacity by the ratio found for the previous layout.
             start = max(round(share * guess), 1)
             instance = self._instance(layouts, row, (index, row, means))
             if agents is None:
                 count = 1 if room is None else int(room[row])
                 choice = fullest_fleet(instance, count, self.wanted, start, self.router)
             else:
-                # Behind as many of its chip as are wanted it would not be named.
+                # Fleets more expensive than the requested number on this chip are not reported.
                 dearest = paid[most - 1] if len(paid) >= most else math.inf
                 choice = cheapest_fleet(instance, agents, self.wanted, min(start, agents), self.router, dearest)
             if choice is not None:
@@ -187,7 +189,7 @@ class AgentMarket:
     def apart(
         self, together: Sequence[AgentDeployment], agents: int | None = None, means: Means | None = None
     ) -> list[AgentDeployment]:
-        """The fleets of promising groups that prefill and decode apart, where they are noticeably cheaper."""
+        """Fleets of promising disaggregated groups that are noticeably cheaper."""
         least, promising = dict[str, float](), dict[str, list[tuple[PlayedGroup, int, float]]]()
 
         for single in together:
@@ -222,7 +224,7 @@ class AgentMarket:
     def _pooled(
         self, group: PlayedGroup, guess: int, agents: int | None, means: Means | None
     ) -> AgentDeployment | None:
-        """The best fleet of instances of both kinds of a group, if it carries anybody."""
+        """Best fleet of a disaggregated group; None if it serves no agent."""
         wanted, router, room = self.wanted, self.router, math.inf
         if means is not None:
             room = float(means.most_accelerators(group.pools.prefill.setup))
@@ -238,72 +240,72 @@ class AgentMarket:
         return fullest_fleet(best, 1, wanted, carried, router, certain=True)
 
     def _check(self, wanted: Sequence[tuple[float, float]], agents: int | None) -> None:
-        """Refuse plays of numbers of agents, quick and whole ones, that take too long."""
+        """Reject simulations, short and full ones, that take too long."""
         looks = [float(run_of(self.work, count, quick=True)[0]) for count, _ in wanted]
         whole = [float(run_of(self.work, every)[0]) for _, every in wanted]
         check_runs([*looks * _LOOKS, *whole * _FLEETS], "max_instance_gpus" if agents is None else "agents")
 
     def _instance(self, layouts: Services, row: int, name: tuple[object, ...]) -> PlayedInstance:
-        """One of a layout."""
+        """Simulated instance of a layout, cached."""
         if name not in self._played:
             service, tiers = layouts.service(row), tuple(map(catalog.tier, self.tiers))
             self._played[name] = PlayedInstance(service, self.work, tiers)
         return self._played[name]
 
     def _group(self, candidate: int, group: PlayedGroup) -> PlayedGroup:
-        """Group of pools as before, if there was one of its layouts."""
+        """Simulated group with the same layouts, if it is cached."""
         before = self._played.setdefault(("disaggregated", candidate, group.layouts), group)
         assert isinstance(before, PlayedGroup)
         return before.with_instances(*group.instances)
 
 
 def dollars_per_agent(choice: AgentDeployment) -> float:
-    """Of machines that instances, or groups, fill [USD/h]."""
+    """Hourly cost per agent on machines that instances or groups fill [USD/h]."""
     setup, accelerators = choice.service.setup, choice.accelerators / choice.parts
     return choice.parts * float(setup.dollars_per_hour_in_bulk(accelerators)) / choice.use.agents
 
 
-#: What an autoscaler of agents can look at: those that wait for a slow answer send nothing, so that a fleet which is
-#: too small is no busier than one that is full.
+#: Autoscaler metrics for agents. Utilization is not among them: agents that wait send nothing, so an overloaded fleet
+#: is no busier than a full one.
 POLICIES: tuple[Policy, ...] = ("in_flight", "rate")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLot(CapacityBlock):
-    """Replicas that are rented together, with their agents; of pools an instance that decodes, and those that read.
+    """Rental unit with its number of agents; for pools, one decode instance with its share of prefill instances.
 
     Attributes
     ----------
-    use : Use
-        What agents make of one replica.
+    use : AgentLoad
+        Load of one replica.
     """
 
     use: AgentLoad = field(kw_only=True)
 
     @property
     def pace(self) -> float:
-        """Requests that an agent sends, of as many as are carried [1/s]."""
+        """Request rate per agent at capacity [1/s]."""
         return self.load.requests_per_second / self.use.agents
 
     @property
     def counted(self) -> str:
-        """Unit that a day consists of, in words."""
+        """Unit of the load, in words."""
         return "agents"
 
     @property
     def carried(self) -> float:
-        """Agents that a lot carries within the promises [1]."""
+        """Agents that a unit serves within the SLOs [1]."""
         return self.replicas * self.use.agents
 
     @property
     def most_carried(self) -> float:
-        """More agents than there are: whoever waits for an answer sends nothing, so that nobody queues up [1]."""
+        """Practically unlimited number of agents, since waiting agents send nothing and form no queue [1]."""
         return 1e9 * self.carried
 
     def in_flight(self, shares: Array) -> Array:
-        """Requests in flight in a lot at shares of the agents that it carries, shape (n,) [1].
+        """Concurrent requests at shares of the agents of a unit, shape (n,) [1].
 
-        By closed forms, in proportion to what was played; whom no slot is left for waits.
+        From the analytical model, scaled to the simulation; agents without a slot wait.
         """
         work, states, full = self.use.work, self.service.states, self.use.agents
         agents = np.maximum.accumulate(work.all_agents(states.requests_per_second, states.concurrency))
@@ -315,12 +317,12 @@ class AgentLot(CapacityBlock):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentPurchase(Purchase):
-    """Ways to have the answers that agents need for a month: of :class:`AgentLot`.
+    """Monthly cost of serving agents; lots are :class:`AgentLot`.
 
     Attributes
     ----------
     agents : int or None
-        How many there are [1]; None where that is left open.
+        Number of agents; None if unspecified [1].
     """
 
     page = "extras.agents.page:AgentBuyPage"
@@ -329,17 +331,17 @@ class AgentPurchase(Purchase):
 
     @property
     def use(self) -> AgentLoad:
-        """Use that agents make of a replica of the first lot."""
+        """Load of a replica of the first lot."""
         (lot, *_) = self.lots
         assert isinstance(lot, AgentLot)
         return lot.use
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Result as plain data."""
         return {**super(AgentPurchase, self).record(), **({} if self.agents is None else {"agents": self.agents})}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per crossover, with what it is for agents at the pace of a lot that is full of them."""
+        """One record per crossover, with its cost per agent at the request rate of a full lot."""
         rows = zip(super(AgentPurchase, self).records(), self.crossovers, strict=True)
         return [{**record, "agent_bill": self._bill(crossover)} for record, crossover in rows]
 
@@ -365,24 +367,24 @@ class AgentPurchase(Purchase):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DayOfAgents(DayOfFleet):
-    """A day of a fleet of agents: of :class:`AgentLot`; its rates are the agents in session of each hour [1]."""
+    """Day of a fleet of agents; lots are :class:`AgentLot`, and rates are agents in session per hour [1]."""
 
     page = "extras.agents.page:AgentDayPage"
     counted: ClassVar[str] = "agents"
 
     @property
     def use(self) -> AgentLoad:
-        """Use that agents make of a replica of the first lot."""
+        """Load of a replica of the first lot."""
         (lot, *_) = self.lots
         assert isinstance(lot, AgentLot)
         return lot.use
 
     def unit_cost(self, dollars: float) -> dict[str, float]:
-        """Return what a day costs [USD] over the hours that agents are in session."""
+        """Cost of a day [USD] per hour of an agent in session."""
         return {"dollars_per_agent_hour": dollars / sum(self.rates)}
 
     def lot_records(self) -> list[dict[str, Any]]:
-        """Return one record per lot of the mixture, with the agents that it carries."""
+        """One record per lot of the mixture, with its number of agents."""
         records = super(DayOfAgents, self).lot_records()
         return [{**record, "agents": lot.carried} for record, lot in zip(records, self.lots, strict=True)]
 
@@ -390,12 +392,12 @@ class DayOfAgents(DayOfFleet):
 def lots_of_each_chip(
     market: AgentMarket, choices: Sequence[AgentDeployment], ways: Collection[Way]
 ) -> tuple[tuple[AgentLot, ...], list[str]]:
-    """The lots of the first choice of each chip, and which chips carry nobody, in words.
+    """Lots of the first choice of each chip, and messages on chips that serve no agent.
 
     Raises
     ------
     NothingFitsError
-        If no chip has a price of the ways.
+        If no chip has a price in these pricing models.
     """
     best: dict[str, AgentDeployment] = {}
     for choice in choices:
@@ -409,7 +411,7 @@ def lots_of_each_chip(
 
 
 def _lots_of_agents(choice: AgentDeployment, ways: Collection[Way]) -> list[AgentLot]:
-    """A replica, or an instance that decodes with those that read for it, in every way that its chip is paid for."""
+    """Lots of a replica, or of a decode instance with its share of prefill, in every pricing model of its chip."""
     count = choice.replicas if choice.fleet is None else choice.fleet.decode_instances
     use = replace(choice.use, agents=choice.use.agents / count)
     return [
@@ -418,24 +420,24 @@ def _lots_of_agents(choice: AgentDeployment, ways: Collection[Way]) -> list[Agen
     ]
 
 
-#: Numbers of agents that are tried where none are given, over those that keep an instance full [1].
+#: Default numbers of agents, relative to a full instance [1].
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5)
-#: What agents are promised where nothing else is: 20 tokens/s, and an answer that begins within ten seconds [s].
+#: Default SLOs of agents: 20 tokens/s, and a TTFT of ten seconds [s].
 USUAL: Mapping[str, float] = {"ttft_seconds": 10.0, "tpot_seconds": 0.05}
 
 
 @dataclass(frozen=True)
 class Agents(AgentSessions):
-    """Agents or users who play sessions of a traffic, and the questions of how many are carried and what they cost.
+    """Agents or users with sessions of a workload: capacity, costs and fleets.
 
     Attributes
     ----------
     name : str
-        Of the traffic.
+        Name of the workload.
     spec : SessionSpec
-        What their sessions consist of.
+        Structure of the sessions.
     place : str
-        Where that is written, for messages.
+        File of the sessions, for messages.
 
     Examples
     --------
@@ -458,36 +460,36 @@ class Agents(AgentSessions):
         tiers: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> AgentCurve:
-        """A fleet with some numbers of agents.
+        """Simulate a fleet at several numbers of agents.
 
         Parameters
         ----------
         layouts : Services
-            What a model on a chip can offer; the one is taken that carries most agents per dollar by closed forms.
+            Layouts of a model on a chip; the analytical model selects the one with the most agents per dollar.
         agents : sequence of int, optional
-            How many there are [1]; by default up to 1.5 times those that keep the fleet full (:data:`SHARES`).
+            Numbers of agents [1]; by default up to 1.5 times those of a full fleet (:data:`SHARES`).
         rates : sequence of float, optional
-            Instead of them, requests per second of sessions that begin at random [1/s].
+            Request rates of sessions that start at random, instead of agents [1/s].
         replicas : int
             Instances [1].
         targets : Targets, optional
-            What is promised, for the share of the requests that see it.
+            SLOs, for the share of requests that meet them.
         router : str
-            Which instance a turn goes to, see :func:`inference_econ.serving.simulation.events.simulate`.
+            Routing of turns; see :func:`inference_econ.serving.simulation.events.simulate`.
         tiers : sequence of str
-            Memories behind that of the chips, by name or path.
+            KV-cache offload tiers, by name or path.
         progress : callable, optional
-            Told the share of the work done.
+            Receives the completed share.
 
         Returns
         -------
         AgentCurve
-            In the order of the numbers.
+            Points in the order of the numbers.
 
         Raises
         ------
         InputError
-            If a number is not positive, or as :meth:`check` says.
+            If a number is not positive; see also :meth:`check`.
         """
         self.check(layouts)
         promised = Targets() if targets is None else targets
@@ -534,32 +536,32 @@ class Agents(AgentSessions):
         most: int = 5,
         progress: Progress | None = None,
     ) -> AgentRecommendation:
-        """The cheapest deployments that carry some agents within promises.
+        """Find the cheapest deployments that serve a number of agents within SLOs.
 
         Parameters
         ----------
         offers : sequence of Candidate or Services
-            What competes, together and apart.
+            Candidates, aggregated and disaggregated.
         agents : int
-            How many there are [1].
+            Number of agents [1].
         targets : Targets, optional
-            What is promised; of the first token and those after it as :data:`USUAL` where nothing is said.
+            SLOs; TTFT and TPOT default to :data:`USUAL`.
         router, tiers, progress
-            See :func:`load`.
+            See :meth:`load`.
         most : int
-            Deployments wanted [1].
+            Number of deployments [1].
 
         Returns
         -------
         AgentRecommendation
-            Ascending in cost.
+            Deployments, cheapest first.
 
         Raises
         ------
         InputError
-            If there is not at least one agent, or as :meth:`check` says.
+            If there is no agent; see also :meth:`check`.
         NothingFitsError
-            If nothing keeps the promises even for a single agent.
+            If nothing meets the SLOs for one agent.
         """
         if not agents or agents < 1:
             raise InputError(
@@ -583,28 +585,28 @@ class Agents(AgentSessions):
         most: int = 5,
         progress: Progress | None = None,
     ) -> MostAgents:
-        """The deployments that carry the most agents with some means: the inverse of :meth:`recommend`.
+        """Find the deployments that serve the most agents with given means: the inverse of :meth:`recommend`.
 
         Parameters
         ----------
         offers, targets, router, tiers, most, progress
             See :meth:`recommend`.
         means : Means
-            Chips, money or power, for one kind of chip.
+            Limit on chips, cost or power, for one kind of chip.
 
         Returns
         -------
         MostAgents
-            Descending in the number of agents; of equal ones the cheaper first. Pools have as many instances of either
-            kind as the means are enough for.
+            Deployments with most agents first, then cheapest. Pools have as many instances of both kinds as the means
+            allow.
 
         Raises
         ------
         InputError
-            As :meth:`check` says.
+            See :meth:`check`.
         NothingFitsError
-            If not one instance can be had, with how many chips it takes; or if nothing keeps the promises even for a
-            single agent.
+            If the means are too small for one instance, with the chips that it takes; or if nothing meets the SLOs for
+            one agent.
         """
         market = self._market(offers, targets, router, tiers, progress)
         best = market.fleets(means=means, most=most)
@@ -620,19 +622,19 @@ class Agents(AgentSessions):
         tiers: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> AgentSheet:
-        """Price of tasks, hours of agents and tokens on the cheapest deployment that carries some agents.
+        """Price tasks, agent hours and tokens on the cheapest deployment for a number of agents.
 
         Parameters
         ----------
         offers, targets, router, tiers, progress
-            See :func:`recommend`.
+            See :meth:`recommend`.
         agents : int, optional
-            How many there are [1]; by default as many as one instance carries.
+            Number of agents [1]; by default the capacity of one instance.
 
         Returns
         -------
         AgentSheet
-            The bill.
+            Cost breakdown.
         """
         market = self._market(offers, targets, router, tiers, progress)
         number = agents or int(market.fleets(most=1)[0].use.agents)
@@ -658,29 +660,28 @@ class Agents(AgentSessions):
         tiers: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> AgentPurchase:
-        """Hold API offers, rented and owned fleets for agents against each other, month by month.
+        """Compare API offers with rented and owned fleets for agents, per month.
 
         Parameters
         ----------
         offers, targets, router, tiers, progress
             See :meth:`recommend`.
         api, ways
-            See :func:`inference_econ.extras.fleets.buy.buy`; offers have all in their caches that was there before.
+            See :func:`inference_econ.extras.fleets.buy.buy`; API offers are assumed to cache all earlier turns.
         agents : int, optional
-            How many there are [1]; by default as many as a lot of each chip carries.
+            Number of agents [1]; by default the capacity of a lot of each chip.
 
         Returns
         -------
         AgentPurchase
-            Of each chip with the fleet that :meth:`recommend` has for so many agents, by which they are billed; or with
-            the instance, or group of pools, that carries most per dollar.
+            For each chip, the fleet of :meth:`recommend`, or the instance or group with the most agents per dollar.
 
         Raises
         ------
         InputError
-            If there is no offer, one is free, there is no agent, or as :meth:`check` says.
+            If there is no offer, one is free, or there is no agent; see also :meth:`check`.
         NothingFitsError
-            If nothing keeps the promises even for a single agent, or no chip has a price of the ways.
+            If nothing meets the SLOs for one agent, or no chip has a price in these pricing models.
         """
         if agents is not None and agents < 1:
             raise InputError(f"say how many --agents there are, at least 1, got {agents}", option="agents")
@@ -714,32 +715,31 @@ class Agents(AgentSessions):
         elasticity: Elasticity | None = None,
         progress: Progress | None = None,
     ) -> DayOfFleet:
-        """The cheapest mixture of chips and contracts for a day of agents, and what an autoscaler makes of it.
+        """Find the cheapest mixture of chips and contracts for a day of agents, and simulate its autoscaler.
 
         Parameters
         ----------
         offers, targets, router, tiers, progress
             See :meth:`recommend`.
         agents : sequence of float
-            In session in each hour; between the middles of hours they are interpolated, and the first hour follows the
-            last [1].
+            Agents in session in each hour [1], interpolated between the middles of hours; the day repeats.
         stock, ways, target, min_replicas, elasticity
             See :func:`inference_econ.fleet`.
         policy : {'in_flight', 'rate'}
-            What the autoscaler looks at.
+            Metric of the autoscaler.
 
         Returns
         -------
         DayOfFleet
-            Replicas are those of :meth:`recommend` in the busiest hour, each with its share of the agents; of pools it
-            is said only what the day would cost with them, as planned.
+            Replicas are those of :meth:`recommend` in the busiest hour, each with its share of the agents. For pools
+            only the planned cost is reported.
 
         Raises
         ------
         InputError
-            If numbers cannot be, a stock is of a chip that does not compete, or as :meth:`check` says.
+            If numbers are out of range, or a stock is for a chip that is no candidate; see also :meth:`check`.
         NothingFitsError
-            If nothing keeps the promises, or the stock is too small.
+            If nothing meets the SLOs, or the stock is too small.
         """
         market, day = self._market(offers, targets, router, tiers, progress), tuple(map(float, agents))
         check_day(day, policy, target, min_replicas, ways, "agents", "agents", POLICIES)
@@ -765,7 +765,7 @@ class Agents(AgentSessions):
     def offload(
         self, layouts: Services, tiers: Sequence[TierSpec], *, requests_per_second: float | None = None
     ) -> Offloading:
-        """Return what reading the known part of a turn takes, and what memories have of it when turns are played.
+        """Cost of loading the known part of a turn, and simulated hit rates of each tier.
 
         Parameters
         ----------
@@ -775,12 +775,12 @@ class Agents(AgentSessions):
         Returns
         -------
         Offloading
-            Of the mean turn, with the share of prompt tokens that each memory had.
+            For the mean turn, with the share of prompt tokens cached in each tier.
 
         Raises
         ------
         InputError
-            As that function and :meth:`check` say.
+            As in that function and :meth:`check`.
         """
         self.check(layouts)
         cached, rate = self.requests.cached, requests_per_second
@@ -798,7 +798,7 @@ class Agents(AgentSessions):
 
 
 def promises(targets: Targets) -> Targets:
-    """Return promises with those that agents have where nothing is said of the first token or those after it."""
+    """SLOs with the defaults for agents."""
     given = targets.given
     ttft, tpot = (given.get(name, USUAL[f"{name}_seconds"]) for name in ("ttft", "tpot"))
     return replace(targets, ttft_seconds=ttft, tpot_seconds=tpot)

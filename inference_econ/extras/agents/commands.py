@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from inference_econ.extras.fleets.capacity_blocks import Way
 
 Numbers = tuple[float, ...] | None
-#: Options of a request rate and of analytical queueing, which sessions do not have.
+#: Options of request rates and analytical queueing, which sessions lack.
 _OF_RATES = (
     *("isl", "osl", "cached", "shared_prefix", "arrival_scv", "trace", "simulate", "request_rate", "throughput"),
     *("any_speed", "api_prices", *subject.OF_POOLS),
@@ -34,7 +34,7 @@ def _sessions(request: Request, allowed: Collection[str] = ()) -> Agents:
     Raises
     ------
     InputError
-        If an option of a request rate is given that is not one of ``allowed``.
+        If an option of request rates outside ``allowed`` is given.
     """
     sessions = Agents.of(str(request.traffic))
     stray = [name for name in _OF_RATES if name not in allowed and request.is_given(name)]
@@ -45,14 +45,14 @@ def _sessions(request: Request, allowed: Collection[str] = ()) -> Agents:
 
 
 def _making(request: Request, sessions: Agents) -> str:
-    """Words for the agents that make the request rate: where answers come at once, and as slowly as is promised."""
+    """Text on the number of agents that send the request rate, with instant responses and at the SLOs."""
     rate, promised = request.request_rate or 0.0, workload.targets(request, **USUAL).given
     at_once, slowly = sessions.sending(rate, 0.0, 0.0), sessions.sending(rate, promised["ttft"], promised["tpot"])
     return f": {rate:g} requests/s come from {at_once:,} if answers come at once, {slowly:,} if they just keep the SLOs"
 
 
 def _settings(request: Request, usual: Mapping[str, float] = USUAL) -> dict[str, Any]:
-    """SLOs, router, tiers and progress of a simulation; ``usual`` are SLOs where none are given [s]."""
+    """SLOs, router, tiers and progress of a simulation; ``usual`` are default SLOs [s]."""
     return {
         "targets": workload.targets(request, **usual),
         "router": request.router or "prefix_aware",

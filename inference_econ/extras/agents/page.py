@@ -1,4 +1,4 @@
-"""Agents on fleets: how many are carried, what tasks cost, what of prompts is found, as tables and charts."""
+"""Results for agents as tables and charts: capacity, cost of tasks, and cache hits."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ from inference_econ.report.questions.recommend import (
 )
 from inference_econ.report.service import chances_column, fleet_label, fleet_name, milliseconds, picked
 
-#: What all tables say of agents, and which of it a narrow page leaves out.
+#: Columns of all tables on agents, and columns that a narrow terminal omits.
 _UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_hour")
 _LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "concurrency_per_replica")
-#: How pools treat answers.
+#: Note on disaggregated serving of sessions.
 _REREAD = (
     "P: instances that read prompts and keep them, and read again what was answered; D: instances that decode, "
     "which get the cache of each prompt whole.",
 )
-#: Requests of a session that a picture shows at most [1].
+#: Most requests of a session in a chart [1].
 _SHOWN = 40
 
 
 class AgentCurvePage(AnswerPage[AgentCurve]):
-    """A fleet with more and more agents, ready to be shown."""
+    """Page of a fleet at several numbers of agents."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per number of agents."""
+        """Table with one row per number of agents."""
         answer, targets = self.answer, self.answer.targets
         bill, use = answer.points[0].sheet, answer.points[0].use
         shown = [f"{name}_seconds.{which}" for name in ("ttft", "tpot") for which in _percentiles(name, targets)]
@@ -80,7 +80,7 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
         return (view(title, rows, columns, notes=notes, why=why, least=_LEAST),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of caches and waits by the number of agents, and of the turns of one session in time."""
+        """Charts of cache hits and latencies by number of agents, and of one session in time."""
         points, targets = self.answer.points, self.answer.targets
         agents = [float(point.use.agents) for point in points]
         found = tuple(
@@ -107,13 +107,13 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
         }
 
     def question(self) -> str:
-        """Question about what agents see as they become more."""
+        """Title of the page."""
         bill, use = self.answer.points[0].sheet, self.answer.points[0].use
         fleet = fleet_name(bill.service, bill.replicas)
         return f"What do agents ({use.work.name}) on {fleet} find in caches, wait and pay as they become more?"
 
     def start(self) -> Start:
-        """The fleet with the most agents within promises."""
+        """Fleet with the most agents within the SLOs."""
         point = self._kept
         start = start_of(point.sheet, self.answer.targets, f"the fleet with {point.use.agents:,.0f} agents")
         replicas = point.sheet.replicas
@@ -121,13 +121,13 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
 
     @property
     def _kept(self) -> AgentPoint:
-        """The most agents within promises, else the fewest."""
+        """Point with the most agents within the SLOs, else with the fewest."""
         targets, points = self.answer.targets, self.answer.points
         kept = [point for point in points if not targets.first_violated(point.load)]
         return kept[-1] if kept else points[0]
 
     def conclusion(self) -> Pieces:
-        """Sentence on what the most agents within promises see."""
+        """Sentence on the largest number of agents within the SLOs."""
         point = self._kept
         record = point.use.record(point.sheet, point.sheet.replicas)
         return (
@@ -138,29 +138,29 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
 
 
 class AgentChoicesPage(RecommendationPage):
-    """Deployments that carry some agents, ready to be shown."""
+    """Page of deployments for agents."""
 
     answer: AgentRecommendation
 
     @property
     def proportional(self) -> bool:
-        """Unless money is given: at other prices it buys other fleets."""
+        """False if the limit is a budget, which buys other fleets at other prices."""
         return not isinstance(self.answer, MostAgents) or self.answer.means.dollars_per_hour is None
 
     @property
     def _best(self) -> AgentDeployment:
-        """First row."""
+        """Best deployment."""
         return self.answer.choices[0]
 
     @property
     def _counted(self) -> str:
-        """Words for the quantity that is looked for."""
+        """Objective in words."""
         if isinstance(self.answer, MostAgents):
             return f"Most agents for {self.answer.means.text}"
         return f"Cheapest for {self._best.use.agents:,.0f} agents"
 
     def tables(self) -> Sequence[Table]:
-        """One row per deployment."""
+        """Table with one row per deployment."""
         answer, targets = self.answer, self.answer.targets
         choices, setups, use = answer.choices, self.setups(), self._best.use
         kept = [choice.chances(targets) for choice in choices]
@@ -183,24 +183,24 @@ class AgentChoicesPage(RecommendationPage):
         why = ["Agents per MW: of the facility as provisioned, boards at their limit.", _meaning(setups)]
         table = choices_table(title, choices, rows, columns, notes=notes, why=why, least=least)
         if table.least[-1] == "recipe":
-            # Only recipes tell rows of one engine apart: a column that is nearly in proportion to another makes room.
+            # If only recipes distinguish rows of one engine, a redundant column is omitted.
             table = replace(table, least=(*table.least[:-1], "$/task", "recipe"))
         return (table,)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """The turns of one session on the cheapest in time."""
+        """Chart of one session on the best deployment."""
         best = self._best
         title = _title(self._counted, [best.service.setup], best.use, self.answer.targets)
         return {"session": charts.line_charts([session_plot(best.use)], f"One session in time\n{title}")}
 
     def start(self) -> Start:
-        """The cheapest."""
+        """Best deployment."""
         best = self._best
         behind_router = best.replicas if best.fleet is None else best.fleet.prefill_instances
         return replace(super().start(), said=agents_said(use_record(best), behind_router))
 
     def question(self) -> str:
-        """Question about the cheapest deployment, or about how many agents the means carry."""
+        """Title of the page."""
         best = self._best
         model = best.service.setup.model.name
         if isinstance(self.answer, MostAgents):
@@ -208,7 +208,7 @@ class AgentChoicesPage(RecommendationPage):
         return f"Which deployment of {model} carries {best.use.agents:,.0f} agents ({best.use.work.name}) for least?"
 
     def conclusion(self) -> Pieces:
-        """The best, and what a task costs on it."""
+        """Sentence on the best deployment and its cost per task."""
         best = self._best
         record = use_record(best)
         most = f"carries most, {best.use.agents:,.0f} agents"
@@ -221,12 +221,12 @@ class AgentChoicesPage(RecommendationPage):
 
 
 class AgentSheetPage(PricePage):
-    """The bill of a fleet of agents, ready to be shown."""
+    """Page of the costs of a fleet of agents."""
 
     answer: AgentSheet
 
     def tables(self) -> Sequence[Table]:
-        """Costs of tasks, hours of agents and requests, then of kinds of tokens."""
+        """Tables of costs per task, agent hour and request, and per kind of token."""
         sheet, use = self.answer, self.answer.use
         record = use_record(sheet)
         tasks = record["tasks_per_hour"]
@@ -241,14 +241,14 @@ class AgentSheetPage(PricePage):
         return (Table(title, ("what", "an hour", "$ each"), rows, notes), *super().tables())
 
     def start(self) -> Start:
-        """Start of the fleet that is priced."""
+        """Start of the priced fleet."""
         sheet = self.answer
         behind_router = sheet.replicas if sheet.fleet is None else sheet.fleet.prefill_instances
         return replace(super().start(), said=agents_said(use_record(sheet), behind_router))
 
 
 class AgentDayPage(FleetPage):
-    """A day of a fleet of agents, ready to be shown."""
+    """Page of a day of a fleet of agents."""
 
     answer: DayOfAgents
 
@@ -262,13 +262,13 @@ class AgentDayPage(FleetPage):
 
 
 class AgentBuyPage(BuyPage):
-    """Ways to have the answers that agents need for a month, ready to be shown."""
+    """Page that compares API offers with fleets for agents."""
 
     answer: AgentPurchase
     fleet = "as many lots as carry the agents"
 
     def tables(self) -> Sequence[Table]:
-        """One row per fleet and offer."""
+        """Table with one row per fleet and offer."""
         answer, use, requests = self.answer, self.answer.use, self.answer.use.work.requests
         columns = (
             "hardware", "paid", "agents", "accelerators", "dollars_per_month", "offer", "offer_dollars_per_month",
@@ -288,7 +288,7 @@ class AgentBuyPage(BuyPage):
         return (self.table(title, rows, columns, *notes, least=("accelerators", "always_cheaper_from_agents")),)
 
     def question(self) -> str:
-        """Question about how many agents make machines pay."""
+        """Title of the page."""
         model = self.answer.lots[0].setup.model.name
         return (
             f"From how many agents ({self.answer.use.work.name}) on is {model} cheaper on machines than by the token?"
@@ -296,7 +296,7 @@ class AgentBuyPage(BuyPage):
 
 
 def session_plot(use: AgentLoad) -> Plot:
-    """Turns of the session that has most of them: context over time, and while the server reads and writes."""
+    """Plot of the longest session: context over time, with prefill and decode of each turn."""
     trace = use.trace
     numbers, counts = np.unique(trace.sessions, return_counts=True)
     turns = np.flatnonzero(trace.sessions == numbers[np.argmax(np.minimum(counts, _SHOWN))])[:_SHOWN]
@@ -314,7 +314,7 @@ def session_plot(use: AgentLoad) -> Plot:
 
 
 def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
-    """Percentiles of a latency that are shown."""
+    """Percentiles of a latency in the table."""
     promised = (targets.percentile_of(name),) if name in targets.given else ()
     return tuple(dict.fromkeys(("p50", *promised, "p90" if not promised else "p99")))
 
@@ -332,7 +332,7 @@ def _title(counted: str, setups: Sequence[Setup], use: AgentLoad, targets: Targe
 
 
 def _notes(*uses: AgentLoad) -> list[str]:
-    """Sentences on how fleets were played."""
+    """Notes on the simulation."""
     use, traces = uses[0], [use.trace for use in uses]
     ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))
     shares = " to ".join(list(ideal)[:: max(len(ideal) - 1, 1)])
@@ -348,7 +348,7 @@ def _notes(*uses: AgentLoad) -> list[str]:
 
 
 def _meaning(setups: Sequence[Setup]) -> str:
-    """Sentences on what columns mean, and on the assumptions."""
+    """Note on columns and assumptions."""
     return (
         "hit: share of prompt tokens found in any memory; a task is a session from its first to its last turn. Prompts "
         "wait for blocks that come from memories behind HBM; writing blocks there takes no time. "

@@ -1,4 +1,4 @@
-"""Sessions of agents or users of a traffic, their means, and how many of them send requests at a rate."""
+"""Simulate sessions of agents or users on instances and groups, and search for capacity."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from inference_econ.serving.simulation import simulator
 
 @dataclass(frozen=True)
 class AgentSessions:
-    """Sessions that agents or users play, one after the other; see :class:`inference_econ.Agents`."""
+    """Sessions of agents or users, one after the other; see :class:`inference_econ.Agents`."""
 
     name: str
     spec: SessionSpec
@@ -54,7 +54,7 @@ class AgentSessions:
 
     @classmethod
     def of(cls, traffic: Name) -> Self:
-        """Return those of a traffic with sessions, by name or path (``--traffic``).
+        """Sessions of a workload, by name or path (``--traffic``).
 
         Raises
         ------
@@ -71,36 +71,36 @@ class AgentSessions:
 
     @cached_property
     def drawn(self) -> tuple[Session, ...]:
-        """Sessions that stand for all."""
+        """Sampled sessions."""
         return draw_sessions(self.spec)
 
     @cached_property
     def means(self) -> Usual:
-        """Means over their turns."""
+        """Means over the turns of the sampled sessions."""
         return usual(self.drawn, self.spec.shared_tokens)
 
     @property
     def requests(self) -> Requests:
-        """The mean turn, with all in the cache that was there before; layouts are offered for it."""
+        """Mean turn, with all earlier turns cached; layouts are offered for it."""
         isl, osl, known = (
             round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
         )
-        # Few sessions are drawn of short ones: what most of them do not reach follows from their lengths.
+        # Samples of short sessions are few, so the longest context also follows from the distributions.
         longest = max(self.longest, math.ceil(self.spec.longest_context))
         return Requests(isl, osl, cached=min(known, isl - 1), longest_turn=longest)
 
     @property
     def longest(self) -> int:
-        """Prompt and answer of the longest turn of all that are drawn [tokens]."""
+        """Prompt and output of the longest sampled turn [tokens]."""
         return int(np.max(self.means.prompts + self.means.answers))
 
     def check(self, layouts: Services) -> None:
-        """Refuse contexts that a model was not made for, and layouts that were offered for other requests.
+        """Reject contexts above the model's limit, and layouts offered for other requests.
 
         Raises
         ------
         InputError
-            Beginning with the place of the sessions in their file.
+            Starts with the file of the sessions.
         """
         most = layouts.setup.model.max_context
         if most is not None and self.longest > most:
@@ -124,39 +124,39 @@ class AgentSessions:
             )
 
     def agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
-        """Sessions under way that send requests at a rate [1/s] while so many are in flight, by Little's law [1]."""
+        """Running sessions at a request rate [1/s] and concurrency, by Little's law [1]."""
         waiting = requests_per_second * self.means.pause_seconds
         return np.asarray((waiting + in_flight) / self.means.side_by_side)
 
     def all_agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
-        """Agents who send requests at a rate [1/s] while so many are in flight, those between two sessions too [1]."""
+        """Agents at a request rate [1/s] and concurrency, including those that rest between sessions [1]."""
         resting = requests_per_second * self.spec.rest / self.means.turns
         return np.asarray(self.agents(requests_per_second, in_flight) + resting)
 
     def sending(self, requests_per_second: float, ttft_seconds: float, tpot_seconds: float) -> int:
-        """Agents that send requests at a rate [1/s] where answers take such times [s], those that rest included [1]."""
+        """Agents that send a request rate [1/s] at given latencies [s], including those that rest [1]."""
         in_flight = requests_per_second * (ttft_seconds + tpot_seconds * float(np.mean(self.means.answers) - 1.0))
         return max(round(float(self.all_agents(requests_per_second, in_flight))), 1)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLoad:
-    """Use that agents make of a fleet.
+    """Simulated load of agents on a fleet.
 
     Attributes
     ----------
     work : AgentSessions
-        What they do.
+        Sessions.
     agents : float
-        How many there are [1].
+        Number of agents [1].
     instances : int
-        Instances that were played together, with their share of the agents [1].
+        Instances that were simulated together, with their share of the agents [1].
     router : str
-        Where turns go.
+        Routing of turns.
     trace : Trace
-        What their requests saw.
+        Simulated requests.
     rest_seconds : float
-        Between two sessions of an agent [s].
+        Time between two sessions of an agent [s].
     """
 
     work: AgentSessions
@@ -167,7 +167,7 @@ class AgentLoad:
     rest_seconds: float
 
     def record(self, fleet: Deployment, replicas: int) -> dict[str, Any]:
-        """Return their tasks and what these cost on some instances, as plain data."""
+        """Tasks of the agents and their cost on a number of instances, as plain data."""
         trace, turns = self.trace, self.work.means.turns
         hourly = 3600.0 * trace.requests_per_second * replicas / self.instances / turns
         dollars, watts = fleet.dollars_per_hour, _watts(fleet.service.setup, fleet.accelerators)
@@ -188,25 +188,25 @@ class AgentLoad:
 
 
 def _watts(setup: Setup, accelerators: float) -> float | None:
-    """Power that a facility provisions for some chips [W]; None where their file has none."""
+    """Provisioned facility power of chips [W]; None if the chip's file has none."""
     power = chip_power(setup.hardware)
     return None if power is None else accelerators * power.provisioned_watts
 
 
 @dataclass(frozen=True, slots=True)
 class AgentPoint(LoadPoint):
-    """A fleet with some agents.
+    """Fleet at a number of agents.
 
     Attributes
     ----------
-    use : Use
-        The agents.
+    use : AgentLoad
+        Load of the agents.
     """
 
     use: AgentLoad
 
     def record(self, targets: Targets) -> dict[str, object]:
-        """Return it as plain data, with the use that agents make of it."""
+        """Point as plain data, with the load of the agents."""
         return {
             **super(AgentPoint, self).record(targets),
             "agent_use": self.use.record(self.sheet, self.sheet.replicas),
@@ -215,75 +215,75 @@ class AgentPoint(LoadPoint):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentCurve(LoadCurve):
-    """A fleet with more and more agents: a :class:`~inference_econ.answers.load.LoadCurve` of :class:`AgentPoint`."""
+    """Fleet at several numbers of agents: a :class:`~inference_econ.answers.load.LoadCurve` of :class:`AgentPoint`."""
 
     page = "extras.agents.page:AgentCurvePage"
 
     points: tuple[AgentPoint, ...]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data: arrivals follow from the agents."""
+        """Result as plain data, without an arrival variability, which follows from the agents."""
         return {**super(AgentCurve, self).record(), "arrival_scv": None}
 
 
 @dataclass(frozen=True, slots=True)
 class AgentDeployment(Deployment):
-    """A deployment that serves some agents within SLOs.
+    """Deployment that serves a number of agents within SLOs.
 
     Attributes
     ----------
-    use : Use
-        The agents.
+    use : AgentLoad
+        Load of the agents.
     parts : int
-        Instances, or groups of instances of both pools, of which :attr:`Use.instances` were simulated together [1].
+        Instances or disaggregated groups, of which :attr:`AgentLoad.instances` were simulated together [1].
     """
 
     use: AgentLoad = field(kw_only=True)
     parts: int = field(kw_only=True)
 
     def served_record(self, targets: Targets) -> dict[str, object]:
-        """Return the instances, their bill and their load as plain data, with the use that agents make of them."""
+        """Deployment with cost and load as plain data, with the load of the agents."""
         return {**super(AgentDeployment, self).served_record(targets), "agent_use": use_record(self)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentRecommendation(Recommendation):
-    """Deployments that carry some agents, the cheapest first."""
+    """Deployments that serve a number of agents, cheapest first."""
 
     page = "extras.agents.page:AgentChoicesPage"
 
     choices: tuple[AgentDeployment, ...]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Result as plain data."""
         return {"targets": self.targets.record(), "choices": self.records(), "first_is_cheaper": None}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MostAgents(AgentRecommendation):
-    """Deployments that carry the most agents with some means, the best first.
+    """Deployments that serve the most agents with given means, best first.
 
     Attributes
     ----------
     means : Means
-        Chips, money or power, for one kind of chip.
+        Limit on chips, cost or power, for one kind of chip.
     """
 
     means: Means
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Result as plain data."""
         return {"means": self.means.record(), "targets": self.targets.record(), "choices": self.records()}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentSheet(Sheet):
-    """The bill of a fleet of agents: tasks and hours of agents beside kinds of tokens.
+    """Costs of a fleet of agents: tasks and agent hours in addition to tokens.
 
     Attributes
     ----------
-    use : Use
-        The agents.
+    use : AgentLoad
+        Load of the agents.
     parts : int
         See :attr:`AgentDeployment.parts` [1].
     """
@@ -294,46 +294,46 @@ class AgentSheet(Sheet):
     parts: int = field(kw_only=True)
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Result as plain data."""
         return {**super(AgentSheet, self).record(), "agent_use": use_record(self)}
 
 
 def use_record(fleet: AgentDeployment | AgentSheet) -> dict[str, Any]:
-    """Return the use that agents make of a fleet, as plain data."""
+    """Load of agents on a fleet as plain data."""
     return fleet.use.record(fleet, fleet.parts)
 
 
-#: Requests of a run at least [1]; a third is enough to look for a number of agents.
+#: Least requests of a run, and divisor for short runs in searches [1].
 _LEAST, _QUICK = 3_000, 3
-#: Turns of every agent before those that are measured, half a session, and of these: at least and at most [1]. Fleets
-#: whose memory is too small for all contexts tip over within 20 turns, and stay so in plays of 160.
+#: Fewest and most warm-up turns per agent, half a session in between [1]. Fleets with too little memory for all
+#: contexts collapse within 20 turns, and did not recover in runs of 160.
 _FEWEST, _SETTLED = 2, 20
-#: Share of a run that is not measured, at least: until caches hold what they hold in the long run [1].
+#: Least unmeasured share of a run, until caches reach their steady state [1].
 WARM_UP = 0.25
-#: Agents of an instance at most [1].
+#: Most agents per instance [1].
 _MOST = 1_000_000
-#: Instances that are played together at most; of more, as many agents come to each [1].
+#: Most instances that are simulated together; more instances have the same number of agents each [1].
 TOGETHER = 4
-#: By which a number that is looked for changes at most from a run to the next: of one instance, and of a fleet [1].
+#: Largest factor between consecutive numbers in a capacity search, of an instance and of a fleet [1].
 _FAR, _STRIDE = 2.0, 1.2
-#: What a request takes that is played with its blocks [s].
+#: Run time per request with cache blocks [s].
 _SECONDS = 1.5e-4
-#: Of a time that nobody has to wait [s].
+#: Smallest latency, for logarithms [s].
 _NO_TIME = 1e-9
 
 
 def check_runs(runs: Sequence[float], smaller: str) -> None:
-    """Refuse runs of some requests each that would take too long; see :func:`inference_econ._work.check`."""
+    """Reject runs of given lengths [requests] that take too long; see :func:`inference_econ._work.check`."""
     most = f"{max(runs, default=0.0):,.0f} requests"
     work = f"the {most} of a run" if len(runs) == 1 else f"{len(runs)} runs of up to {most}"
     _work.check(work, seconds=sum(runs) * _SECONDS, smaller=smaller)
 
 
 def run_of(work: AgentSessions, agents: float, *, quick: bool = False) -> tuple[int, float]:
-    """Requests of a run of some agents, and the share of them that is not measured [1].
+    """Requests of a run for a number of agents, and its unmeasured share [1].
 
-    Every agent plays half a session before what is measured: a run that is shorter flatters fleets that tip over. Of
-    long sessions the turns count in which they do so.
+    Every agent runs half a session before the measurement, because shorter runs overestimate fleets that collapse. For
+    long sessions the warm-up is limited to the turns in which fleets collapse.
     """
     settled = agents * float(np.clip(work.means.turns / 2.0, _FEWEST, _SETTLED))
     measured = max((1.0 - WARM_UP) * _LEAST / (_QUICK if quick else 1), _FEWEST * agents)
@@ -342,7 +342,7 @@ def run_of(work: AgentSessions, agents: float, *, quick: bool = False) -> tuple[
 
 @dataclass(frozen=True)
 class PlayedInstance:
-    """An instance that is played with numbers of agents."""
+    """Instance that is simulated at numbers of agents."""
 
     service: Service
     work: AgentSessions
@@ -356,15 +356,15 @@ class PlayedInstance:
 
     @property
     def together(self) -> int:
-        """Instances that are played together at most [1]."""
+        """Most instances that are simulated together [1]."""
         return TOGETHER
 
     def predicted(self, targets: Targets) -> Targets:
-        """Promises that predictions must keep, so that measured instances keep those of users with confidence."""
+        """SLOs tightened for the confidence level of the user's SLOs."""
         return targets.predicted(self.service)
 
     def sessions(self, agents: int, count: int, rate: float = 0.0) -> Sessions:
-        """Sessions of some agents in a run of requests; or those that begin so that requests come at a rate [1/s]."""
+        """Sessions of a run for a number of agents, or at a request rate [1/s]."""
         work = self.work
         return Sessions(
             work.drawn, round(work.spec.shared_tokens), agents, count, rate / work.means.turns,
@@ -375,9 +375,9 @@ class PlayedInstance:
         self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, *,
         quick: bool = False,
     ) -> Trace:  # fmt: skip
-        """Play some agents on some instances; or sessions that begin so that requests come at a rate [1/s].
+        """Simulate agents on instances, or sessions at a request rate [1/s].
 
-        A run that was played before is not played again.
+        Repeated runs are cached.
         """
         count, warm_up = run_of(self.work, agents, quick=quick)
         run = (agents, instances, router, rate, count)
@@ -393,19 +393,19 @@ class PlayedInstance:
         return simulator.play(self.service, self._server, sessions, warm_up=warm_up, instances=instances, router=router)
 
     def play_part(self, agents: int, replicas: int, router: Router) -> Trace:
-        """Play some agents on some instances, of which a few stand for all."""
+        """Simulate agents on instances, with a few instances that represent all."""
         together = min(replicas, self.together)
         return self.play(max(round(agents * together / replicas), 1), together, router)
 
     def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AgentDeployment:
-        """A fleet of some instances for some agents, of which a few were played together."""
+        """Fleet for a number of agents, from a simulated part of its instances."""
         service, together = self.service, min(replicas, self.together)
         dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
         use = AgentLoad(self.work, agents, together, router, trace, self.work.spec.rest)
         return AgentDeployment(service, replicas, self.load(trace, together), dollars, binding, use=use, parts=replicas)
 
     def load(self, trace: Trace, instances: int) -> Loaded:
-        """Load of one of the instances, with the latencies that requests saw."""
+        """Load of one instance, with the simulated latencies."""
         rate, times = trace.requests_per_second / instances, ("ttft", "tpot", "e2e", "e2e_per_output_token")
         ttft, tpot, e2e, per_token = (trace.statistics(name) for name in times)
         full = self.service.most_requests_per_second
@@ -416,31 +416,31 @@ class PlayedInstance:
         )  # fmt: skip
 
     def bill(self, trace: Trace, replicas: int, load: Loaded) -> Sheet:
-        """The bill, with the cached tokens that were found."""
+        """Cost breakdown, with the simulated cache hits."""
         requests = self.service.requests
         service = replace(self.service, requests=requests.replace(cached=found_tokens(trace, requests)))
         return sheet(service, load.requests_per_second * replicas, replicas=replicas, load=load)
 
     def in_flight(self, rate: float) -> float:
-        """Requests in flight at a rate by closed forms [1]."""
+        """Concurrency at a request rate from the analytical model [1]."""
         states = self.service.states
         return float(np.interp(rate, states.requests_per_second, states.concurrency))
 
     def over(self, trace: Trace, targets: Targets) -> tuple[float, str]:
-        """How far requests are beyond promises, as the logarithm of their times over these; and the first broken one.
+        """Log ratio of the worst latency to its SLO, and the name of the first violated SLO.
 
-        That is at most 0, and the name empty, where all are kept.
+        The ratio is at most 0 and the name is empty if all SLOs are met.
         """
         seen = {name: trace.statistics(name)[targets.percentile_of(name)] for name in self.promised(targets)}
         over = {name: math.log(max(seconds, _NO_TIME) / targets.every[name]) for name, seconds in seen.items()}
         return max(over.values()), next((name for name, far in over.items() if far > 0.0), "")
 
     def promised(self, targets: Targets) -> Collection[str]:
-        """The latencies that are promised, in the order in which they are looked at."""
+        """Latencies with SLOs, in order of evaluation."""
         return targets.given
 
     def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
-        """The most agents within promises, near enough, and what breaks with more of them; 0 if a single one does."""
+        """Approximate number of agents within SLOs, and the SLO that limits it; 0 if one agent is too many."""
         return bracket_capacity(
             lambda number: self.over(self.play(number, quick=True), targets), guess, most or _MOST, _FAR
         )
@@ -450,13 +450,12 @@ def shortlist(
     layouts: Services, work: AgentSessions, targets: Targets, *, tiers: bool, most: int, counts: Indices | None = None,
     agents: int | None = None,
 ) -> list[tuple[int, int, float]]:  # fmt: skip
-    """Layouts that carry most agents per dollar by closed forms, one of each size, and how many an instance does [1].
+    """Layouts that serve most agents per dollar by the analytical model, one per size.
 
-    Where counts of instances are given, those that carry most in all; where a number of agents is, those whose fleets
-    for it cost least. All is found that has room: with nothing behind HBM no more agents than there are contexts that
-    fit. As agents also rest, more of them may keep the promises: a layout that would be the cheapest then is one more.
-    With each the least that such a fleet costs, as many as may keep them taken to do so: for so many agents, or for one
-    [USD/h]; where counts are given, the most that it carries, as a negative number [1].
+    Each comes with its agents per instance [1], and with the lowest cost of its fleet, or per agent [USD/h]; with
+    counts, with the negative largest number of agents [1]. With counts of instances, layouts are ranked by total
+    agents; with a number of agents, by fleet cost. Without offload tiers, the contexts that fit limit the agents, and
+    all of them hit. Because agents also rest, more may be served, so the layout that could then be cheapest is added.
     """
     rates = promised_rates(layouts, targets)
     at_most = np.where(rates > 0.0, work.all_agents(rates, flights(layouts, rates)), 0.0)
@@ -464,7 +463,7 @@ def shortlist(
     setup, accelerators = layouts.setup, layouts.plans.accelerators
 
     def ranked(capacity: Array) -> list[int]:
-        """One row of each size, the best first, of instances that carry so many agents each [1]."""
+        """One row per size, best first, for a capacity per instance [1]."""
         value = capacity / setup.dollars_per_hour_in_bulk(accelerators)
         first = -value if counts is None else -capacity * counts
         if agents is not None:
@@ -476,7 +475,7 @@ def shortlist(
         return list(sizes.values())
 
     rows = ranked(carried)[:most] + ([] if agents is None else ranked(at_most)[:1])
-    # Where slots are what limits them, a play has room for more: shared blocks are held once.
+    # If slots limit the rate, a simulation may have room for more, because shared blocks are stored once.
     full = rates >= (1.0 - NEAR) * layouts.states.requests_per_second[:, -1]
     most_each = np.maximum((1.0 + NEAR) * np.where(full, layouts.slots_of_blocks / layouts.slots, 1.0) * at_most, 1.0)
     bound = setup.dollars_per_hour_in_bulk(accelerators) / most_each if counts is None else -most_each * counts
@@ -486,12 +485,12 @@ def shortlist(
 
 
 def found_tokens(trace: Trace, requests: Requests) -> float:
-    """Tokens of the mean prompt that were found in memories [tokens]."""
+    """Cached tokens of the mean prompt [tokens]."""
     return min(round(sum(trace.hit_rates.values()) * requests.isl.mean), requests.isl.mean - 1.0)
 
 
 def flights(layouts: Services, rates: Array) -> Array:
-    """Requests in flight of each layout at a rate of its own by closed forms [1]."""
+    """Concurrency of each layout at its request rate, from the analytical model [1]."""
     states = zip(rates, layouts.states.requests_per_second, layouts.states.concurrency, strict=True)
     return np.array([float(np.interp(*state)) for state in states])
 
@@ -500,7 +499,7 @@ def point_of(
     instance: PlayedInstance, trace: Trace, number: int, together: int, replicas: int, router: Router, targets: Targets,
     rate: float,
 ) -> AgentPoint:  # fmt: skip
-    """A played number of agents, or sessions that begin at a rate [1/s], with its bill."""
+    """Simulated point with its costs, for a number of agents or a rate of sessions [1/s]."""
     load = instance.load(trace, together)
     limits = targets.predicted(instance.service)
     kept = trace.slo_met_share(*limits.every.values()) if targets.given else None
@@ -516,9 +515,9 @@ def point_of(
 def cheapest_fleet(
     instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router, dollars: float = math.inf
 ) -> AgentDeployment | None:
-    """The fewest instances that carry some agents, near enough, played together; None if no number of them does.
+    """Approximately smallest fleet for a number of agents, simulated together; None if no size suffices.
 
-    None, too, if these cost more than some dollars [USD/h].
+    It is also None if the fleet costs more than ``dollars`` [USD/h].
     """
     limits, service = instance.predicted(targets), instance.service
     bills = service.setup.dollars_per_hour(np.arange(1.0, 2.0 * agents + 1.0), service.accelerators)
@@ -530,7 +529,7 @@ def cheapest_fleet(
     carried = agents if most == 1 else instance.carried(limits, max(guess, math.ceil(agents / most)), agents)[0]
     if not carried:
         return None
-    # Beside one another instances carry more, or fewer, than a short run of one of them said.
+    # Several instances may serve more or fewer agents each than the short run of one instance.
     replicas, binding = bracket_capacity(
         lambda count: instance.over(instance.play_part(agents, count, router), limits),
         math.ceil(agents / carried), most, _STRIDE, rising=False,
@@ -544,9 +543,9 @@ def cheapest_fleet(
 def fullest_fleet(
     instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router, *, certain: bool = False
 ) -> AgentDeployment | None:
-    """Some instances with the most agents that they carry, played together; None if not even one is carried.
+    """Fleet of given size with the most agents, simulated together; None if it serves no agent.
 
-    The guess is of an instance, or of all of them if that is known.
+    The guess is for one instance, or for the fleet if ``certain``.
     """
     limits = instance.predicted(targets)
     carried = guess if certain else replicas * instance.carried(limits, guess)[0]
@@ -562,30 +561,30 @@ def fullest_fleet(
     return instance.choice(agents, replicas, router, trace, binding or "capacity")
 
 
-#: Decode instances of a group at most, chips of it, and instances that are played together [1].
+#: Most decode instances per group, most chips per group, and most instances simulated together [1].
 _WRITERS, _LARGEST, _TOGETHER = 4, 144, 4
-#: Share of the promised time between tokens that the mean request may take, so that 90 % do [1].
+#: Share of the TPOT SLO that the mean request may take, so that 90% meet it [1].
 _MEAN = 0.9
-#: Groups with another number of instances that read, which are tried one after the other [1].
+#: Groups with other numbers of prefill instances that are tried in turn [1].
 _TRIED = 3
-#: Fleets for some agents that are played, and by which share of its instances of a kind one differs from the next [1].
+#: Simulated fleets per number of agents, and relative step of their instance counts [1].
 _ADJUSTED, _FINER = 8, 0.08
-#: By which factor of those that read there may be fewer in the next of these, as a logarithm [1].
+#: Log factor by which prefill instances may decrease from one fleet to the next [1].
 _FASTER = 0.7
-#: Agents who are played together at most, with their share of the instances [1].
+#: Most agents that are simulated together, with their share of the instances [1].
 _PART = 1000
 
 
 @dataclass(frozen=True)
 class PlayedGroup(PlayedInstance):
-    """Some instances that read prompts beside some that decode, played with numbers of agents as one instance is.
+    """Group of prefill and decode instances, simulated like an instance.
 
     Attributes
     ----------
     pools : Pools
-        The layouts to choose from; ``service`` is an instance that decodes.
+        Available layouts; ``service`` is a decode instance.
     layouts, instances : (int, int)
-        Which layout prefill and decode instances have, and how many there are [1].
+        Layout indices and numbers of prefill and decode instances [1].
     """
 
     pools: Pools
@@ -597,17 +596,17 @@ class PlayedGroup(PlayedInstance):
         cls, pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], work: AgentSessions,
         tiers: tuple[TierSpec, ...],
     ) -> PlayedGroup:  # fmt: skip
-        """A group of some layouts."""
+        """Create a group of given layouts."""
         return cls(pools.decode.services.service(layouts[1]), work, tiers, pools, layouts, instances)
 
     @property
     def together(self) -> int:
-        """Groups that are played together at most [1]."""
+        """Most groups that are simulated together [1]."""
         return max(_TOGETHER // self.instances[1], 1)
 
     @cached_property
     def servers(self) -> tuple[Server, Writing]:
-        """One that reads, with the memories behind it, and one that decodes."""
+        """Simulated prefill server with its tiers, and decode server."""
         lengths = np.array([1, int(self.work.means.prompts.max())])
         reader, moved = self.pools.prefill.services.service(self.layouts[0]), self.pools.transfer
         reading, decoding = (
@@ -624,15 +623,15 @@ class PlayedGroup(PlayedInstance):
         return reading, Writing(decoding, 1, isl, exposed, sending, receiving)
 
     def predicted(self, targets: Targets) -> Targets:
-        """Promises that predictions must keep, so that measured pools keep those of users with confidence."""
+        """SLOs tightened for the confidence level of the user's SLOs."""
         return _predicted(self.pools, targets)
 
     def promised(self, targets: Targets) -> Collection[str]:
-        """The latencies that are promised: where few places to decode are, first tokens wait for one as well."""
+        """Latencies with SLOs, TPOT first: with few decode slots, first tokens wait for slots too."""
         return sorted(targets.given, key=lambda name: name != "tpot")
 
     def _played(self, sessions: Sessions, warm_up: float, instances: int, router: Router) -> Trace:
-        """Play some agents on some groups, whose instances share all requests."""
+        """Simulate agents on groups whose instances share all requests."""
         (reading, writing), (readers, writers) = self.servers, self.instances
         service = self.pools.prefill.services.service(self.layouts[0])
         return simulator.play(
@@ -642,7 +641,7 @@ class PlayedGroup(PlayedInstance):
 
     @property
     def rates(self) -> tuple[float, float]:
-        """Rates that the instances which read, and those that decode, complete at most [1/s]."""
+        """Capacities of the prefill and the decode instances [1/s]."""
         (reader, writer), (readers, writers) = self.layouts, self.instances
         reading, decoding = (
             self.pools.busy_seconds[reader, writer],
@@ -651,12 +650,12 @@ class PlayedGroup(PlayedInstance):
         return readers / float(reading), writers * float(decoding.max())
 
     def load(self, trace: Trace, instances: int) -> Loaded:
-        """Load that requests saw, of one of the groups."""
+        """Simulated load of one group."""
         load = super().load(trace, instances)
         return replace(load, utilization=load.requests_per_second / min(self.rates))
 
     def with_instances(self, readers: int, writers: int) -> PlayedGroup:
-        """Pools of these layouts with other numbers of instances; what was played of these is known."""
+        """Group of the same layouts with other instance counts, cached."""
         counts = readers, writers
         if counts not in self._family:
             group = self._family[counts] = replace(self, instances=counts)
@@ -669,7 +668,7 @@ class PlayedGroup(PlayedInstance):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Chips of an instance that reads, and of one that decodes [1]."""
+        """Chips per prefill and per decode instance [1]."""
         pools = self.pools.prefill, self.pools.decode
         return tuple(int(pool.accelerators[layout]) for pool, layout in zip(pools, self.layouts, strict=True))
 
@@ -679,9 +678,9 @@ class PlayedGroup(PlayedInstance):
         return sum(count * size for count, size in zip(self.instances, self.sizes, strict=True))
 
     def fleet(self, agents: int, carried: int, targets: Targets, router: Router) -> AgentDeployment | None:
-        """The fewest instances of both kinds, near enough, for some agents, if this group carries so many of them.
+        """Approximately smallest fleet for a number of agents, given the capacity of this group.
 
-        None if no number of them that was tried keeps the promises.
+        None if no tried size meets the SLOs.
         """
         parts, limits, kept = math.ceil(agents / _PART), self.predicted(targets), None
         readers, writers = (math.ceil(count * agents / parts / carried - _FINER) for count in self.instances)
@@ -711,13 +710,13 @@ class PlayedGroup(PlayedInstance):
 
     @staticmethod
     def part(agents: float) -> float:
-        """Agents that are played together of some [1]."""
+        """Agents that are simulated together, of a total [1]."""
         return agents / math.ceil(agents / _PART)
 
     def filled(self, carried: int, chips: float, targets: Targets, router: Router) -> AgentDeployment | None:
-        """As many instances as some chips are enough for [1], a few more of those that read, with the most agents.
+        """Fleet of a number of chips [1] with the most agents, given the capacity of this group.
 
-        This group carries so many. None if the chips are not enough for it, or nobody is carried.
+        A few prefill instances are added. None if the chips are too few, or no agent is served.
         """
         share = chips / self.accelerators
         parts = max(math.ceil(share * carried / _PART), 1)
@@ -732,14 +731,14 @@ class PlayedGroup(PlayedInstance):
         return fullest_fleet(group, parts, targets, parts * guess, router, certain=True)
 
     def best(self, targets: Targets, guess: int, most: int, room: float) -> tuple[PlayedGroup, int]:
-        """The group with as many instances that read, within some chips [1], as carry most agents per chip; and these.
+        """Group with the number of prefill instances that serves most agents per chip, and its capacity.
 
-        Of at most so many agents, if their number is not 0.
+        The group is limited to a number of chips [1] and, unless 0, to ``most`` agents.
         """
         limits, group, best, tried = self.predicted(targets), self, (self, 0), set[int]()
         for _ in range(_TRIED):
             tried.add(readers := group.instances[0])
-            # One more than the best so far carries on as many chips: a group that does not is not looked at further.
+            # A group must serve at least one agent more than the best so far on the same number of chips.
             guess = max(guess, int(best[1] * group.accelerators / best[0].accelerators) + 1) if best[1] else guess
             if best[1] and (guess > (most or guess) or group.over(group.play(guess, quick=True), limits)[1]):
                 break
@@ -755,7 +754,7 @@ class PlayedGroup(PlayedInstance):
         return best
 
     def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AgentDeployment:
-        """A fleet of some groups for some agents, of which a few were played together."""
+        """Fleet of groups for a number of agents, from a simulated part of its groups."""
         together = min(replicas, self.together)
         load, (reading, decoding) = self.load(trace, together), self.rates
         rate = load.requests_per_second
@@ -775,27 +774,27 @@ class PlayedGroup(PlayedInstance):
 def groups(
     pools: Pools, work: AgentSessions, tiers: tuple[TierSpec, ...], targets: Targets, agents: int | None, room: float
 ) -> list[tuple[PlayedGroup, int, float]]:
-    """Groups that carry agents for least by closed forms, one of each decode layout, within some chips [1].
+    """Groups that serve agents at the lowest cost by the analytical model, one per decode layout [1].
 
-    Of each how many agents it carries, and what it costs of them all, or where their number is open per agent [USD/h].
+    Each comes with its capacity and the cost of a fleet for all agents, or per agent if their number is open [USD/h].
 
     Notes
     -----
-    Instances that decode are as full as the mean request may be slow. There are as many instances that read as keep up
-    with what is new and with the answers, which are read again, and as hold the prompts of all agents between turns.
+    Decode instances run at the largest batch that meets the SLO for the mean request. Prefill instances are as many as
+    process new tokens and previous outputs, and as hold the prompts of all agents between turns.
     """
     requests, states, price = work.requests, pools.decode.states, pools.prefill.setup.dollars_per_accelerator_hour
     reading, decoding = pools.prefill.accelerators, pools.decode.accelerators
     limits = _predicted(pools, targets)
     again = 1.0 + float(requests.osl.mean) / requests.new_tokens
-    # Groups of attention ranks have prompts of their own to read: some have none while others are behind.
+    # Attention-DP groups have separate prompts, so some are idle while others are behind.
     half_full = pools.prefill.shared_prefill_seconds[:, pools.prefill.waiting_prompts.shape[1] // 2]
     moved = pools.transfer
     busy = np.maximum((half_full[:, None] + moved.handover_seconds) * again, moved.sending_seconds)
     shared = work.spec.shared_tokens
     own = max(float(requests.isl.mean) - shared, 1.0)
     held = np.maximum(pools.prefill.services.slots * float(requests.isl.mean) - shared, own) / own
-    # A single group is what is priced where nobody says how many agents or chips there are.
+    # Without a number of agents or chips, a single group is priced.
     scaled = agents is not None or math.isfinite(room)
     promising: list[tuple[PlayedGroup, int, float]] = []
     for writer in range(decoding.size):
@@ -809,7 +808,7 @@ def groups(
         per_writer = float(work.all_agents(rate, flight + rate * pools.first_token_seconds[possible, writer].min()))
         contexts = per_writer * work.means.side_by_side
         needed = np.where(possible, np.maximum(rate * busy[:, writer] / FILLED, contexts / held), np.inf)
-        # Where first tokens may wait, those that read may be busy all the time: plays say whether they may.
+        # If first tokens may wait, prefill instances can be fully utilized; simulations decide.
         busiest = np.where(possible, np.maximum(rate * busy[:, writer], contexts / held), np.inf)
         fleet = price * _chips(busiest, reading, int(decoding[writer]), per_writer, agents, room) if scaled else None
         options: list[tuple[float, int, int, int, float]] = []
@@ -836,10 +835,10 @@ def groups(
 def _chips(
     needed: Array, reading: Array, decoding: int, per_writer: float, agents: int | None, room: float
 ) -> Array:  # fmt: skip
-    """Chips of a fleet for some agents, or per agent of as many as some chips carry, by the layout that reads [1].
+    """Chips of a fleet for a number of agents, or per agent of a limited number of chips, by prefill layout [1].
 
-    One instance that decodes carries so many agents each, and needs so many that read [1]. Fleets have as many of both
-    kinds as they need, whatever their ratio is in a group.
+    ``per_writer`` is the agents per decode instance, and ``needed`` its number of prefill instances. Fleets are not
+    restricted to the ratio of a group.
     """
     if agents is not None:
         share = agents / per_writer
@@ -851,13 +850,13 @@ def _chips(
 
 
 def _predicted(pools: Pools, targets: Targets) -> Targets:
-    """Promises that predictions of pools must keep; the time to the last token of those that are played is known."""
+    """SLOs tightened for predictions of pools; end-to-end latency is simulated."""
     first = DisaggregationTerms(replace(targets, e2e_seconds=math.inf)).predicted(pools).targets
     return replace(first, e2e_seconds=targets.e2e_seconds)
 
 
 def _fullest(tpot: Array, rates: Array, batches: Array, limit: float) -> tuple[float, float]:
-    """The largest rate [1/s], and requests that decode [1], while steps take no longer than a limit [s]; 0 if none."""
+    """Largest rate [1/s] and decode batch [1] with steps up to a limit [s]; 0 if there are none."""
     feasible = np.isfinite(tpot) & np.isfinite(rates)
     if not feasible.any() or tpot[feasible][0] > limit:
         return 0.0, 0.0

@@ -1,7 +1,6 @@
-"""Models that could be behind the offers of a closed one: priors, frontiers of models of every size, and a posterior.
+"""Inference of closed models from their API offers: priors, frontiers of models of all sizes, and a posterior.
 
-Here belongs what turns observed prices and speeds into sizes, formats and margins. What a model of a size would cost
-is asked of :mod:`inference_econ.answers`.
+Observed prices and speeds determine sizes, formats and margins. :mod:`inference_econ.answers` computes costs.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The command that turns questions round: the sizes, hour, acceptance and buyer behind prices, speeds and choices."""
+"""The ``infer`` command: sizes, hourly price, acceptance or buyer preference from observations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from inference_econ._answer import Shown
     from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer
 
-#: Options that only the price of an hour has, beside lengths; and those of the acceptance.
+#: Options that apply only to --hour-price, and only to --speedup.
 _HOUR = (
     "weights", "activations", "kv", "engine", "any_layout", "assumptions", "changes", "loras", "lora_rank", "power_cap",
     "price_over_cost",
@@ -68,7 +68,7 @@ def infer(
 
 
 def _hour_price(request: Request, seen: Sequence[ObservedOffer], truth: str | None, price_over_cost: float) -> Shown:
-    """The price of a GPU-hour that the price of tokens of a known model on a known chip implies."""
+    """Hourly price of a GPU implied by a token price of a known model on a known chip."""
     (offer, *others) = seen
     output, speed = offer.dollars_per_million_output_tokens, offer.tokens_per_second
     if others or truth is None or offer.hardware is None or output is None or speed is None:
@@ -76,7 +76,7 @@ def _hour_price(request: Request, seen: Sequence[ObservedOffer], truth: str | No
             "--hour-price is of one offer of a known model: --truth MODEL --offer output=0.4,speed=40,on=h100_sxm",
             option="hour_price",
         )
-    # Any price of an hour: cost is in proportion to it.
+    # Any hourly price: cost is proportional to it.
     setup = subject.setup(replace(request, model=truth, hardware=offer.hardware, price=1.0))
     return ie.implied_hour_price(
         ie.frontier(setup, workload.requests(request)),
@@ -88,7 +88,7 @@ def _hour_price(request: Request, seen: Sequence[ObservedOffer], truth: str | No
 
 
 def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> Shown:
-    """The share of proposals accepted that a speed-up by speculation implies."""
+    """Acceptance rate implied by a speed-up from speculation."""
     from inference_econ.extras.closed_models.implied import ImpliedAcceptance
 
     if draft_length is None:
@@ -98,7 +98,7 @@ def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> 
 
 
 def _exponents(seen: Sequence[ObservedOffer], lengths: ie.Requests) -> Shown:
-    """The exponents of the preference with which a buyer chooses each of some offers."""
+    """Preference exponents with which a buyer chooses each offer."""
     shares = (lengths.isl.mean, lengths.osl.mean)
     rows = []
     for offer in seen:

@@ -1,4 +1,4 @@
-"""Closed models drawn from priors, and every way to serve them: speeds, costs and waits that one would see."""
+"""Closed models drawn from priors, with the speeds, costs and latencies of every way to serve them."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ from inference_econ.extras.closed_models.scenario_kinds import Lognormal, PriorF
 from inference_econ.inputs import LEVELS, Assumptions, Quantity, catalog
 from inference_econ.inputs.engine import profiles
 
-#: Points of a frontier that an offer may stand at, with an acceptance each [1]: a power of two.
+#: Points of a frontier at which an offer may be, each with an acceptance [1]; a power of two.
 _PLACES = 16
-#: Seconds of an hour [s].
+#: Seconds per hour [s].
 _HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """N models drawn from priors, in C manners each, at M places of a frontier each.
+    """N models drawn from priors, with C ways to serve each, at M places of each frontier.
 
     Attributes
     ----------
     priors : Priors
-        Where they come from.
+        Priors.
     families : tuple of str
-        Of which ``family`` counts.
+        Names that ``family`` refers to.
     family : ndarray of int, shape (N,)
         Kind of model.
     common_price, common_speed : ndarray, shape (N,)
-        Natural logarithms of what all its prices, and all its speeds, are off by [1].
+        Log factors on all prices, and on all speeds, of a model [1].
     total, active : ndarray, shape (N,)
         Parameters [1].
     manners : tuple of Manner
-        C ways to serve.
+        The C ways to serve.
     likely : ndarray, shape (C,)
         Their prior probabilities [1].
     acceptance : ndarray, shape (M,)
-        Of proposals, where tokens are proposed [1].
+        Acceptance rates, with speculation [1].
     speed, cost, ttft, flight : ndarray, shape (N, C, M)
-        Natural logarithms: speed of a user [tokens/s], what a request costs on a full instance at the median price of
-        an hour [USD], time to the first token without queue and network [s], requests in flight of an instance [1].
-        Errors of the model are in them, the same for all offers of a drawn model; NaN where it does not fit.
+        Logarithms of user speed [tokens/s], cost of a request on a full instance at the median hourly price [USD], time
+        to first token without queue and network [s], and concurrency per instance [1]. They include prediction errors,
+        shared by all offers of a model; NaN if the model does not fit.
     """
 
     priors: Priors
@@ -79,24 +79,24 @@ class Draws:
 
 
 def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: int) -> Draws:
-    """Draw models, and compute what one would see of each.
+    """Draw models and compute their observable quantities.
 
     Parameters
     ----------
     priors : Priors
-        What is believed.
+        Priors.
     surfaces : Surfaces
-        Frontiers of the priors, which are prepared for the manners.
+        Frontiers of the priors, prepared for the ways to serve.
     wanted : sequence of Manner
-        Ways to serve that an offer may have.
+        Ways to serve.
     samples : int
-        How many models [1]; a power of two is used, the next if it is none.
+        Number of models [1], rounded up to a power of two.
 
     Notes
     -----
-    A Sobol sequence in seven dimensions: family, size, experts, the quantiles of two held-out errors, and what is
-    common to all prices and to all speeds of a model. The places on a frontier and the acceptance are a second one,
-    the same for all models.
+    A Sobol sequence in seven dimensions: family, size, experts, quantiles of two cross-validated errors, and common
+    factors of prices and of speeds. A second sequence, shared by all models, sets places on the frontier and
+    acceptance.
     """
     uniform = sobol(7, samples)
     names = tuple(name for name, family in priors.families.items() if family.probability > 0)
@@ -146,19 +146,19 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
 
 
 def sobol(dimensions: int, points: int) -> Array:
-    """Evenly spread points of the unit cube, shape (n, dimensions), n the next power of two; none at its faces."""
+    """Sobol points in the open unit cube, shape (n, dimensions), n the next power of two."""
     power = max(math.ceil(math.log2(points)), 0)
     return np.asarray(stats.qmc.Sobol(dimensions, scramble=False).random_base2(power) + 0.5 / 2**power)
 
 
 def _between(nodes: Sequence[float], uniform: Array) -> Array:
-    """Places between the first and the last node, even on a logarithmic scale."""
+    """Log-uniform values between the first and the last node, as logarithms."""
     low, high = math.log(nodes[0]), math.log(nodes[-1])
     return low + (high - low) * uniform
 
 
 def _normal(quantity: Lognormal, uniform: Array) -> Array:
-    """Natural logarithms of a quantity at some quantiles [1]."""
+    """Logarithms of a quantity at given quantiles [1]."""
     return np.asarray(quantity.mean_log + quantity.sigma * stats.norm.ppf(uniform))
 
 
@@ -167,14 +167,14 @@ def _axes(family: PriorFamily) -> tuple[Array, ...]:
 
 
 def _error(chip: str, quantity: Quantity, uniform: Array) -> Array:
-    """Of ln(measured / predicted) at some quantiles, for a model that no fit has seen [1]; 0 where nobody knows."""
+    """ln(measured / predicted) at given quantiles for a model outside the fit [1]; 0 if unknown."""
     spread = spread_of(chip, quantity)
     return np.zeros_like(uniform) if spread is None else np.interp(uniform, LEVELS, spread)
 
 
 @lru_cache(maxsize=64)
 def spread_of(chip: str, quantity: Quantity) -> tuple[float, ...] | None:
-    """Quantiles of the held-out errors of a chip's profile for models that its fit had not seen; None if unknown."""
+    """Quantiles of a chip profile's errors for held-out models; None if unknown."""
     profile = profile_of(chip)
     errors = {} if profile.calibration is None else profile.calibration.errors
     of_models = errors.get("model", {}).get(quantity)
@@ -185,7 +185,7 @@ def spread_of(chip: str, quantity: Quantity) -> tuple[float, ...] | None:
 
 
 def profile_of(chip: str) -> Assumptions:
-    """The assumptions under which frontiers on a chip are computed."""
+    """Assumptions for frontiers on a chip."""
     return profiles.assumed(None, catalog.hardware(chip), None)
 
 
@@ -195,7 +195,7 @@ def manners_on(priors: Priors, chip: str | None) -> tuple[Manner, ...]:
     Raises
     ------
     InputError
-        If the priors do not have the chip, or give it no probability.
+        If the priors lack the chip, or give it no probability.
     """
     every = tuple(manners(priors))
     on_it = tuple(manner for manner in every if chip in (None, manner.chip))

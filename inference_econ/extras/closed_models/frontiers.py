@@ -1,4 +1,4 @@
-"""Frontiers of models of many sizes, each as a few points, and what lies between them."""
+"""Frontiers of models of many sizes, stored as a few points, and interpolation between them."""
 
 from __future__ import annotations
 
@@ -21,54 +21,54 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.closed_models.scenario_kinds import PriorFamily, Priors
 from inference_econ.inputs import Dtype, ModelSpec, ProposerName, Requests, catalog, scaled
 
-#: Points that a frontier is kept as, from the cheapest to the fastest at equal ratios of speed [1].
+#: Points stored per frontier, from cheapest to fastest at equal speed ratios [1].
 POINTS = 8
-#: Natural logarithms that are kept of each: speed of a user [tokens/s], chip-seconds of a request [s], time to first
-#: token [s], requests in flight of an instance [1].
+#: Stored logarithms: user speed [tokens/s], chip-seconds per request [s], time to first token [s], concurrency per
+#: instance [1].
 SPEED, COST, TTFT, FLIGHT = range(4)
-#: What a frontier takes on a usual machine [s].
+#: Typical time per frontier [s].
 _SECONDS = 0.15
 
 
 class Case(NamedTuple):
-    """Case that a frontier is of."""
+    """Case of a frontier."""
 
     model: str
-    """Name or path of the known model."""
+    """Name or path of the template model."""
     parameters: float
-    """Of the model in its proportions [1]."""
+    """Parameters of the scaled model [1]."""
     experts: int
-    """Of a layer; 0 for a model without [1]."""
+    """Experts per layer; 0 for dense models [1]."""
     chip: str
-    """Name in the catalogue."""
+    """Chip, by catalog name."""
     weights: Dtype
-    """Number format."""
+    """Weight format."""
     proposer: ProposerName | None
-    """Proposer of tokens; None if nobody does."""
+    """Speculation method; None without speculation."""
     acceptance: float
-    """Share of proposals accepted; 0 without [1]."""
+    """Acceptance rate; 0 without speculation [1]."""
     draft_length: int
-    """Proposals of a round at most; 0 without [1]."""
+    """Maximum draft length; 0 without speculation [1]."""
     isl: float
-    """[tokens]"""
+    """Input length [tokens]."""
     osl: float
-    """[tokens]"""
+    """Output length [tokens]."""
     largest: int
-    """Chips of an instance at most [1]."""
+    """Most chips per instance [1]."""
 
 
 def points_of(case: Case) -> Array:
-    """A frontier as a few points.
+    """Compute a frontier as a few points.
 
     Parameters
     ----------
     case : Case
-        What is served on what.
+        Model, chip and requests.
 
     Returns
     -------
     ndarray, shape (POINTS, 4)
-        See :data:`SPEED`; NaN where nothing fits.
+        Columns as in :data:`SPEED`; NaN if nothing fits.
     """
     try:
         model = sized(case.model, case.parameters, case.experts or None)
@@ -82,7 +82,7 @@ def points_of(case: Case) -> Array:
 
 
 def reduced(front: ServiceFrontier) -> Array:
-    """Some points of a frontier at equal ratios of speed; between its own, logarithms are interpolated."""
+    """Points of a frontier at equal speed ratios, interpolated in logarithms."""
     speeds = np.log(front.tokens_per_second)
     places = np.linspace(speeds[0], speeds[-1], POINTS)
     chip_seconds = front.accelerators / front.requests_per_second
@@ -92,40 +92,40 @@ def reduced(front: ServiceFrontier) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """Frontiers of a family on a chip in a format, between the sizes at which they were computed.
+    """Frontiers of a family on a chip in a format, interpolated between computed sizes.
 
     Attributes
     ----------
     axes : tuple of ndarray
-        Natural logarithms of parameters and, if the family has them, of experts; the acceptance, if tokens are
-        proposed; the place on the frontier from 0 (cheapest) to 1 (fastest).
+        Logarithms of parameters and, for MoE families, of experts; acceptance, with speculation; place on the frontier
+        from 0 (cheapest) to 1 (fastest).
     values : ndarray, shape (.., POINTS, 4)
-        Over these axes.
+        Values over these axes.
     """
 
     axes: tuple[Array, ...]
     values: Array
 
     def at(self, *places: Array) -> Array:
-        """Values at some places, one array of equal shape per axis: shape (.., 4), NaN beside what does not fit."""
+        """Values at places, one array of equal shape per axis: shape (.., 4), NaN next to sizes that do not fit."""
         from scipy.interpolate import RegularGridInterpolator
 
         return np.asarray(RegularGridInterpolator(self.axes, self.values)(np.stack(places, axis=-1)))
 
 
 class Manner(NamedTuple):
-    """Manner in which an offer is served, as far as it is one of a few."""
+    """Way to serve an offer: its discrete properties."""
 
     chip: str
-    """Name in the catalogue."""
+    """Chip, by catalog name."""
     weights: Dtype
-    """Number format."""
+    """Weight format."""
     speculates: bool
-    """True if tokens are proposed."""
+    """True with speculation."""
 
 
 def manners(priors: Priors) -> dict[Manner, float]:
-    """Every way to serve with its probability [1]; those without any are left out."""
+    """Ways to serve with their probabilities [1], without impossible ones."""
     chips = sum(chip.probability for chip in priors.chips.values())
     likely = {}
     for name, chip in priors.chips.items():
@@ -138,12 +138,12 @@ def manners(priors: Priors) -> dict[Manner, float]:
 
 
 class Surfaces:
-    """The surfaces of some priors, computed or read when they are first asked for.
+    """Surfaces of priors, computed or read on first use.
 
     Parameters
     ----------
     priors : Priors
-        Which families, sizes, chips and formats.
+        Families, sizes, chips and formats.
     """
 
     def __init__(self, priors: Priors) -> None:
@@ -151,7 +151,7 @@ class Surfaces:
         self._known: dict[Case, Array] = {}
 
     def prepare(self, wanted: Iterable[Manner], progress: Progress | None = None) -> None:
-        """Compute what no file holds.
+        """Compute frontiers that are not in the shipped file.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Surfaces:
             self._known[case] = points_of(case)
 
     def of(self, family: PriorFamily, manner: Manner) -> Surface:
-        """The surface of a family that is served so."""
+        """Surface of a family for a way to serve."""
         accepted = self.priors.speculation.acceptance if manner.speculates else None
         axes = [np.log(family.parameters)]
         axes += [np.log(family.experts)] if family.experts else []
@@ -184,7 +184,7 @@ class Surfaces:
         return Surface(tuple(axes), values.reshape(*(len(axis) for axis in axes), 4))
 
     def cases(self, family: PriorFamily, manner: Manner) -> list[Case]:
-        """Frontiers that a surface needs, in the order of its axes."""
+        """Frontiers of a surface, in the order of its axes."""
         priors, speculation = self.priors, self.priors.speculation
         accepted: Sequence[float] = speculation.acceptance if manner.speculates else (0.0,)
         return [
@@ -213,7 +213,7 @@ def counts(family: PriorFamily) -> tuple[Array, ...]:
     Returns
     -------
     tuple of ndarray
-        Natural logarithms of all parameters and of active ones, over the axes of a surface without the last.
+        Logarithms of total and active parameters, over the axes of a surface without the last.
     """
     models = [
         sized(family.model, size, count or None) for size in family.parameters for count in family.experts or (0,)
@@ -223,13 +223,13 @@ def counts(family: PriorFamily) -> tuple[Array, ...]:
     return tuple(np.log(np.array(sizes_of_kind, dtype=float)).reshape(shape) for sizes_of_kind in sizes)
 
 
-#: Columns of the shipped table that hold a number of each point, after those of :class:`Case`.
+#: Columns of the shipped table after those of :class:`Case`, with a number per point.
 KEPT = ("speed", "cost", "ttft", "flight")
 
 
 @cache
 def shipped_points() -> Mapping[Case, Array]:
-    """Frontiers that come with the package, for :file:`scenarios/assumptions/priors/usual.yaml`."""
+    """Shipped frontiers, for :file:`scenarios/assumptions/priors/usual.yaml`."""
     path = catalog.folder("assumptions") / "priors" / "frontiers.csv"
     if not path.is_file():
         return {}
@@ -254,26 +254,26 @@ def _case(row: Mapping[str, str]) -> Case:
 
 @lru_cache(maxsize=256)
 def sized(name: str, parameters: float, experts: int | None = None) -> ModelSpec:
-    """A model in the proportions of a known one.
+    """Scale a known model to another size.
 
     Parameters
     ----------
     name : str
-        Of the known one, or its path.
+        Name or path of the known model.
     parameters : float
-        About how many it has [1]; what embeddings have besides does not follow its size.
+        Approximate number of parameters [1]; embeddings do not scale exactly.
     experts : int, optional
-        Routed experts of a layer [1]; as in the known one if not given.
+        Routed experts per layer [1]; by default as in the known model.
 
     Returns
     -------
     ModelSpec
-        In whole numbers that split over chips; the known one itself if it is asked for what it has.
+        Model with dimensions that divide over chips; the known model itself if sizes are equal.
 
     Raises
     ------
     InputError
-        If there is no such model, it has no experts or too few are asked for, or it cannot be scaled.
+        If the model is unknown, is dense or gets too few experts, or cannot be scaled.
 
     Examples
     --------
@@ -286,19 +286,19 @@ def sized(name: str, parameters: float, experts: int | None = None) -> ModelSpec
 
 
 def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
-    """Model with another number of routed experts; as many of them work on a token.
+    """Change the number of routed experts; the number of active ones is unchanged.
 
     Parameters
     ----------
     model : ModelSpec
-        A mixture.
+        MoE model.
     experts : int
-        In every layer that has some [1].
+        Experts of every MoE layer [1].
 
     Raises
     ------
     InputError
-        If the model has no experts, or more work on a token than there would be.
+        If the model is dense, or has more active experts than that.
     """
     mixtures = model.mixtures
     if not mixtures:

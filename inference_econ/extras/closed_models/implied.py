@@ -1,4 +1,4 @@
-"""Small questions turned round: the price of an hour behind a price of tokens, the taste behind a choice of offers."""
+"""Inverse calculations: hourly price from a token price, acceptance from a speed-up, buyer preference from offers."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from inference_econ.records.plain import attributes
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImpliedHour(Shown):
-    """The price of an hour of a chip that a price of tokens implies.
+    """Hourly chip price that a token price implies.
 
     Attributes
     ----------
     front : ServiceFrontier
-        What the model costs on the chip.
+        Costs of the model on the chip.
     point : ServicePoint
-        The cheapest service that is as fast as the offer.
+        Cheapest service with the speed of the offer.
     dollars_per_million_input_tokens, dollars_per_million_output_tokens : float
-        What the offer asks [USD per 1e6 tokens].
+        Prices of the offer [USD per 1e6 tokens].
     tokens_per_second : float
-        Its speed [tokens/s].
+        Speed of the offer [tokens/s].
     price_over_cost : float
-        What tokens are sold for over what they cost [1].
+        Ratio of price to cost of tokens [1].
     """
 
     page = "extras.closed_models.implied_page:ImpliedHourPage"
@@ -45,7 +45,7 @@ class ImpliedHour(Shown):
 
     @property
     def revenue(self) -> float:
-        """Revenue of the tokens of a request, over its output tokens [USD per 1e6 tokens]."""
+        """Revenue of a request over its output tokens [USD per 1e6 tokens]."""
         lengths = self.front.requests
         return (
             self.dollars_per_million_output_tokens
@@ -54,27 +54,27 @@ class ImpliedHour(Shown):
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
-        """The most that an hour can cost [USD/h]."""
+        """Largest hourly price that the revenue covers [USD/h]."""
         cost = self.point.dollars_per_million_output_tokens / self.front.dollars_per_accelerator_hour
         return self.revenue / self.price_over_cost / cost
 
     def subjects(self) -> tuple[Instances, ...]:
-        """The service as an instance that may be unlike what was measured."""
+        """Service as an instance that may be outside the calibration data."""
         return self.front.subjects([self.point])
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setup without its price, which is a unit: the price is what was asked for."""
+        """Setup without its price, which is arbitrary here."""
         return [replace(self.front.setup, price=None)]
 
     def ends(self) -> tuple[float | None, float | None]:
-        """Interval of 80 % of the price, as more throughput pays for more [USD/h]; None where nobody knows."""
+        """80% interval of the hourly price, from errors of throughput [USD/h]; None if unknown."""
         (instances,) = self.subjects()
         likely, price = bounds.around(instances, "throughput"), self.dollars_per_accelerator_hour
         return (None, None) if likely is None else (price * likely.low, price * likely.high)
 
     def record(self) -> dict[str, Any]:
-        """Return the price of an hour, and what it follows from, as plain data."""
+        """Hourly price and its derivation, as plain data."""
         low, high = self.ends()
         inputs = "dollars_per_million_input_tokens dollars_per_million_output_tokens tokens_per_second"
         return {
@@ -86,31 +86,31 @@ class ImpliedHour(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return the same as one row."""
+        """Record as one row."""
         return [self.record()]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImpliedAcceptance(Shown):
-    """The share of draft tokens accepted that a speed-up implies."""
+    """Acceptance rate that a speed-up implies."""
 
     page = "extras.closed_models.implied_page:AcceptancePage"
 
     speedup: float
-    """Speed with speculation over that without [1]."""
+    """Speed with speculation over speed without [1]."""
     draft_length: int
-    """Draft tokens of a round [1]."""
+    """Draft tokens per round [1]."""
     draft_cost: float
     """Time of a draft token over that of a step [1]."""
     acceptance: float
-    """Share of draft tokens accepted [1]."""
+    """Acceptance rate of draft tokens [1]."""
 
     def record(self) -> dict[str, Any]:
-        """Return the speed-up and the acceptance behind it."""
+        """Speed-up and acceptance, as plain data."""
         return attributes(self, "speedup draft_length draft_cost acceptance")
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return the same as one row."""
+        """Record as one row."""
         return [self.record()]
 
 
@@ -122,30 +122,30 @@ def implied_hour_price(
     input_price: float = 0.0,
     price_over_cost: float = 1.0,
 ) -> ImpliedHour:
-    """The price of a GPU-hour that a price of tokens implies, for a known model on a known chip.
+    """Hourly GPU price that a token price implies, for a known model on a known chip.
 
     Parameters
     ----------
     front : ServiceFrontier
-        What the model costs on the chip, at any price of an hour: cost is in proportion to it.
+        Costs of the model on the chip at any hourly price; cost is proportional to it.
     output_price : float
-        Asked for output tokens [USD per 1e6 tokens].
+        Price of output tokens [USD per 1e6 tokens].
     tokens_per_second : float
-        Speed of a user of the offer [tokens/s].
+        User speed of the offer [tokens/s].
     input_price : float
-        Asked for input tokens [USD per 1e6 tokens].
+        Price of input tokens [USD per 1e6 tokens].
     price_over_cost : float
-        What tokens are sold for over what they cost, 1 at cost [1].
+        Ratio of price to cost of tokens; 1 at cost [1].
 
     Returns
     -------
     ImpliedHour
-        For the cheapest service of that speed, always full: whoever is less efficient pays less for an hour, or loses.
+        For the cheapest service at that speed, always full. Less efficient providers pay less per hour, or lose money.
 
     Raises
     ------
     InputError
-        If a number is not positive, or the model is never so fast on the chip.
+        If a number is not positive, or the model never reaches the speed on the chip.
     """
     for name, value in (("output_price", output_price), ("tokens_per_second", tokens_per_second)):
         if not value > 0:
@@ -160,16 +160,16 @@ def implied_hour_price(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RevealedExponents(Shown):
-    """Exponents that a choice among offers reveals of a buyer who maximises speed^a / price (eq. 45).
+    """Exponents of a buyer who maximizes speed^a / price (eq. 45), revealed by choices among offers.
 
     Attributes
     ----------
     labels : tuple of str
-        Of the offers, the slowest first.
+        Offers, slowest first.
     tokens_per_second, dollars : ndarray, shape (n,)
         Speed [tokens/s] and price [USD per 1e6 tokens].
     exponents : Exponents
-        For each offer those that would choose it [1].
+        Exponents that choose each offer [1].
     """
 
     page = "extras.closed_models.implied_page:ExponentsPage"
@@ -181,15 +181,15 @@ class RevealedExponents(Shown):
 
     @property
     def pairs(self) -> list[tuple[float, float]]:
-        """Least and largest exponent that choose each offer [1]; none lies between where the first is larger."""
+        """Lowest and highest exponent that choose each offer [1]; without one, the first is above the second."""
         return list(zip(self.exponents.low.tolist(), self.exponents.high.tolist(), strict=True))
 
     def record(self) -> list[Mapping[str, Any]]:
-        """Return one entry per offer."""
+        """One entry per offer."""
         return self.records()
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per offer; one that nobody chooses has no exponents, the fastest no upper one."""
+        """One record per offer; offers that are never chosen have no exponents, and the fastest has no upper one."""
         columns = zip(self.labels, self.tokens_per_second, self.dollars, self.pairs, strict=True)
         return [
             {
@@ -206,19 +206,19 @@ class RevealedExponents(Shown):
 def revealed_exponents(
     tokens_per_second: Sequence[float], dollars: Sequence[float], labels: Sequence[str] = ()
 ) -> RevealedExponents:
-    """The exponents of the preference with which a buyer would choose each of some offers of one model.
+    """Preference exponents with which a buyer would choose each offer of one model.
 
     Parameters
     ----------
     tokens_per_second, dollars : sequence of float
         Speed [tokens/s] and price [USD per 1e6 tokens] of each.
     labels : sequence of str
-        What they are called.
+        Names of the offers.
 
     Raises
     ------
     InputError
-        If there are fewer than two, or a number is not positive.
+        If there are fewer than two offers, or a number is not positive.
     """
     if len(tokens_per_second) < 2:
         raise InputError("a choice needs two offers at least, each with a price and a speed")

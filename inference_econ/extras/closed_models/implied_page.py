@@ -1,4 +1,4 @@
-"""Small questions turned round, as tables, data and pictures."""
+"""Inverse calculations as tables, data and charts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from inference_econ.report.headings import lengths_label
 from inference_econ.report.notes import warnings
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
-#: What the published study takes (eq. 45) [1].
+#: Exponent of the published study (eq. 45) [1].
 _STUDY = 3.0
 
 
 class ImpliedHourPage(AnswerPage[ImpliedHour]):
-    """The price of an hour behind a price of tokens, ready to be shown."""
+    """Page of an implied hourly price."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """The price of an hour, and the service that it is of."""
+        """Table of the hourly price and its service."""
         implied, point = self.answer, self.answer.point
         low, high = implied.ends()
         ends = "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
@@ -49,21 +49,21 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         return (Table(title, ("", ""), rows, tuple(warnings(implied.subjects())), why),)
 
     def question(self) -> str:
-        """Question about the price of an hour that tokens pay for."""
+        """Title of the page."""
         setup = self.answer.front.setup
         return f"What do tokens of {setup.model.name} pay for an hour of {setup.hardware.name}?"
 
     def conclusion(self) -> Pieces:
-        """The price of an hour, at most."""
+        """Sentence on the largest hourly price."""
         hour, speed = self.answer.dollars_per_accelerator_hour, amount(self.answer.tokens_per_second)
         return (f"At most ${hour:.3g} per GPU-hour, at {speed} tokens/s per user.",)
 
 
 class AcceptancePage(AnswerPage[ImpliedAcceptance]):
-    """The acceptance behind a speed-up, ready to be shown."""
+    """Page of an implied acceptance rate."""
 
     def tables(self) -> Sequence[Table]:
-        """One row."""
+        """Table of one row."""
         it = self.answer
         rows = ((f"{it.speedup:g}", f"{it.draft_length}", f"{it.draft_cost:g}", f"{it.acceptance:.3f}"),)
         heads = ("speed-up", "proposals per round", "cost of one, in steps", "acceptance")
@@ -71,21 +71,21 @@ class AcceptancePage(AnswerPage[ImpliedAcceptance]):
         return (Table("Share of proposals accepted that a speed-up implies", heads, rows, (), why),)
 
     def frame(self) -> Frame:
-        """The row as text."""
+        """Row as text."""
         return self.tables()[0].frame()
 
     def question(self) -> str:
-        """Question about the acceptance."""
+        """Title of the page."""
         return "What share of proposals is accepted?"
 
 
 class ExponentsPage(AnswerPage[RevealedExponents]):
-    """Page of what choices among offers reveal of buyers."""
+    """Page of revealed buyer preferences."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """The exponents that choose each offer."""
+        """Table of the exponents that choose each offer."""
         revealed, records = self.answer, self.answer.records()
         chosen = [
             label
@@ -99,7 +99,7 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
         return (view("Which buyers would choose which offer", records, columns, notes=notes, why=why),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """The speed that is bought, over the exponent."""
+        """Chart of the chosen speed over the exponent."""
         pairs = zip(self.answer.tokens_per_second, self.answer.pairs, strict=True)
         steps = [
             (low, high if math.isfinite(high) else max(2.0 * low, 2.0 * _STUDY), speed) for speed, (low, high) in pairs
@@ -117,12 +117,12 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
         return {"exponents": charts.line_chart(plot)}
 
     def question(self) -> str:
-        """Question about which buyers choose which offer."""
+        """Title of the page."""
         return "Which buyers would choose which offer?"
 
 
 def _words(low: float, high: float) -> str:
-    """An interval of exponents as people read it."""
+    """Interval of exponents as text."""
     if low > high:
         return "none"
     return f"{low:.2f} or more" if math.isinf(high) else f"{low:.2f} to {high:.2f}"

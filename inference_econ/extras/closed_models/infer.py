@@ -1,4 +1,4 @@
-"""From what was seen of a closed model to the sizes that it could have."""
+"""Infer possible sizes of a closed model from observations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_econ.extras.closed_models.posterior import Inferred, posterior
 from inference_econ.extras.closed_models.scenario_kinds import ClosedModel, InferAsk, ObservedOffer, Priors
 from inference_econ.inputs import ModelSpec, Name, catalog
 
-#: Models drawn where nobody says how many, and the most [1].
+#: Default and largest number of drawn models [1].
 SAMPLES, _MOST = 2048, 65_536
 
 
@@ -25,33 +25,33 @@ def infer(
     truth: ModelSpec | Name | None = None,
     progress: Progress | None = None,
 ) -> Inferred:
-    """Sizes, formats and margins that a closed model could have, by what was seen of its offers.
+    """Infer sizes, formats and margins of a closed model from observed offers.
 
     Parameters
     ----------
     offers : sequence of ObservedOffer or mapping
-        What was seen: prices, speed, time to the first token, and the chip where it is known; all of one model.
+        Observed prices, speed, time to first token, and the chip if known; all of one model.
     priors : Priors or str
-        What is believed before, or its name or path.
+        Priors, or their name or path.
     samples : int
-        Models drawn from the priors [1], from 64 to 65,536; the next power of two is taken.
+        Models drawn from the priors [1], from 64 to 65,536, rounded up to a power of two.
     truth : ModelSpec or name, optional
-        What the model is; it is shown beside the answer, and nothing follows from it.
+        Actual model, shown next to the result and not used.
     progress : callable, optional
-        Told the share of the work done, and what is being done.
+        Receives the completed share and a description.
 
     Returns
     -------
     Inferred
-        Posterior intervals and probabilities, never a point.
+        Posterior intervals and probabilities.
 
     Raises
     ------
     InputError
-        If nothing was observed, an observation is out of reach of the priors, offers contradict each other, or a chip
-        is not in the priors.
+        If nothing was observed, an observation is out of reach of the priors, offers contradict each other, or the
+        priors lack a chip.
     TooMuchError
-        If the priors need more frontiers than are computed unasked.
+        If the priors need too many new frontiers.
 
     Examples
     --------
@@ -79,12 +79,12 @@ def _observed(offer: ObservedOffer | Mapping[str, object]) -> ObservedOffer:
 def drawn(
     priors: Priors, chips: Sequence[str | None], samples: int = SAMPLES, *, progress: Progress | None = None
 ) -> Draws:
-    """Models drawn from priors, served on some chips; None stands for any.
+    """Draw models from priors, served on given chips; None means any chip.
 
     Raises
     ------
     InputError
-        If a chip is not in the priors, or the number of samples is not allowed.
+        If the priors lack a chip, or the number of samples is out of range.
     """
     if not 64 <= samples <= _MOST:
         raise InputError(f"samples: from 64 to {_MOST:,} models can be drawn, got {samples:,}")
@@ -96,7 +96,7 @@ def drawn(
 
 
 def _offers(ask: InferAsk, model: ClosedModel) -> tuple[ObservedOffer, ...]:
-    """Observed offers of one of the models of a scenario."""
+    """Observed offers of one model of a scenario."""
     return (
         model.offers
         if model.recorded is None
@@ -105,12 +105,12 @@ def _offers(ask: InferAsk, model: ClosedModel) -> tuple[ObservedOffer, ...]:
 
 
 def infer_all(ask: InferAsk, progress: Progress | None = None) -> list[Inferred]:
-    """Every closed model of a scenario, each by itself from the same draws.
+    """Infer every closed model of a scenario from the same draws.
 
     Raises
     ------
     InputError
-        See :func:`infer`; naming the model.
+        See :func:`infer`; names the model.
     """
     priors, answers = scenario_kinds.priors(ask.priors), []
     offers = [_offers(ask, model) for model in ask.models]

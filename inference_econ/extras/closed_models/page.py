@@ -1,4 +1,4 @@
-"""Closed models that could be behind offers: tables, data and pictures."""
+"""Inferred closed models as tables, data and charts."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
-#: Fewer draws that count leave the ends of intervals to chance [1].
+#: Effective sample size below which ends of intervals are unreliable [1].
 _FEW = 50
 _BILLION = 1e9
 
 
 class InferencePage(AnswerPage[Inferred]):
-    """Page of the closed models that could be behind offers."""
+    """Page of an inferred closed model."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Sizes; kinds, chips and formats; how each offer is probably served."""
+        """Tables of sizes, of kinds, chips and formats, and of each offer."""
         rows = []
         for served in self.answer.served:
             likely = (next(iter(shares.items())) for shares in (served.chips, served.formats))
@@ -50,23 +50,23 @@ class InferencePage(AnswerPage[Inferred]):
         return (sizes_table(self.answer), options_table(self.answer), offers)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Active parameters before and after, and prices by speed beside those that were seen."""
+        """Charts of active parameters before and after, and of prices by speed with the observations."""
         heading = f"How large could the model be?\n{title(self.answer)}"
         return {"infer": charts.line_charts(inferred_charts(self.answer), heading)}
 
     def question(self) -> str:
-        """Question about the size of the model."""
+        """Title of the page."""
         return "How large could the model behind these offers be?"
 
     def conclusion(self) -> Pieces:
-        """An interval of its active parameters."""
+        """Sentence with the interval of active parameters."""
         draws, weights = self.answer.draws, self.answer.weights
         low, middle, high = (amount(value / _BILLION) for value in interval(draws.active, weights))
         return (f"Between {low} and {high} billion active parameters with 80 %, {middle} in the median.",)
 
 
 def sizes_table(inferred: Inferred) -> Table:
-    """Sizes under the priors and the posterior."""
+    """Table of sizes under the priors and the posterior."""
     draws, truth, priors, effective = inferred.draws, inferred.truth, inferred.priors, inferred.effective
     even = np.full_like(inferred.weights, 1.0 / inferred.weights.size)
     total, active = (math.nan, math.nan) if truth is None else (truth.total_parameters, truth.active_parameters)
@@ -101,14 +101,14 @@ def sizes_table(inferred: Inferred) -> Table:
 
 
 def title(inferred: Inferred) -> str:
-    """Title: the model that is sought, and the offers that are known, in one line."""
+    """Title with the model and its offers."""
     count = len(inferred.offers)
     seen = inferred.offers[0].words if count == 1 else f"{count} offers"
     return f"Sizes of a closed model, by {seen}"
 
 
 def options_table(inferred: Inferred) -> Table:
-    """Kinds of models, chips, formats and speculation, with their probabilities before and after."""
+    """Table of kinds, chips, formats and speculation, with prior and posterior probabilities."""
     priors = inferred.priors
     families = {name: family.probability for name, family in priors.families.items()}
     chips: dict[str, float] = {}
@@ -139,7 +139,7 @@ def _ends(values: CredibleInterval) -> str:
 
 
 def inferred_charts(inferred: Inferred) -> tuple[Plot, ...]:
-    """Active parameters before and after, and prices by speed beside those that were seen."""
+    """Plots of active parameters before and after, and of prices by speed with the observations."""
     sizes, truth = posterior.density(inferred.draws.active, inferred.weights), inferred.truth
     billions = (sizes.sizes / _BILLION).tolist()
     marks = {} if truth is None else {"truth": truth.active_parameters / _BILLION}

@@ -1,4 +1,4 @@
-"""Posterior that offers leave of the priors: weights of drawn models, and how each offer is probably served."""
+"""Posterior of closed models given their offers: weights of drawn models, and probable ways to serve each offer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer, Pr
 from inference_econ.inputs import LEVELS, ModelSpec, number
 from inference_econ.records.plain import attributes, records_of
 
-#: An observation that is further from all draws than this many standard deviations of its noise is out of reach [1].
+#: Distance from all draws above which an observation is out of reach [standard deviations of its noise].
 _REACH = 2.0
-#: Standard deviations between the quantiles of 10 and 90 % of a normal distribution [1].
+#: Distance between the 10% and 90% quantiles of a normal distribution [standard deviations].
 _EIGHTY = 2.5631
 
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """The logarithm of a factor.
+    """Normal distribution of the logarithm of a factor.
 
     Attributes
     ----------
@@ -39,12 +39,12 @@ class Normal:
     sigma: float
 
     def log_density(self, values: Array) -> Array:
-        """Of each value, in natural logarithms [1]."""
+        """Log density of each value [1]."""
         return np.asarray(-0.5 * ((values - self.mean) / self.sigma) ** 2 - math.log(self.sigma * math.sqrt(math.tau)))
 
 
 def revenue(offer: ObservedOffer, priors: Priors) -> float:
-    """Revenue of a request; a price that is not known follows from the other [USD]."""
+    """Revenue of a request [USD]; a missing price follows from the other."""
     ratio = priors.output_over_input.median
     first, then = offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens
     if then is None:
@@ -56,7 +56,7 @@ def revenue(offer: ObservedOffer, priors: Priors) -> float:
 
 
 def markup(offer: ObservedOffer, priors: Priors) -> Normal:
-    """Revenue of a request over its cost on a full instance at the median price of an hour."""
+    """Distribution of the revenue of a request over its cost on a full instance at the median hourly price."""
     over, used = priors.price_over_cost, priors.utilisation
     guessed = None in (offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens)
     parts = [over.sigma, used.sigma, math.log(priors.hour_price_spread)]
@@ -64,9 +64,9 @@ def markup(offer: ObservedOffer, priors: Priors) -> Normal:
 
 
 def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
-    """Of an offer under every draw, manner and place, in natural logarithms; shape (N, C, M) [1].
+    """Log likelihood of an offer for every draw, way to serve and place; shape (N, C, M) [1].
 
-    Minus infinity where the model does not fit, or on another chip than the offer's.
+    It is minus infinity if the model does not fit, or for another chip than the offer's.
     """
     priors = draws.priors
     likely = np.where(np.isfinite(draws.speed), 0.0, -np.inf)
@@ -86,31 +86,31 @@ def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
 
 
 def _waiting(priors: Priors, chip: str) -> Normal:
-    """A time to first token over the one that is predicted: noise, and the error of the profile."""
+    """Distribution of observed over predicted time to first token: noise and profile error."""
     spread = spread_of(chip, "ttft")
     wide = 0.0 if spread is None else (spread[LEVELS.index(0.9)] - spread[LEVELS.index(0.1)]) / _EIGHTY
     return Normal(0.0, math.hypot(math.log(priors.observed_ttft), wide))
 
 
 def over_manners(draws: Draws, likely: Array, offer: ObservedOffer) -> Array:
-    """A likelihood averaged over manners and places, in natural logarithms; shape (N,) [1]."""
+    """Log likelihood averaged over ways to serve and places; shape (N,) [1]."""
     return np.asarray(special.logsumexp(likely, axis=(1, 2), b=manner_weights(draws, offer)))
 
 
 def manner_weights(draws: Draws, offer: ObservedOffer) -> Array:
-    """Prior probabilities of manners and places that an offer may have; shape (1, C, 1) [1]."""
+    """Prior probabilities of the ways to serve and places of an offer; shape (1, C, 1) [1]."""
     on_it = np.array([offer.hardware in (None, manner.chip) for manner in draws.manners])
     weights = np.where(on_it, draws.likely, 0.0)
     return np.asarray(weights / weights.sum() / draws.speed.shape[-1])[None, :, None]
 
 
 def check_reach(draws: Draws, offer: ObservedOffer) -> None:
-    """Refuse what no draw comes near.
+    """Reject observations that are far from all draws.
 
     Raises
     ------
     InputError
-        Saying by how much the nearest one is missed.
+        With the distance to the nearest draw.
     """
     priors = draws.priors
     on_it = [offer.hardware in (None, manner.chip) for manner in draws.manners]
@@ -130,7 +130,7 @@ def check_reach(draws: Draws, offer: ObservedOffer) -> None:
 
 
 def _within(value: float, logs: Array, noise: Normal, words: tuple[str, str, str], where: str) -> None:
-    """Refuse a value that noise does not carry any draw to."""
+    """Reject a value that noise cannot explain for any draw."""
     low, high = float(np.nanmin(logs)) + noise.mean, float(np.nanmax(logs)) + noise.mean
     text, most, least = words
     seen, slack = math.log(value), _REACH * noise.sigma
@@ -150,56 +150,55 @@ def _shown(text: str, log: float) -> str:
 
 
 def _rounded(value: float) -> str:
-    """A number with three digits, as people write it."""
+    """Number with three digits as text."""
     return number(float(f"{value:.3g}"))
 
 
-#: Quantiles that are shown: an interval of 80 % and its middle [1].
+#: Quantiles of results: 80% interval and median [1].
 QUANTILES = (0.1, 0.5, 0.9)
-#: Ways of serving that are drawn for each offer to say how it is probably served [1].
+#: Sampled ways to serve per offer [1].
 _SERVED = 4096
-#: An offer that the best model of all misses by so much more than its own best one is not explained beside the others,
-#: in natural logarithms of the likelihood: 4.9 standard deviations [1].
+#: Log-likelihood deficit above which the best common model does not explain an offer: 4.9 standard deviations [1].
 _APART = 12.0
 
 
 class CredibleInterval(NamedTuple):
-    """Where a quantity probably is: quantiles of 10, 50 and 90 %."""
+    """Quantiles of 10, 50 and 90% of a quantity."""
 
     low: float
-    """Less with 10 % [as the quantity]."""
+    """10% quantile [as the quantity]."""
     median: float
-    """Less with 50 % [as the quantity]."""
+    """Median [as the quantity]."""
     high: float
-    """Less with 90 % [as the quantity]."""
+    """90% quantile [as the quantity]."""
 
     def holds(self, value: float) -> bool:
-        """Return whether a value is between the ends."""
+        """Check whether a value is within the interval."""
         return self.low <= value <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class ServedOffer:
-    """Probable serving of one offer.
+    """Probable way to serve an offer.
 
     Attributes
     ----------
     offer : ObservedOffer
-        What was seen.
+        Observations.
     stray : float
         See :attr:`Inferred.strays` [1].
     chips, formats : mapping of str to float
         Posterior probabilities [1].
     speculation : float
-        Posterior probability that tokens are proposed [1].
-    acceptance : Interval or None
-        Share of proposals accepted, if any are made [1].
-    in_flight : Interval
-        Requests in flight of an instance [1].
-    price_over_cost : Interval or None
-        What tokens are sold for over what they cost, idle time included [1]; None without a price.
-    hour_price : Interval or None
-        What an hour of the chip costs [USD/h]; None without a price.
+        Posterior probability of speculation [1].
+    acceptance : CredibleInterval or None
+        Acceptance rate, with speculation [1].
+    in_flight : CredibleInterval
+        Concurrency per instance [1].
+    price_over_cost : CredibleInterval or None
+        Ratio of price to cost of tokens, idle time included [1]; None without a price.
+    hour_price : CredibleInterval or None
+        Hourly price of the chip [USD/h]; None without a price.
     """
 
     offer: ObservedOffer
@@ -213,7 +212,7 @@ class ServedOffer:
     hour_price: CredibleInterval | None
 
     def record(self) -> dict[str, Any]:
-        """Return the offer and how it is probably served as plain data."""
+        """Offer and its probable way to serve, as plain data."""
         intervals = attributes(self, "acceptance in_flight price_over_cost hour_price")
         return {
             **self.offer.model_dump(exclude_none=True, exclude_unset=True),
@@ -227,20 +226,20 @@ class ServedOffer:
 
 @dataclass(frozen=True, repr=False)
 class Inferred(Shown):
-    """Sizes that a closed model could have, by what was seen of its offers: never a point.
+    """Posterior of a closed model given its offers.
 
     Attributes
     ----------
     offers : tuple of ObservedOffer
-        What was seen.
+        Observations.
     draws : Draws
         Models drawn from the priors.
     weights : ndarray, shape (N,)
         Posterior probability of each [1].
     strays : tuple of float
-        Posterior probability of each offer that it says nothing of the model, as it does not go with the others [1].
+        Posterior probability that each offer is unrelated to the model, because it contradicts the others [1].
     truth : ModelSpec or None
-        What the model is, where that is known.
+        Actual model, if known.
     """
 
     page = "extras.closed_models.page:InferencePage"
@@ -253,27 +252,27 @@ class Inferred(Shown):
 
     @property
     def priors(self) -> Priors:
-        """Priors before the offers."""
+        """Priors."""
         return self.draws.priors
 
     @property
     def effective(self) -> float:
-        """Draws of equal weight that would say as much [1]."""
+        """Effective sample size [1]."""
         return float(1.0 / np.sum(self.weights**2))
 
     @cached_property
     def total_parameters(self) -> CredibleInterval:
-        """Posterior of all parameters [1]."""
+        """Posterior of total parameters [1]."""
         return interval(self.draws.total, self.weights)
 
     @cached_property
     def active_parameters(self) -> CredibleInterval:
-        """Posterior of the parameters that a token goes through [1]."""
+        """Posterior of active parameters [1]."""
         return interval(self.draws.active, self.weights)
 
     @cached_property
     def served(self) -> tuple[ServedOffer, ...]:
-        """Probable serving of each offer."""
+        """Probable way to serve each offer."""
         pairs = zip(self.offers, self.strays, strict=True)
         return tuple(_served(self.draws, offer, self.weights, stray) for offer, stray in pairs)
 
@@ -291,7 +290,7 @@ class Inferred(Shown):
 
     @property
     def manners(self) -> dict[str, dict[str, float]]:
-        """Probabilities of chips, formats and speculation, in the mean over the offers [1]."""
+        """Probabilities of chips, formats and speculation, averaged over the offers [1]."""
         return {
             "chips": self.mean_of(lambda served: served.chips),
             "weights": self.mean_of(lambda served: served.formats),
@@ -299,7 +298,7 @@ class Inferred(Shown):
         }
 
     def record(self) -> dict[str, Any]:
-        """Return sizes, kinds and how each offer is served as plain data; what the model is, where that is known."""
+        """Sizes, kinds, and ways to serve, as plain data, with the actual model if known."""
         record: dict[str, Any] = {
             "priors": self.priors.name,
             "samples": int(self.weights.size),
@@ -321,7 +320,7 @@ class Inferred(Shown):
         return record
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the models drawn from the priors with their weights, one record each."""
+        """One record per drawn model, with its weight."""
         draws = self.draws
         return records_of(
             {
@@ -334,7 +333,7 @@ class Inferred(Shown):
 
 
 def interval(values: Array, weights: Array) -> CredibleInterval:
-    """Quantiles of weighted values: the least that so much of the weight is at or below."""
+    """Weighted quantiles: smallest values that reach the cumulative weights."""
     order = np.argsort(values)
     reached = np.cumsum(weights[order])
     places = np.searchsorted(reached, np.array(QUANTILES) * reached[-1])
@@ -342,16 +341,16 @@ def interval(values: Array, weights: Array) -> CredibleInterval:
 
 
 def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | None = None) -> Inferred:
-    """Posterior that some offers of one model leave of the draws.
+    """Calculate the posterior of the draws given offers of one model.
 
     Parameters
     ----------
     draws : Draws
         Models drawn from the priors.
     offers : sequence of ObservedOffer
-        What was seen.
+        Observations.
     truth : ModelSpec, optional
-        What the model is; nothing follows from it.
+        Actual model; not used.
 
     Raises
     ------
@@ -360,11 +359,13 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
 
     Notes
     -----
-    Importance sampling with the prior as the proposal: the weight of a model is the product over the offers of their
-    likelihood, averaged over chips, formats, speculation and places on the frontier. An offer may be a stray, with a
-    small prior probability: then it is as likely as under all draws together. Offers of one model are alike in more
-    than priors say (traffic, engines, the published format): n of them count as n / (1 + (n - 1) r), the effective size
-    of a sample with the correlation r (Kish 1965, design effect of clusters).
+    Importance sampling with the prior as proposal. The weight of a model is the product of the offers' likelihoods,
+    averaged over chips, formats, speculation and places on the frontier. An offer may be a stray with a small prior
+    probability. A stray is as likely as under all draws together.
+
+    Offers of one model share more than the priors contain (traffic, engines, the published format). Therefore n of them
+    count as n / (1 + (n - 1) r), the effective size of a sample with correlation r (Kish 1965, design effect of
+    clusters).
     """
     for offer in offers:
         check_reach(draws, offer)
@@ -377,12 +378,12 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
 
 
 def _evidence(likely: Array) -> float:
-    """Of an offer under all draws together, in natural logarithms [1]."""
+    """Log evidence of an offer under all draws [1]."""
     return float(special.logsumexp(likely) - math.log(likely.size))
 
 
 def _with_strays(likely: Array, share: float) -> Array:
-    """A likelihood of draws, in natural logarithms, where a share of offers says nothing of its model."""
+    """Log likelihoods of draws if a share of offers are strays."""
     return np.asarray(np.logaddexp(math.log1p(-share) + likely, math.log(share) + _evidence(likely)))
 
 
@@ -392,12 +393,12 @@ def _stray(likely: Array, share: float) -> Array:
 
 
 def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Sequence[float]) -> None:
-    """Refuse offers of which no model explains the half.
+    """Reject offers if no model explains half of them.
 
     Raises
     ------
     InputError
-        With two that no model explains together.
+        With two offers that no model explains together.
     """
     gone = np.array(strays) > 0.5
     if gone.sum() * 2 < len(offers) or len(offers) == 1:
@@ -417,7 +418,7 @@ def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Seq
 
 
 def _served(draws: Draws, offer: ObservedOffer, weights: Array, stray: float) -> ServedOffer:
-    """Probable serving of an offer, from ways to serve drawn in proportion to their posterior."""
+    """Probable way to serve an offer, from posterior samples."""
     likely = log_likelihood(draws, offer)
     flat = np.exp(likely - likely.max(axis=(1, 2), keepdims=True, initial=-700.0)) * manner_weights(draws, offer)
     sums = flat.sum(axis=(1, 2), keepdims=True)
@@ -442,15 +443,15 @@ def _served(draws: Draws, offer: ObservedOffer, weights: Array, stray: float) ->
 def _sold(
     draws: Draws, offer: ObservedOffer, cost: Array, hour: Array
 ) -> tuple[CredibleInterval | None, CredibleInterval | None]:
-    """Posterior of what tokens are sold for over their cost, and of the price of an hour.
+    """Posterior of the ratio of price to cost, and of the hourly price.
 
-    Both are parts of a sum of normal logarithms whose total is known of each draw, so that each is normal again.
+    Both are terms of a sum of normal logarithms with a known total per draw, so each is normal again.
     """
     if not offer.priced:
         return None, None
     priors, whole = draws.priors, markup(offer, draws.priors)
     surprise = math.log(revenue(offer, priors)) - cost - whole.mean
-    # Two orders of evenly spread normal numbers that have nothing to do with each other.
+    # Two independent orders of evenly spread normal numbers.
     normal = stats.norm.ppf((np.arange(len(cost)) * np.array([[0.6180339887498949], [0.7548776662466927]]) + 0.5) % 1.0)
     parts = []
     for mean, sigma, draw in (
@@ -463,7 +464,7 @@ def _sold(
 
 
 def _systematic(weights: Array, draws: int) -> Indices:
-    """Indices drawn in proportion to weights, at even steps of their sum."""
+    """Systematic sampling of indices in proportion to weights."""
     reached = np.cumsum(weights)
     steps = (np.arange(draws) + 0.5) / draws * reached[-1]
     return np.asarray(np.minimum(np.searchsorted(reached, steps), len(weights) - 1))
@@ -474,28 +475,28 @@ def _plain_interval(values: Array) -> CredibleInterval:
 
 
 def _shares(names: Iterable[str]) -> dict[str, float]:
-    """Share of each name, the most frequent first [1]."""
+    """Share of each name, most frequent first [1]."""
     distinct, times = np.unique(list(names), return_counts=True)
     return {str(distinct[index]): float(times[index] / times.sum()) for index in np.argsort(-times, kind="stable")}
 
 
-#: Bins of a picture [1].
+#: Bins of a chart [1].
 _BINS = 16
 
 
 class Density(NamedTuple):
-    """Probabilities of sizes, before and after."""
+    """Prior and posterior probabilities of sizes."""
 
     sizes: Array
-    """Middles of bins that are equally wide on a logarithmic scale."""
+    """Centers of logarithmic bins."""
     before: Array
-    """Probability of a factor of two in size under the priors [1]."""
+    """Prior probability per factor of two [1]."""
     after: Array
-    """Probability of a factor of two in size under the posterior [1]."""
+    """Posterior probability per factor of two [1]."""
 
 
 def density(values: Array, weights: Array) -> Density:
-    """Probabilities of some positive values, with equal weights and with those of a posterior."""
+    """Histogram of positive values, with equal and with posterior weights."""
     logs = np.log2(values)
     edges = np.linspace(logs.min(), logs.max(), _BINS + 1)
     width = edges[1] - edges[0]
@@ -507,20 +508,20 @@ def density(values: Array, weights: Array) -> Density:
 
 
 class PriceBySpeed(NamedTuple):
-    """Prices of offers at some speeds: quantiles of 10, 50 and 90 %."""
+    """Prices of offers by speed: quantiles of 10, 50 and 90%."""
 
     speeds: Array
-    """[tokens/s]"""
+    """Speeds [tokens/s]."""
     low: Array
-    """[USD per 1e6 tokens of input and output together]"""
+    """10% quantile [USD per 1e6 tokens of input and output]."""
     median: Array
-    """[USD per 1e6 tokens]"""
+    """Median [USD per 1e6 tokens]."""
     high: Array
-    """[USD per 1e6 tokens]"""
+    """90% quantile [USD per 1e6 tokens]."""
 
 
 def price_by_speed(inferred: Inferred) -> PriceBySpeed:
-    """Price of tokens of the inferred model at every speed that it would have."""
+    """Token price of the inferred model at every speed."""
     draws, priors = inferred.draws, inferred.priors
     weights = inferred.weights[:, None, None] * draws.likely[:, None] * np.ones_like(draws.speed)
     usable = np.isfinite(draws.speed) & (weights > weights.max() * 1e-6)
@@ -538,5 +539,5 @@ def price_by_speed(inferred: Inferred) -> PriceBySpeed:
 
 
 def blended_price(offer: ObservedOffer, priors: Priors) -> float:
-    """Price of a token of the requests that priors are of, input and output together [USD per 1e6 tokens]."""
+    """Mean price of input and output tokens for the requests of the priors [USD per 1e6 tokens]."""
     return revenue(offer, priors) * 1e6 / (priors.isl + priors.osl)

@@ -1,4 +1,4 @@
-"""Sizes of closed models by what was seen of their offers, beside the true ones where these are known."""
+"""Scenarios that infer closed models, compared with true sizes if known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDS = ("10 %", "50 %", "90 %")
 
 
 def compare(ask: InferAsk, progress: Progress | None = None) -> Compared:
-    """Sizes of every model that a scenario asks for.
+    """Infer the sizes of every model of a scenario.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def compare(ask: InferAsk, progress: Progress | None = None) -> Compared:
         if len(with_truth) > 1
         else ()
     )
-    # Kinds of models, and how many offers and draws count.
+    # Kinds of models, and numbers of offers and effective draws.
     families = tuple(answers[0].families)
     rows = []
     for label, answer in zip(labels, answers, strict=True):
@@ -65,7 +65,7 @@ def _true(answer: Inferred, index: int) -> float | None:
 
 
 def _sizes(name: str, index: int, labels: Sequence[str], answers: Sequence[Inferred]) -> CellTable:
-    """Intervals of one kind of size, in billions, beside the true one."""
+    """Table of intervals of one kind of size, in billions, with the true one."""
     rows, inside, widths = [], [], []
     for label, answer in zip(labels, answers, strict=True):
         size, true = _of(answer, index), _true(answer, index)
@@ -85,7 +85,7 @@ def _sizes(name: str, index: int, labels: Sequence[str], answers: Sequence[Infer
 
 
 def _chart(name: str, index: int, answers: Sequence[tuple[str, Inferred]]) -> Chart:
-    """Intervals over true sizes."""
+    """Chart of intervals over true sizes."""
     truths = [true / _BILLION for _, answer in answers if (true := _true(answer, index)) is not None]
     sizes = [_of(answer, index) for _, answer in answers]
     ends = [value for true, size in zip(truths, sizes, strict=True) for value in (true, true, math.nan)]
@@ -100,5 +100,5 @@ def _chart(name: str, index: int, answers: Sequence[tuple[str, Inferred]]) -> Ch
 
 
 def answer(run: ScenarioRun, ask: InferAsk) -> Result:
-    """Answer a scenario of this kind."""
+    """Run a scenario of this kind."""
     return run.compared(compare(ask, run.progress), partial(spec_sources, "priors"))

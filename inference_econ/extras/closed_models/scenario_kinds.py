@@ -1,4 +1,4 @@
-"""The question turned round: what was seen of closed models, whose sizes are sought."""
+"""Scenarios and priors for the inference of closed models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inference_econ.inputs.offers import Offer, known_offers
 from inference_econ.inputs.scenario_kinds import Positive, Probability, ProposerName
 from inference_econ.inputs.workload.traffic import Tokens
 
-#: What a user types for a field of :class:`ObservedOffer`.
+#: Short names of fields of :class:`ObservedOffer`.
 SHORT: Mapping[str, str] = {
     "input": "dollars_per_million_input_tokens",
     "output": "dollars_per_million_output_tokens",
@@ -33,15 +33,15 @@ class ObservedOffer(Spec):
     provider: str = ""
     """Provider."""
     hardware: str | None = None
-    """Name of the chip, if it is known."""
+    """Chip name, if known."""
     dollars_per_million_input_tokens: Positive | None = None
-    """[USD per 1e6 tokens]"""
+    """Price of input tokens [USD per 1e6 tokens]."""
     dollars_per_million_output_tokens: Positive | None = None
-    """[USD per 1e6 tokens]"""
+    """Price of output tokens [USD per 1e6 tokens]."""
     tokens_per_second: Positive | None = None
     """Speed of one user [tokens/s]."""
     ttft_seconds: Annotated[Seconds, Field(gt=0)] | None = None
-    """Time to the first token [s]."""
+    """Time to first token [s]."""
 
     def _check_fields(self) -> None:
         if self.model_fields_set <= {"provider", "hardware"}:
@@ -52,12 +52,12 @@ class ObservedOffer(Spec):
 
     @property
     def priced(self) -> bool:
-        """Whether a price is known."""
+        """True if a price is known."""
         return not (self.dollars_per_million_input_tokens is self.dollars_per_million_output_tokens is None)
 
     @property
     def words(self) -> str:
-        """The observations in a line."""
+        """Observations in one line."""
         parts = [
             (self.dollars_per_million_input_tokens, "${:g}/M input"),
             (self.dollars_per_million_output_tokens, "${:g}/M output"),
@@ -70,12 +70,12 @@ class ObservedOffer(Spec):
 
 
 def observed_offer(text: str) -> ObservedOffer:
-    """An offer as people type it: ``input=3,output=15,speed=60,ttft=0.8,on=h100_sxm,by=NAME``.
+    """Parse an offer such as ``input=3,output=15,speed=60,ttft=0.8,on=h100_sxm,by=NAME``.
 
     Raises
     ------
     InputError
-        If a part is none of these, is there twice, or has no value that can be meant.
+        If a part is unknown, repeated, or has an invalid value.
 
     Examples
     --------
@@ -100,16 +100,16 @@ def observed_offer(text: str) -> ObservedOffer:
 
 
 class ClosedModel(Spec):
-    """A model whose size is sought."""
+    """Model of unknown size."""
 
     label: str = Field(min_length=1)
     """Name in tables and figures."""
     offers: Annotated[tuple[ObservedOffer, ...], Field(strict=False)] = ()
-    """Observed offers of it."""
+    """Observed offers."""
     recorded: str | None = None
-    """Or its name in ``scenarios/measured/offers.csv``."""
+    """Name in ``scenarios/measured/offers.csv``, instead of offers."""
     truth: str | None = None
-    """Name of the model that it is, where that is known: it is looked at in the end only."""
+    """Actual model, if known; used only for comparison."""
 
     def _check_fields(self) -> None:
         if bool(self.offers) == (self.recorded is not None):
@@ -117,39 +117,39 @@ class ClosedModel(Spec):
 
 
 class InferAsk(Spec):
-    """Sizes that closed models could have, by their observed offers."""
+    """Sizes of closed models from their observed offers."""
 
     kind: Literal["infer"]
-    """Names this kind of question."""
+    """Kind of scenario."""
     models: Annotated[tuple[ClosedModel, ...], Field(min_length=1, strict=False)]
-    """Each by itself."""
+    """Models, each inferred separately."""
     priors: str = "usual"
-    """Name or path of what is believed before."""
+    """Name or path of the priors."""
     samples: Annotated[int, Field(ge=64, le=65_536)] = 2048
     """Models drawn from the priors [1]."""
     date: Date | None = None
-    """Day of recorded offers; any if not given."""
+    """Day of recorded offers; any by default."""
     leave_out: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Providers whose recorded offers do not count."""
+    """Providers whose recorded offers are ignored."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Notes for readers."""
 
 
-#: Something that a probability is in proportion to.
+#: Unnormalized probability.
 Weight = Annotated[int | float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-#: What a standard deviation multiplies or divides by: 2 holds 68 % between half and twice the median.
+#: Factor of one standard deviation: with 2, 68% of values are between half and twice the median.
 Spread = Annotated[int | float, Field(gt=1, le=1e3, allow_inf_nan=False)]
 Nodes = Annotated[tuple[Positive, ...], Field(min_length=2, strict=False)]
 Experts = Annotated[tuple[Count, ...], Field(min_length=2, strict=False)]
 
 
 class Lognormal(Spec):
-    """A positive quantity whose logarithm is normal."""
+    """Positive quantity with a lognormal distribution."""
 
     median: Positive
-    """Half of all are below [as the quantity]."""
+    """Median [as the quantity]."""
     spread: Spread
-    """Factor of a standard deviation [1]."""
+    """Factor of one standard deviation [1]."""
 
     @property
     def mean_log(self) -> float:
@@ -163,19 +163,18 @@ class Lognormal(Spec):
 
 
 class PriorFamily(Spec):
-    """Models that are made from a known one by its size and, if it has experts, their number."""
+    """Models scaled from a known one in size and, for MoE models, in number of experts."""
 
     model: str = Field(min_length=1)
-    """Name or path of the known one."""
+    """Name or path of the known model."""
     probability: Weight
-    """In proportion to this."""
+    """Unnormalized probability."""
     parameters: Nodes
-    """Totals at which frontiers are computed, ascending; between the ends all are equally likely on a logarithmic scale
-    [1]."""
+    """Total parameters at which frontiers are computed, ascending; sizes in between are log-uniform [1]."""
     experts: Experts | None = None
-    """Experts of a layer in the same way; absent for a model without [1]."""
+    """Experts per layer, likewise; absent for dense models [1]."""
     common_speed: Lognormal
-    """Quotient of measured over predicted speeds that all offers of such a model share [1]."""
+    """Ratio of measured to predicted speed that all offers of a model share [1]."""
 
     def _check_fields(self) -> None:
         for name in ("parameters", "experts"):
@@ -185,14 +184,14 @@ class PriorFamily(Spec):
 
 
 class ChipPrior(Spec):
-    """A chip that a provider may serve on."""
+    """Chip on which a provider may serve."""
 
     probability: Weight
-    """In proportion to this."""
+    """Unnormalized probability."""
     hour_price: DollarsPerHour
-    """Median of what an hour of it costs its user [USD/h]."""
+    """Median hourly cost to the provider [USD/h]."""
     weights: Annotated[dict[Dtype, Weight], Field(min_length=1)]
-    """Formats of the weights, in proportion to these."""
+    """Weight formats with unnormalized probabilities."""
 
     def _check_fields(self) -> None:
         if not sum(self.weights.values()) > 0:
@@ -200,16 +199,16 @@ class ChipPrior(Spec):
 
 
 class SpeculationPrior(Spec):
-    """Probability that tokens are proposed, and how well."""
+    """Probability of speculation, and its acceptance."""
 
     probability: Probability
-    """Of an offer to speculate [1]."""
+    """Probability that an offer uses speculation [1]."""
     proposer: ProposerName
-    """Whose cost counts; not ``draft``."""
+    """Speculation method, for its cost; not ``draft``."""
     acceptance: tuple[Fraction, Fraction] = Field(strict=False)
-    """Share of proposals accepted, from and to, all between equally likely [1]."""
+    """Lowest and highest acceptance rate, uniform in between [1]."""
     draft_length: Count
-    """Proposals of a round at most [1]."""
+    """Maximum draft length [1]."""
 
     def _check_fields(self) -> None:
         if self.proposer == "draft":
@@ -221,41 +220,40 @@ class SpeculationPrior(Spec):
 
 
 class Priors(SourcedSpec):
-    """Beliefs of a closed model and its servers before anything is observed."""
+    """Prior beliefs about a closed model and its servers."""
 
     families: Annotated[dict[str, PriorFamily], Field(min_length=1)]
     """Kinds of models, by name."""
     chips: Annotated[dict[str, ChipPrior], Field(min_length=1)]
-    """Chips, by their names in the catalogue."""
+    """Chips, by catalog name."""
     hour_price_spread: Spread
-    """Of what an hour costs around its median [1]."""
+    """Spread of the hourly cost around its median [1]."""
     speculation: SpeculationPrior
-    """Whether an offer speculates."""
+    """Probability and acceptance of speculation."""
     utilisation: Lognormal
-    """Share of what an instance could complete that is sold [1]."""
+    """Sold share of an instance's capacity [1]."""
     price_over_cost: Lognormal
-    """Quotient of the price of tokens over their cost [1]."""
+    """Ratio of price to cost of tokens [1]."""
     stray: Fraction
-    """Share of offers that say nothing of their model: errors, and what is sold on other terms [1]."""
+    """Share of offers that are unrelated to their model: errors, or sales on other terms [1]."""
     alike: Probability
-    """Correlation of what offers of one model say, beyond what is told here to be common to them [1]."""
+    """Correlation of the observations of one model, beyond the common factors below [1]."""
     common_price: Lognormal
-    """Quotient that all offers of a model share of prices over those that follow from the rest: the level of a market,
-    and what is wrong with predictions [1]."""
+    """Price factor that all offers of a model share: the level of a market, and errors of predictions [1]."""
     output_over_input: Lognormal
-    """Price of an output token over that of an input token, where one of them is not known [1]."""
+    """Ratio of output to input price, used if one of them is unknown [1]."""
     observed_speed: Spread
-    """Of a speed that was seen from outside around that of the server [1]."""
+    """Spread of observed speed around that of the server [1]."""
     observed_ttft: Spread
-    """Of a time to first token, queue included, around that of an idle server behind its network [1]."""
+    """Spread of observed time to first token, queue included, around that of an idle server [1]."""
     network: Seconds
-    """Part of the time to first token that no server causes [s]."""
+    """Network part of the time to first token [s]."""
     isl: Tokens
-    """Input tokens of a request that prices are meant for [tokens]."""
+    """Input tokens of a typical request [tokens]."""
     osl: Positive
-    """Output tokens of it [tokens]."""
+    """Output tokens of a typical request [tokens]."""
     max_instance_gpus: Count
-    """Largest instance [1]."""
+    """Most chips per instance [1]."""
 
     def _check_fields(self) -> None:
         for name in ("families", "chips"):
@@ -270,16 +268,16 @@ class Priors(SourcedSpec):
 
 
 def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[str] = ()) -> tuple[ObservedOffer, ...]:
-    """The offers of a model in ``scenarios/measured/offers.csv`` that have a speed.
+    """Offers of a model with a speed in ``scenarios/measured/offers.csv``.
 
     Parameters
     ----------
     listing : str
-        Its name there, ``meta-llama/llama-3.3-70b-instruct``, or in the catalogue.
+        Name in that file, such as ``meta-llama/llama-3.3-70b-instruct``, or in the catalog.
     date : str, optional
-        The day.
+        Day of the offers.
     leave_out : iterable of str
-        Providers that do not count.
+        Providers to ignore.
 
     Raises
     ------
@@ -304,5 +302,5 @@ def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[s
 
 
 def priors(name: str) -> Priors:
-    """Read what is believed before anything is observed, by name or path; see ``catalog.tier`` for errors."""
+    """Read priors by name or path; see ``catalog.tier`` for errors."""
     return catalog.of_assumptions(Priors, "priors", "priors", name)

@@ -1,1 +1,1 @@
-"""Fleets over time: days with an autoscaler, contracts, rent or purchase, and rollouts of reinforcement learning."""
+"""Fleets over time: days with an autoscaler, contracts, rent or purchase, and RL rollouts."""

@@ -1,4 +1,4 @@
-"""A day of a fleet, played look by look of its autoscaler: what is there, what it costs, and who is kept waiting."""
+"""Simulate a fleet over a day, one autoscaler poll at a time: capacity, cost and SLO attainment."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from inference_econ._types import Array, Indices
 from inference_econ.extras.fleets.capacity_blocks import CapacityBlock
 from inference_econ.inputs import Elasticity
 
-#: What an autoscaler looks at.
+#: Metric of an autoscaler.
 Policy = Literal["in_flight", "rate", "utilization"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
-#: Of the interruptions of spot machines.
+#: Seed of spot interruptions.
 _SEED = 20260101
-#: Loads at which requests in flight are known, over the largest that keeps promises [1].
+#: Grid of loads for interpolated concurrency, relative to the SLO capacity [1].
 _PER_SHARE = 100
 _SHARES = np.arange(3 * _PER_SHARE + 1) / _PER_SHARE
-#: Targets that are tried, the fullest first: shares of what replicas serve within the promises [1].
+#: Autoscaler targets to try, highest first: shares of the SLO capacity [1].
 TARGETS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4)
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A day of a fleet.
+    """Result of a simulated day.
 
     Attributes
     ----------
     serving : ndarray, shape (lots, hours)
-        Lots that serve, on average [1].
+        Mean number of serving lots [1].
     gpu_hours, dollars : ndarray, shape (hours,)
-        Of all that is rented, starting or not [h, USD].
+        Rented GPU-hours [h] and cost [USD], including starting lots.
     kept : ndarray, shape (hours,)
-        Share of the requests that come while the fleet can keep the promises; 1 where nobody comes [1].
+        Share of requests that arrive while the fleet has enough capacity for the SLOs [1]; 1 for hours without
+        requests.
     slo_met_share : float
-        The same of all requests of the day [1].
+        ``kept`` over all requests of the day [1].
     most_accelerators : int
-        Rented at once [1].
+        Most accelerators rented at once [1].
     fewest, most : ndarray of int, shape (lots,)
-        Lots at once [1].
+        Fewest and most lots at once [1].
     """
 
     serving: Array
@@ -56,12 +57,12 @@ class Played:
     most: Array
 
     def of(self, places: Indices) -> Played:
-        """Played day without other lots, of which there are none."""
+        """Select lots; the others must be unused."""
         return replace(self, serving=self.serving[places], fewest=self.fewest[places], most=self.most[places])
 
 
 def cheapest_first(lots: Sequence[CapacityBlock]) -> list[int]:
-    """The places of lots in the order in which they are taken: reserved ones, then by dollars per request."""
+    """Order in which lots are used: reserved ones first, then by cost per request."""
 
     def rank(place: int) -> tuple[bool, float]:
         lot = lots[place]
@@ -71,20 +72,20 @@ def cheapest_first(lots: Sequence[CapacityBlock]) -> list[int]:
 
 
 class RentedFleet:
-    """Lots that come and go; reserved ones are there all day.
+    """Lots that are added and removed; reserved ones are there all day.
 
     Parameters
     ----------
-    lots : sequence of Lot
-        What there is.
+    lots : sequence of CapacityBlock
+        Available lots.
     reserved : sequence of int
-        How many of each are there whatever happens [1].
+        Number of each that is always rented [1].
     stock : mapping of str to int
-        Accelerators at once by chip [1].
+        Most accelerators at once, by chip [1].
     elasticity : Elasticity
-        How quickly they start.
+        Start-up times.
     min_replicas : int
-        Replicas at least [1].
+        Fewest replicas [1].
     """
 
     def __init__(
@@ -103,15 +104,15 @@ class RentedFleet:
         self._room = {lot.chip: stock.get(lot.chip, 10**9) for lot in lots}
         for lot, chips, count in zip(lots, self._chips, self._reserved, strict=True):
             self._room[lot.chip] -= count * chips
-        # As autoscalers of several variants do: the cheapest request first.
+        # Autoscalers of several variants use the cheapest request first.
         self._order = [index for index in cheapest_first(lots) if not lots[index].stays]
 
     def _of(self, values: Sequence[float]) -> float:
-        """Of all reserved lots."""
+        """Sum over all reserved lots."""
         return sum(count * value for count, value in zip(self._reserved, values, strict=True))
 
     def wanted(self, requests_per_second: float) -> list[int]:
-        """Lots for so much traffic within the promises: reserved ones, then the cheapest of which there are some."""
+        """Lots needed for a request rate within the SLOs: reserved ones, then the cheapest that are in stock."""
         counts, room = list(self._reserved), dict(self._room)
         missing, replicas = requests_per_second - self._capacity, self._missing
         spot = self.elasticity.spot_share * requests_per_second
@@ -132,18 +133,18 @@ class RentedFleet:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """State of the fleet that an autoscaler sees.
+    """State of the fleet at an autoscaler poll.
 
     Attributes
     ----------
     second : float
-        Of the day [s].
+        Time of day [s].
     arriving, served : float
-        Requests per second that come, and that lots work on [1/s].
+        Arriving and served requests [1/s].
     promised : float
-        What serving lots do within the promises [1/s].
+        SLO capacity of the serving lots [1/s].
     in_flight, in_flight_at_target : float
-        Requests in flight and waiting, and those of the same lots at the target [1].
+        Running and queued requests, and their number at the target [1].
     """
 
     second: float
@@ -154,29 +155,29 @@ class Look:
     in_flight_at_target: float
 
 
-#: Wanted numbers of lots after a look.
+#: Function from a poll to the wanted numbers of lots.
 Decide = Callable[[Look], Sequence[int]]
 
 
 def autoscaler(policy: Policy, target: float, fleet: RentedFleet, most: float = math.inf) -> Decide:
-    """The horizontal autoscaler of Kubernetes, or of KEDA, which hands it metrics of requests.
+    """Kubernetes horizontal autoscaler, or KEDA feeding it request metrics.
 
     Parameters
     ----------
     policy : {'in_flight', 'rate', 'utilization'}
-        What it holds at its target: requests in flight and waiting per replica; requests that come per second and
-        replica; or how busy replicas are, which is never more than all of the time.
+        Metric: running and queued requests per replica, arriving requests per second and replica, or utilization, which
+        is at most 1.
     target : float
-        Share of what a replica serves within the promises at which that is [1].
-    fleet : Fleet
-        What it orders from.
+        Target of the metric, as a share of the SLO capacity [1].
+    fleet : RentedFleet
+        Fleet to scale.
     most : float
-        It orders for so much traffic at most [1/s].
+        Largest capacity that it orders [1/s].
 
     Notes
     -----
-    It wants what there is, times the metric over its target; it does nothing while that is within the tolerance, and
-    takes the most that it wanted within the time of scaling down: Kubernetes, "Algorithm details".
+    Desired capacity = current capacity * metric / target. Changes within the tolerance are ignored. Scaling down uses
+    the largest desired capacity within the stabilization window (Kubernetes, "Algorithm details").
     """
     elasticity = fleet.elasticity
     looks = max(1, round(elasticity.scale_down_seconds / elasticity.polling_seconds))
@@ -185,7 +186,7 @@ def autoscaler(policy: Policy, target: float, fleet: RentedFleet, most: float = 
     def decide(look: Look) -> Sequence[int]:
         now = look.in_flight if policy == "in_flight" else look.arriving if policy == "rate" else look.served
         at_target = look.in_flight_at_target if policy == "in_flight" else target * look.promised
-        # Where nothing serves there is no metric per replica: as much as comes.
+        # Without serving replicas there is no metric per replica; the arriving rate is used.
         ratio = now / at_target if at_target else 1.0
         capacity = look.promised * ratio if at_target else look.arriving / target
         recent.append(recent[-1] if recent and at_target and abs(ratio - 1.0) <= elasticity.tolerance else capacity)
@@ -205,32 +206,32 @@ def play(
     foreseen: bool = False,
     longest_wait: float = math.inf,
 ) -> Played:
-    """Play a day.
+    """Simulate a day.
 
     Parameters
     ----------
     rates : callable
-        Requests per second at some times of the day [s], shape (n,) [1/s].
+        Request rate at times of the day [s], shape (n,) [1/s].
     hours : int
-        Of the day [1].
-    fleet : Fleet
-        What there is.
+        Length of the day [h].
+    fleet : RentedFleet
+        Fleet.
     decide : callable
-        How many lots are wanted.
+        Autoscaler.
     start : sequence of int
-        Lots that serve when the day begins [1].
+        Lots that serve at the start [1].
     target : float
-        Share of what replicas serve within the promises that the autoscaler holds them at [1].
+        Target of the autoscaler as a share of the SLO capacity [1].
     foreseen : bool
-        Lots are ordered so early that they serve when they are wanted.
+        True if lots are ordered early enough to serve when they are wanted.
     longest_wait : float
-        A queue in which nobody waits longer breaks no promise [s].
+        Longest queueing time within the SLOs [s].
 
     Returns
     -------
     Played
-        The fluid limit of many requests: what comes is shared in proportion to what lots serve, what is too much waits.
-        Within a look, lots serve within the promises or they do not; what users see then is that of their steady load.
+        Fluid limit of many requests: arrivals are shared in proportion to capacity, and the excess queues. Between
+        polls, lots meet the SLOs or not; latencies are those of their steady load.
     """
     elasticity, lots = fleet.elasticity, fleet.lots
     steps = math.ceil(3600.0 / elasticity.polling_seconds)
@@ -245,7 +246,7 @@ def play(
     interrupted = -math.expm1(-elasticity.interruptions_per_hour * step / 3600.0)
     draws, spots = np.random.default_rng(_SEED), [index for index, lot in enumerate(lots) if lot.way == "spot"]
     up, behind, backlog = np.array(start), math.ceil(elasticity.startup_seconds / step), 0.0
-    # Lots that start: when they serve, which, and how many.
+    # Starting lots: ready time, kind and number.
     orders: list[tuple[int, int, int]] = []
     serving, rented = np.zeros((2, len(lots), hours))
     kept, came = np.zeros((2, hours))
@@ -264,7 +265,7 @@ def play(
         for _, index, count in orders:
             missing[index] -= count
         if foreseen:
-            # What is about to serve starts beside what still serves.
+            # Lots about to serve start while the old ones still serve.
             chips_at_once = max(chips_at_once, int((up + np.maximum(missing, 0)) @ chips))
         for index in np.flatnonzero(missing).tolist():
             count = int(missing[index])
@@ -301,7 +302,7 @@ def play(
 def _taken_back(
     orders: Sequence[tuple[int, int, int]], index: int, count: int
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Orders without some lots of a kind, the last ones first; and how many lots are still too many."""
+    """Cancel starting lots of a kind, latest first; return the remaining orders and the remaining excess."""
     left: list[tuple[int, int, int]] = []
     for ready, which, ordered in reversed(orders):
         back = min(count, ordered) if which == index else 0

@@ -1,4 +1,4 @@
-"""Tokens of an API, rented machines or machines of one's own: dollars a month over traffic, and where they cross."""
+"""Monthly cost of API tokens, rented and owned machines over the request rate, and break-even points."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from inference_econ.extras.fleets.capacity_blocks import CapacityBlock, Way, bes
 from inference_econ.inputs import Offer, Requests
 from inference_econ.serving import Service, Services
 
-#: Offers of providers stand beside each other that were seen within so long of the newest.
+#: Largest age of an offer compared with the newest one.
 _FRESH = timedelta(days=184)
-#: Hours of a month, a twelfth of a year [h].
+#: Hours per month, a twelfth of a year [h].
 MONTH_HOURS = 730.0
-#: Ways to have machines for a month; spot ones are nobody's to plan a month with.
+#: Pricing models for a month; spot machines cannot be planned for a month.
 MONTHLY: tuple[Way, ...] = ("on_demand", "reserved", "owned")
 
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """Where a fleet becomes cheaper than an offer.
+    """Break-even of a fleet with an API offer.
 
     Attributes
     ----------
-    lot : Lot
-        What the fleet is made of, in whole lots.
+    lot : CapacityBlock
+        Rental unit of the fleet.
     offer : str
-        Whose tokens it is compared with.
+        Name of the offer.
     dollars_per_request : float
-        Of the offer [USD].
+        Price of the offer [USD].
     fleet : Deployment or None
-        The cheapest on its chip for a traffic that was asked for.
+        Cheapest fleet on the chip for a given request rate.
     """
 
     lot: CapacityBlock
@@ -52,13 +52,13 @@ class Crossover:
 
     @property
     def dollars_per_request_when_full(self) -> float:
-        """Of a fleet whose lots serve as much as they can within the promises, or of the whole of pools [USD]."""
+        """Cost per request of lots at their SLO capacity, or of all pools [USD]."""
         lot = self.lot
         return lot.rented(lot.parts) * lot.price.dollars / 3600.0 / (lot.parts * lot.requests_per_second)
 
     @property
     def first(self) -> float | None:
-        """Traffic from which a lot, some of pools, or the fleet asked for is cheaper; None if no full one is [1/s]."""
+        """Lowest rate at which a lot, a part of the pools, or the given fleet breaks even [1/s]; None without one."""
         lot = self.lot
         sizes = [(lot.rented(count), count * lot.requests_per_second) for count in range(1, lot.parts + 1)]
         if self.fleet is not None:
@@ -67,15 +67,15 @@ class Crossover:
         return min((rate for rate, most in at_cost if rate <= most), default=None)
 
     def _even(self, chips: int) -> float:
-        """Traffic at which some chips cost what the offer does [1/s]."""
+        """Request rate at which the cost of chips equals the offer's [1/s]."""
         return chips * self.lot.price.dollars / 3600.0 / self.dollars_per_request
 
     @property
     def always(self) -> float | None:
-        """Traffic from which the fleet is cheaper however much more comes; None if there is none [1/s].
+        """Rate above which the fleet is always cheaper; None if there is none [1/s].
 
-        Behind n full lots a further one begins empty: it is no loss where (n + 1) s <= n, with s the cost of a full lot
-        over that of the offer. With fewer lots the fleet is dearer again behind each.
+        After n full lots, the next one starts empty. It causes no loss if (n + 1) s <= n, with s the cost of a full lot
+        over that of the offer. With fewer lots the fleet becomes more expensive again after each.
         """
         share = self.dollars_per_request_when_full / self.dollars_per_request
         if self.first is None or share >= 1.0:
@@ -84,7 +84,7 @@ class Crossover:
 
     @property
     def probability(self) -> float | None:
-        """That a measured fleet, when full, is cheaper than the offer; None where nobody knows errors [1]."""
+        """Probability that a measured full fleet is cheaper than the offer; None if errors are unknown [1]."""
         (instances,) = under_load([(self.lot.service, self.lot.load)])
         offer = Likely(self.dollars_per_request, self.dollars_per_request, self.dollars_per_request, instances)
         return chance_below(of_throughput(self.dollars_per_request_when_full, instances), offer)
@@ -92,28 +92,28 @@ class Crossover:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Purchase(Shown):
-    """Ways to have the answers of a model for a month.
+    """Ways to serve a model for a month.
 
     Attributes
     ----------
-    lots : tuple of Lot
-        What fleets can be made of.
+    lots : tuple of CapacityBlock
+        Rental units of fleets.
     offers : mapping of str to float
-        Dollars per request of API offers by name, ascending [USD].
+        Price per request of API offers, ascending [USD].
     crossovers : tuple of Crossover
-        Of each lot with the cheapest offer, and with the one in the middle.
+        Break-even of each lot with the cheapest and the median offer.
     requests : Requests
-        What users send.
+        Requests.
     targets : Targets
-        What fleets promise.
+        SLOs of the fleets.
     usual : UsualSpeed or None
-        Whose speed that is, where nobody promised one.
+        Source of the speed if no SLO is set.
     left_out : tuple of str
-        Chips that keep no promises, with the reasons.
+        Chips that cannot meet the SLOs, with reasons.
     request_rate : float or None
-        Traffic that is billed beside the crossovers [1/s].
+        Request rate to bill [1/s].
     fleets : mapping of str to Deployment
-        The cheapest fleet for it by name of the chip.
+        Cheapest fleet for that rate, by chip.
     """
 
     page = "extras.fleets.buy_page:BuyPage"
@@ -129,16 +129,16 @@ class Purchase(Shown):
     fleets: Mapping[str, Deployment] = field(default_factory=dict)
 
     def fleet_dollars_per_month(self, lot: CapacityBlock, requests_per_second: float) -> float:
-        """The bill of as many chips as some traffic needs within the promises [USD/month]."""
+        """Monthly cost of the lots needed for a rate within the SLOs [USD/month]."""
         chips, _ = lot.fleet(requests_per_second)
         return chips * lot.price.dollars * MONTH_HOURS
 
     def bill(self, lot: CapacityBlock) -> float:
-        """The bill of the fleet for the traffic that was asked for, paid for as a lot of its chip is [USD/month]."""
+        """Monthly cost of the fleet for the given rate, at the pricing of a lot [USD/month]."""
         return self.fleets[lot.chip].rented * lot.price.dollars * MONTH_HOURS
 
     def offer_dollars_per_month(self, offer: str, requests_per_second: float) -> float:
-        """The bill of an offer for some traffic [USD/month]."""
+        """Monthly cost of an offer at a rate [USD/month]."""
         return 3600.0 * MONTH_HOURS * requests_per_second * self.offers[offer]
 
     @property
@@ -148,11 +148,11 @@ class Purchase(Shown):
 
     @property
     def services(self) -> list[Service]:
-        """Instances of all chips, one of each."""
+        """One instance per chip."""
         return list({lot.chip: lot.service for lot in self.lots}.values())
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Result as plain data."""
         return {
             "targets": self.targets.record(),
             "offers": [
@@ -165,7 +165,7 @@ class Purchase(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per crossover."""
+        """One record per crossover."""
         return [
             {
                 "hardware": crossover.lot.chip,
@@ -186,7 +186,7 @@ class Purchase(Shown):
         ]
 
     def _rate_bill(self, crossover: Crossover, rate: float) -> dict[str, Any]:
-        """Bill of the fleet and of the offer for some traffic."""
+        """Cost of the fleet and of the offer at a rate."""
         return {
             "request_rate": rate,
             "accelerators": self.fleets[crossover.lot.chip].rented,
@@ -195,7 +195,7 @@ class Purchase(Shown):
         }
 
     def _in_tokens(self, dollars_per_request: float) -> dict[str, float]:
-        """Dollars over all tokens of a request."""
+        """Price over all tokens of a request."""
         tokens = self.requests.isl.mean + self.requests.osl.mean
         return {"dollars_per_million_tokens": 1e6 * dollars_per_request / tokens}
 
@@ -209,37 +209,36 @@ def buy(
     arrival_scv: float = 1.0,
     request_rate: float | None = None,
 ) -> Purchase:
-    """Hold API offers, rented and owned fleets against each other, month by month.
+    """Compare API offers with rented and owned fleets, per month.
 
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, on one or several GPUs: see
-        :func:`inference_econ.answers.deployments.serving_options.market`.
+        Candidates on one or several GPUs: see :func:`inference_econ.answers.deployments.serving_options.market`.
     api : mapping
-        What providers charge by kind of token, by their names [USD per 1e6 tokens]
+        Prices of providers by kind of token, by name [USD per 1e6 tokens]
         (:func:`inference_econ.answers.price.prices_of`).
     targets : Targets, optional
-        What fleets promise; by default the speed that buyers of the model usually get.
+        SLOs of fleets; by default the usual speed of API offers for the model.
     ways : collection of {'on_demand', 'reserved', 'owned', 'spot'}
-        How machines may be paid for, at all hours of the month.
+        Pricing models, for all hours of the month.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     request_rate : float, optional
-        Traffic whose bills are told beside the crossovers [1/s].
+        Request rate to bill in addition to the break-even points [1/s].
 
     Returns
     -------
     Purchase
-        With the crossovers of every fleet with the cheapest offer, and with the one in the middle: of each chip that of
-        ``recommend`` for a large traffic. What is billed is that for the traffic.
+        Break-even of each chip's fleet, from ``recommend`` at a high rate, with the cheapest and the median offer.
+        Bills are for the given rate.
 
     Raises
     ------
     InputError
         If there is no offer, or one is free.
     NothingFitsError
-        If nothing keeps the promises.
+        If nothing meets the SLOs.
     """
     candidates = as_candidates(offers)
     requests = candidates[0].requests
@@ -277,7 +276,7 @@ def buy(
 
 
 def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Requests) -> dict[str, float]:
-    """Dollars of a mean request by offer, ascending; cached tokens as others where they have no price [USD].
+    """Price of a mean request by offer, ascending [USD]; cached tokens without a price cost as much as others.
 
     Raises
     ------
@@ -305,16 +304,16 @@ def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Reques
 def crossovers(
     offered: Sequence[CapacityBlock], ranked: Mapping[str, float], fleets: Mapping[str, Deployment]
 ) -> tuple[Crossover, ...]:
-    """Those of each lot, and the fleet of its chip, with the cheapest offer, and with the one in the middle."""
+    """Break-even of each lot and its chip's fleet with the cheapest and the median offer."""
     names = list(ranked)
     compared = dict.fromkeys((names[0], names[(len(names) - 1) // 2]))
     return tuple(Crossover(lot, name, ranked[name], fleets.get(lot.chip)) for name in compared for lot in offered)
 
 
 def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:
-    """Prices of each provider by kind of token on its last day that is recorded, of several offers the cheapest.
+    """Prices of each provider by kind of token, from its last recorded day and its cheapest offer.
 
-    Prices that hold off-peak only are left out, and so are providers who were last seen half a year before the others.
+    Off-peak prices are ignored, and providers last seen half a year before the newest offer.
     """
     days: dict[str, str] = {}
     for offer in offers:

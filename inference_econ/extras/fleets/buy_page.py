@@ -1,4 +1,4 @@
-"""API offers, rented and owned fleets as a table, as data and as a picture."""
+"""Comparison of API offers and fleets as a table, data and a chart."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from inference_econ.report.questions.price import usual_speed_label
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import kept_with, service_title
 
-#: Steps of a fleet that are drawn one by one [1], and what is shown beyond the first and the last crossover [1].
+#: Steps of a fleet that are drawn, and extent of the chart beyond the first and last crossover [1].
 _STEPS, _BEYOND = 12, 5.0
-#: Lines that can be told apart [1].
+#: Most distinguishable lines [1].
 _LINES = 6
 
 
 class BuyPage(AnswerPage[Purchase]):
-    """Ways to have answers for a month, ready to be shown."""
+    """Page that compares API offers and fleets."""
 
-    #: Offers are in no proportion to the price of a chip.
+    #: API prices do not scale with the price of a chip.
     proportional = False
-    #: Whose bill is shown.
+    #: Fleet whose cost is shown.
     fleet = "the smallest fleet"
 
     def tables(self) -> Sequence[Table]:
-        """One row per fleet and offer."""
+        """Table with one row per fleet and offer."""
         answer = self.answer
         columns = (
             "hardware", "paid", "accelerators", "dollars_per_month", "dollars_per_million_when_full", "offer",
@@ -48,7 +48,7 @@ class BuyPage(AnswerPage[Purchase]):
         usual = ""
         if answer.usual is not None:
             usual = f"Fleets promise a usual speed: {usual_speed_label(answer.usual)} tokens/s per user. "
-        # Lots are as full as promises allow, so that half of the measured ones would break them.
+        # Lots are filled to their predicted SLO capacity, which half of measured ones would not reach.
         filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
         speed = [f"{usual}A full lot: {kept}" for kept in kept_with(filled, answer.targets)]
         speed += _apart(answer.fleets.values() or [lot.pools for lot in answer.lots])
@@ -68,7 +68,7 @@ class BuyPage(AnswerPage[Purchase]):
     def table(
         self, title: str, rows: Sequence[Record], columns: Sequence[str], *notes: str, least: Sequence[str]
     ) -> Table:
-        """Crossovers with some columns, and what is to be said of all of them."""
+        """Table of crossovers with given columns and notes."""
         answer = self.answer
         subjects = under_load((lot.service, lot.load) for lot in answer.lots)
         return view(
@@ -95,7 +95,7 @@ class BuyPage(AnswerPage[Purchase]):
         )
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Dollars a month over traffic: the offers of the table, and its fleets as far as lines can be told apart."""
+        """Chart of monthly cost over the request rate, for the offers and a limited number of fleets."""
         answer = self.answer
         marks = [rate for crossover in answer.crossovers for rate in (crossover.first, crossover.always) if rate]
         marks += [lot.requests_per_second for lot in answer.lots]
@@ -114,7 +114,7 @@ class BuyPage(AnswerPage[Purchase]):
         for lot in [lot for lot in self.answer.lots if any(lot is chosen for chosen in drawn)]:
             ends = [number * lot.requests_per_second for number in range(1, _STEPS)]
             further = np.geomspace(ends[-1], high, _STEPS)[1:].tolist() if high > ends[-1] else []
-            # Just behind each end a further lot begins.
+            # A further lot starts after each end.
             rates = [low, *(rate * side for rate in ends if rate < high for side in (1.0, 1.0 + 1e-6)), *further]
             bills = [answer.fleet_dollars_per_month(lot, rate) for rate in rates]
             series.append(PlotSeries(f"{lot.chip}, {lot.way.replace('_', ' ')}", rates, bills))
@@ -126,11 +126,11 @@ class BuyPage(AnswerPage[Purchase]):
         return {"buy": charts.line_chart(Plot(title, "requests/s", "US dollars a month", tuple(series)))}
 
     def question(self) -> str:
-        """Question about the traffic from which machines pay."""
+        """Title of the page."""
         return f"From which traffic on is {self.answer.lots[0].setup.model.name} cheaper on machines than by the token?"
 
     def conclusion(self) -> Pieces:
-        """The cheapest at the traffic that was asked for; else the fleet that pays first."""
+        """Sentence on the cheapest way at the given rate, else on the fleet that breaks even first."""
         cheapest, rate = next(iter(self.answer.offers)), self.answer.request_rate
         if rate is not None:
             bills = {f"tokens of {cheapest}": self.answer.offer_dollars_per_month(cheapest, rate)}
@@ -153,17 +153,17 @@ class BuyPage(AnswerPage[Purchase]):
         )
 
     def traffic(self, crossover: Crossover) -> str:
-        """The traffic from which one lot is cheaper, in words."""
+        """Break-even rate in words."""
         return f"{amount(crossover.first or 0.0)} requests/s"
 
 
 def _chances(lot: CapacityBlock, targets: Targets) -> Chances:
-    """The probabilities that a full lot keeps what is promised."""
+    """Probabilities that a full lot meets the SLOs."""
     return chances(lot.service, lot.load, targets) if lot.pools is None else lot.pools.chances(targets)
 
 
 def _apart(choices: Iterable[Deployment | None]) -> list[str]:
-    """Sentence on the fleets that prefill and decode apart; none where none does."""
+    """Sentence on disaggregated fleets; empty without any."""
     labels = dict.fromkeys(
         choice_label(choice) for choice in choices if choice is not None and choice.fleet is not None
     )

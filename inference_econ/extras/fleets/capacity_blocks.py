@@ -1,4 +1,4 @@
-"""Parts of a fleet: replicas of a layout on a chip, rented together and paid for in one way."""
+"""Rental units (lots) of a fleet: replicas of a layout that are rented together in one pricing model."""
 
 from __future__ import annotations
 
@@ -23,38 +23,40 @@ from inference_econ.formulas import queueing
 from inference_econ.inputs import HourPrice, prices
 from inference_econ.serving import Loaded, Service, loaded
 
-#: How a machine is paid for: at all hours, by the hour, by the hour until somebody else wants it, or once.
+#: Pricing models: reserved, on demand, spot (preemptible), owned.
 Way = Literal["reserved", "on_demand", "spot", "owned"]
 EVERY_WAY: tuple[Way, ...] = get_args(Way)
-#: Ways to rent one.
+#: Pricing models of rented machines.
 WAYS: tuple[Way, ...] = EVERY_WAY[:3]
-#: Ways of the kinds of prices; others are by the hour.
+#: Pricing model by kind of price; other kinds are on demand.
 _WAY_OF: Mapping[str, Way] = {"reserved": "reserved", "tco": "reserved", "spot": "spot", prices.OWNED: "owned"}
-#: Loads of an instance between which its requests in flight are interpolated, over the largest that keeps promises [1].
+#: Grid of loads for interpolated concurrency, relative to the SLO capacity [1].
 _LOADS = np.array([0.02, 0.1, 0.25, 0.5, 0.75, 1.0])
 
-#: Traffic for which whole numbers of instances matter little, over what fills an instance or a group of pools [1].
+#: Request rate at which rounding to instances hardly matters, relative to an instance or group [1].
 _MANY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityBlock:
-    """Replicas that are rented together, as few as fill their machines; of pools one that decodes, and those that read.
+    """Rental unit: the fewest replicas that fill their machines.
+
+    For pools, it is a decode instance with its share of prefill instances.
 
     Attributes
     ----------
     service : Service
-        One replica; of pools an instance that decodes.
+        One replica; for pools, a decode instance.
     load : Loaded
-        Of one replica: the largest that keeps the promises.
+        Largest load of a replica within the SLOs.
     replicas : int
-        In a lot [1].
+        Replicas per lot [1].
     way : str
-        How it is paid for, of :data:`EVERY_WAY`.
+        Pricing model, of :data:`EVERY_WAY`.
     price : HourPrice
-        Of one accelerator.
+        Price of one accelerator.
     pools : Deployment or None
-        The whole of pools that prefill and decode apart.
+        Complete disaggregated deployment.
     """
 
     service: Service
@@ -66,58 +68,58 @@ class CapacityBlock:
 
     @property
     def setup(self) -> Setup:
-        """Model, chip and formats."""
+        """Model, chip, formats and assumptions."""
         return self.service.setup
 
     @property
     def stays(self) -> bool:
-        """Whether it is paid for at all hours."""
+        """True if it is paid for around the clock."""
         return self.way in ("reserved", "owned")
 
     @property
     def chip(self) -> str:
-        """The name of its accelerators."""
+        """Name of the chip."""
         return self.setup.hardware.name
 
     @property
     def accelerators(self) -> int:
-        """Rented for a lot [1]."""
+        """Rented accelerators per lot [1]."""
         return self.rented(1)
 
     @property
     def dollars_per_hour(self) -> float:
-        """Of a lot [USD/h]."""
+        """Hourly cost of a lot [USD/h]."""
         return self.accelerators * self.price.dollars
 
     @property
     def requests_per_second(self) -> float:
-        """Most that a lot serves within the promises [1/s]."""
+        """SLO capacity of a lot [1/s]."""
         return self.replicas * self.load.requests_per_second
 
     @property
     def most_requests_per_second(self) -> float:
-        """Most that a lot completes, late or not [1/s]."""
+        """Capacity of a lot regardless of SLOs [1/s]."""
         return self.replicas * self.service.most_requests_per_second
 
     @property
     def counted(self) -> str:
-        """Unit that a day consists of, in words."""
+        """Unit of the load, in words."""
         return "requests/s"
 
     @property
     def carried(self) -> float:
-        """Most of what a day consists of that a lot carries within the promises: requests per second [1/s]."""
+        """SLO capacity in the unit of the load: requests per second [1/s]."""
         return self.requests_per_second
 
     @property
     def most_carried(self) -> float:
-        """Most of what a day consists of that a lot carries, late or not: requests per second [1/s]."""
+        """Capacity in the unit of the load, regardless of SLOs: requests per second [1/s]."""
         return self.most_requests_per_second
 
     def in_flight(self, shares: Array) -> Array:
-        """Requests in flight in a lot at shares of what it serves within the promises, up to its slots, shape (n,) [1].
+        """Concurrent requests of a lot at shares of its SLO capacity, up to its slots, shape (n,) [1].
 
-        Between some loads by interpolation.
+        Interpolated between some loads.
         """
         rates = (_LOADS[:-1] * self.load.requests_per_second).tolist()
         states = [loaded(self.service, rate, arrivals=self.load.arrivals).in_flight for rate in rates]
@@ -127,11 +129,11 @@ class CapacityBlock:
 
     @property
     def parts(self) -> int:
-        """Lots that carry as much as the whole of the pools [1]; one where there are none."""
+        """Lots in the complete pools [1]; 1 without pools."""
         return 1 if self.pools is None or self.pools.fleet is None else self.pools.fleet.decode_instances
 
     def rented(self, lots: int) -> int:
-        """Chips of some lots [1]; of pools with as many instances that read as their part of the whole needs."""
+        """Rented chips of a number of lots [1]; for pools, with the needed prefill instances."""
         if self.pools is None or self.pools.fleet is None:
             return lots * int(self.setup.rented(self.replicas, self.service.accelerators))
         fleet = self.pools.fleet
@@ -139,19 +141,19 @@ class CapacityBlock:
         return sum(rented(fleet.pools, (fleet.prefill, fleet.decode), (readers, lots)))
 
     def fleet(self, carried: float) -> tuple[int, float]:
-        """Chips of as many lots as some of what a day consists of needs [1], and how much these carry."""
+        """Chips of the lots needed for a load [1], and their capacity."""
         lots = max(math.ceil(carried / self.carried - 1e-9), 1)
         return self.rented(lots), lots * self.carried
 
     def record(self, targets: Targets) -> dict[str, Any]:
-        """Return it under its load as plain data, with what is promised among its latencies; of pools all of them."""
+        """Lot under its load as plain data, with latencies of the SLOs; for pools, the complete deployment."""
         paid = {"paid": self.way, "dollars_per_accelerator_hour": self.price.dollars}
         if self.pools is None:
             served = service_record(self.service, self.replicas, self.load)
             bounded = bounded_load(self.service, self.load, self.replicas, targets)
             return {**served, **bounded, **paid, "dollars_per_hour": self.dollars_per_hour}
         apart = self.pools.served_record(targets)
-        # What tokens cost at the price of the setup: lots may be paid for in other ways.
+        # Token cost at the price of the setup, which lots in other pricing models do not have.
         del apart["dollars_per_million_output_tokens"]
         return {**apart, **paid, "dollars_per_hour": self.pools.rented * self.price.dollars}
 
@@ -164,31 +166,32 @@ def lots(
     ways: Collection[Way] = WAYS,
     note: Callable[[str], None] = lambda _: None,
 ) -> tuple[CapacityBlock, ...]:
-    """The instances of the best fleet of each chip, in every way that they can be paid for.
+    """Create the lots of the best fleet of each chip, in every pricing model.
 
     Parameters
     ----------
     best : mapping of str to Deployment
-        The best fleet of each chip (:func:`best_of_chips`).
+        Best fleet of each chip (:func:`best_of_chips`).
     targets : Targets
-        What is promised.
+        SLOs.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     ways : collection of str
-        How machines may be paid for. The price of a setup is that of its kind; of other kinds the chip's file lists.
+        Allowed pricing models. The setup has the price of its kind; the chip's file lists others.
     note : callable
-        Told of chips that may be owned at no known price.
+        Receives messages on chips without a known purchase price.
 
     Returns
     -------
-    tuple of Lot
+    tuple of CapacityBlock
         Layouts and loads are those of :func:`inference_econ.answers.deployments.recommend.recommend` and
-        :func:`inference_econ.answers.deployments.most_traffic.most_traffic`: there is one capacity of a replica.
+        :func:`inference_econ.answers.deployments.most_traffic.most_traffic`, so that the capacity of a replica is
+        consistent.
 
     Raises
     ------
     NothingFitsError
-        If no chip has a price of the ways.
+        If no chip has a price in these pricing models.
     """
     every_lot: list[CapacityBlock] = []
     for choice in best.values():
@@ -218,21 +221,21 @@ def best_of_chips(
     play: bool = True,
     note: Callable[[str], None] | None = None,
 ) -> dict[str, Deployment]:
-    """The first of ``recommend`` by name of the chip, for each of them alone.
+    """Best deployment of ``recommend`` for each chip alone.
 
     Parameters
     ----------
     candidates, targets, arrival_scv, play
-        See there.
+        See ``recommend``.
     requests_per_second : float or None
-        The whole traffic [1/s]; None for so much that whole numbers of instances of each chip matter little.
+        Total request rate [1/s]; None for a rate at which rounding to instances hardly matters.
     note : callable, optional
-        Told of each chip that nothing keeps the promises on; by default its error is raised.
+        Receives a message for each chip that cannot meet the SLOs; by default its error is raised.
 
     Raises
     ------
     InputError, NothingFitsError
-        The error of the first chip that nothing keeps the promises on, if that is so of all or nobody is told.
+        Error of the first chip that cannot meet the SLOs, if no chip can or ``note`` is missing.
     """
     chips: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -254,7 +257,7 @@ def best_of_chips(
 
 
 def no_price(ways: Collection[Way]) -> NothingFitsError:
-    """The error where chips are paid for in none of the ways."""
+    """Error if no chip has a price in these pricing models."""
     return NothingFitsError(
         f"no chip has a price that is {' or '.join(ways)}: allow another way to pay"
         + ("" if set(ways) == {"owned"} else ", or give --price")
@@ -262,9 +265,9 @@ def no_price(ways: Collection[Way]) -> NothingFitsError:
 
 
 def lots_of(choice: Deployment, ways: Collection[Way]) -> list[CapacityBlock]:
-    """A replica of a fleet, or of pools an instance that decodes, in every way that its chip can be paid for.
+    """Lots of a replica of a fleet, or of a decode instance of pools, in every pricing model of its chip.
 
-    Replicas are rented with others as long as that is cheaper.
+    Replicas are rented together as long as that is cheaper.
     """
     load, setup, size = choice.instance_load, choice.service.setup, choice.service.accelerators
     pools = None if choice.fleet is None else choice
@@ -283,7 +286,7 @@ def lots_of(choice: Deployment, ways: Collection[Way]) -> list[CapacityBlock]:
 
 
 def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:
-    """The price of a setup by how it is paid for, and what the chip's file lists of other ways, of its seller first."""
+    """Price of a setup by pricing model, and other prices of the chip's file, same seller first."""
     listed = setup.hour_price
     way = _WAY_OF.get(listed.kind, "on_demand")
     by_way: dict[Way, HourPrice] = {}
@@ -294,6 +297,6 @@ def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:
             by_way[kind] = price
     chip = setup.hardware
     if chip.purchase is not None and chip.watts is not None:
-        # Its idle hours are counted: whoever plans how many there are says when they have nothing to do.
+        # Utilization 1, because the planned number of machines determines their idle hours.
         by_way["owned"] = pricing.owned_price(chip, utilisation=1.0)
     return by_way

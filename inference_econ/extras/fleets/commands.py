@@ -1,4 +1,4 @@
-"""The command that holds API offers against rented and owned machines."""
+"""The ``buy``, ``fleet``, ``rollout`` and ``gpu-cost`` commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from inference_econ.extras.fleets.capacity_blocks import Way
     from inference_econ.inputs import Elasticity
 
-#: Chips that are compared where none is named.
+#: Default chips.
 _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
 
 
@@ -38,12 +38,12 @@ def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pricin
 
 
 def market_of_chips(request: Request, requests: ie.Requests, chips: Sequence[str]) -> list[Candidate]:
-    """Candidates on some chips, or on the usual ones that can serve.
+    """Candidates on given chips, or on those default chips that can serve the model.
 
     Raises
     ------
     InputError, NothingFitsError
-        If a chip that is named cannot serve, or none of the usual ones can.
+        If a given chip cannot serve the model, or no default chip can.
     """
     named = tuple(dict.fromkeys(chips)) or _USUAL
     request = replace(request, price=prices.prices_of_chips(request.price, named))
@@ -62,7 +62,7 @@ def market_of_chips(request: Request, requests: ie.Requests, chips: Sequence[str
 
 
 def offers_of(text: str | None, model: str) -> dict[str, Mapping[str, float]]:
-    """Return the prices of providers by kind of token, by their names: all that are recorded, or one."""
+    """Prices of all recorded providers by kind of token, or of a given one."""
     from inference_econ.answers import price
     from inference_econ.extras.fleets.buy import charged
 
@@ -95,7 +95,7 @@ def fleet(
 
     requests, targets = workload.requests(request, fitted=True), workload.targets(request)
     day = _day(rates, requests)
-    # By hour, so that within an hour they come as if it went on.
+    # The hourly profile is in the rates; within an hour, arrivals are those of a steady rate.
     if requests.arrivals is not None:
         requests = requests.replace(arrivals=requests.arrivals.replace(rates=()))
     rules = elasticity(start_up, interruptions, spot_share)
@@ -117,12 +117,12 @@ def fleet(
 
 
 def elasticity(start_up: float | None, interruptions: float | None, spot_share: float | None) -> Elasticity:
-    """Elasticity of fleets, with the values that were given in place of the usual ones.
+    """Elasticity of fleets, with given values in place of the defaults.
 
     Parameters
     ----------
     start_up : float or None
-        Start-up of a replica [s].
+        Start-up time of a replica [s].
     interruptions : float or None
         Interruptions of a spot instance [1/h].
     spot_share : float or None
@@ -138,7 +138,7 @@ def _day(rates: Sequence[float] | None, requests: ie.Requests) -> Sequence[float
     Raises
     ------
     InputError
-        If nobody says it.
+        If neither options nor workload contain them.
     """
     from inference_econ.extras.fleets.day import rates_by_hour
 
@@ -152,12 +152,12 @@ def _day(rates: Sequence[float] | None, requests: ie.Requests) -> Sequence[float
 
 
 def stock_of(texts: Sequence[str]) -> Mapping[str, int]:
-    """Accelerators by chip.
+    """Parse accelerators by chip.
 
     Raises
     ------
     InputError
-        If one is not written so, or given twice.
+        If the syntax is wrong, or a chip is repeated.
     """
     stock: dict[str, int] = {}
     for text in texts:
@@ -196,7 +196,7 @@ def rollout(
     if learning is not None and mfu is not None:
         learning = learning.replace(mfu=mfu)
     requests = workload.requests(request, isl=isl, osl=osl)
-    # What a traffic says of arrivals and of its cache is not that of a batch.
+    # Arrivals and caching of a workload do not apply to a batch.
     requests = type(requests)(requests.isl, requests.osl)
     offers = subject.candidates_on_chips(
         replace(request, price=prices.prices_of_chips(request.price, request.chips), aggregated=True), requests

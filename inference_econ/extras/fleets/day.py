@@ -1,4 +1,4 @@
-"""A day of a fleet: the cheapest mixture of chips and contracts, and what an autoscaler makes of it."""
+"""Day of a fleet: the cheapest mixture of chips and contracts, and its autoscaler."""
 
 from __future__ import annotations
 
@@ -35,40 +35,40 @@ from inference_econ.formulas import money
 from inference_econ.inputs import Arrivals, Elasticity, catalog
 from inference_econ.serving import Services
 
-#: Share of the requests that an autoscaler keeps the promises of, where nobody says [1].
+#: Default share of requests for which the autoscaler must meet the SLOs [1].
 KEPT = 0.99
-#: Hours of the longest curve, a week [1].
+#: Longest day, a week [h].
 MOST_HOURS = 168
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DayOfFleet(Shown):
-    """A day of a fleet.
+    """Day of a fleet.
 
     Attributes
     ----------
-    lots : tuple of Lot
-        What it is put together from: what any way to run the day takes.
+    lots : tuple of CapacityBlock
+        Lots that any way to run the day uses.
     rates : tuple of float
-        Mean requests per second of each hour [1/s].
+        Mean request rate of each hour [1/s].
     targets : Targets
-        What is promised.
+        SLOs.
     plan : Plan
-        The cheapest numbers of lots for the day, if it is known before.
+        Cheapest numbers of lots with a perfect forecast.
     policy : str
-        What the autoscaler looks at.
+        Metric of the autoscaler.
     target : float
-        Share of what a replica serves within the promises that it holds [1].
+        Target of the autoscaler, as a share of the SLO capacity [1].
     runs : mapping of str to Played
-        The day as it is played: ``constant``, ``autoscaled`` and ``planned``.
+        Simulated days: ``constant``, ``autoscaled`` and ``planned``.
     elasticity : Elasticity
-        How replicas come and go.
+        Scaling behavior of replicas.
     left_out : tuple of str
-        Chips that keep no promises, with the reasons, and pools where they would be cheaper.
+        Chips that cannot meet the SLOs, with reasons, and pools if they would be cheaper.
     """
 
     page = "extras.fleets.day_page:FleetPage"
-    #: What comes by hour.
+    #: Name of the hourly load.
     counted: ClassVar[str] = "request_rate"
 
     lots: tuple[CapacityBlock, ...]
@@ -83,13 +83,13 @@ class DayOfFleet(Shown):
 
     @property
     def saved_by_knowing(self) -> float:
-        """Share of the autoscaler's bill that knowing the day before saves [1]."""
+        """Share of the autoscaler's cost that a perfect forecast saves [1]."""
         autoscaled, planned = (float(self.runs[run].dollars.sum()) for run in ("autoscaled", "planned"))
         return 1.0 - planned / autoscaled
 
     @property
     def output_tokens(self) -> float:
-        """Of the day [tokens]."""
+        """Output tokens of the day [tokens]."""
         return 3600.0 * sum(self.rates) * self.lots[0].service.requests.osl.mean
 
     @property
@@ -98,7 +98,7 @@ class DayOfFleet(Shown):
         return list({lot.chip: lot.setup for lot in self.lots}.values())
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Result as plain data."""
         return {
             "targets": self.targets.record(),
             "lots": self.lot_records(),
@@ -116,7 +116,7 @@ class DayOfFleet(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per hour."""
+        """One record per hour."""
         runs = {name: self.runs[name] for name in ("planned", "autoscaled")}
         return [
             {"hour": hour, self.counted: rate}
@@ -129,14 +129,14 @@ class DayOfFleet(Shown):
         ]
 
     def lot_records(self) -> list[dict[str, Any]]:
-        """Return one record per lot of the mixture."""
+        """One record per lot of the mixture."""
         return [
             {**lot.record(self.targets), "lots_by_hour": counts.tolist(), "scaling": scaling}
             for lot, counts, scaling in zip(self.lots, self.plan.counts, self._scaling(), strict=True)
         ]
 
     def _scaling(self) -> list[dict[str, Any]]:
-        """Settings of the autoscaler of each lot: those that are taken before it hold their part of the metric."""
+        """Autoscaler settings of each lot; lots used before it take their part of the metric."""
         day, before, told = self.runs["autoscaled"], 0.0, dict[int, dict[str, Any]]()
         for place in cheapest_first(self.lots):
             lot = self.lots[place]
@@ -148,7 +148,7 @@ class DayOfFleet(Shown):
         return [told[place] for place in range(len(self.lots))]
 
     def run_records(self) -> list[dict[str, Any]]:
-        """Return one record per way to run the day."""
+        """One record per way to run the day."""
         return [
             {
                 "run": run,
@@ -162,7 +162,7 @@ class DayOfFleet(Shown):
         ]
 
     def unit_cost(self, dollars: float) -> dict[str, float]:
-        """Return what a day costs [USD] over what it consists of."""
+        """Cost of a day [USD] per unit of its load."""
         return {"dollars_per_million_output_tokens": float(money.dollars_per_million(dollars, self.output_tokens))}
 
 
@@ -180,48 +180,47 @@ def fleet(
     elasticity: Elasticity | None = None,
     progress: Progress | None = None,
 ) -> DayOfFleet:
-    """The cheapest mixture of chips and contracts for a day, and what an autoscaler makes of it.
+    """Find the cheapest mixture of chips and contracts for a day, and simulate its autoscaler.
 
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, of one or several kinds of chips (``market``): instances that
-        read prompts and decode. Of pools it is said only what the day would cost with them, as planned.
+        Candidates on one or several chips (``market``): aggregated instances. For pools only the planned cost is
+        reported.
     rates : sequence of float
-        Mean requests per second of each hour; between the middles of hours they are interpolated, and the first hour
-        follows the last [1/s].
+        Mean request rate of each hour [1/s], interpolated between the middles of hours; the day repeats.
     targets : Targets
-        What is promised.
+        SLOs.
     stock : mapping of str to int, optional
-        Accelerators that can be had at once, by name of the chip [1]; without end where nothing is said.
+        Most accelerators at once by chip [1]; unlimited by default.
     ways : collection of {'reserved', 'on_demand', 'spot', 'owned'}
-        How machines may be paid for; rented in any way by default.
+        Pricing models; all kinds of rent by default.
     policy : {'in_flight', 'rate', 'utilization'}
-        What the autoscaler looks at (:func:`inference_econ.extras.fleets.autoscaler.autoscaler`).
+        Metric of the autoscaler (:func:`inference_econ.extras.fleets.autoscaler.autoscaler`).
     target : float, optional
-        Share of what a replica serves within the promises that it holds [1]; by default that of the cheapest day
-        that keeps the promises of 99 % of the requests, or of the most that it can.
+        Target as a share of the SLO capacity [1]; by default the one of the cheapest day that meets the SLOs for 99% of
+        the requests, or for the most possible.
     min_replicas : int
-        Replicas at all hours [1].
+        Fewest replicas at any hour [1].
     arrival_scv : float
-        Within a minute, see :func:`inference_econ.serving.load.loaded` [1].
+        Variability of arrivals within a minute; see :func:`inference_econ.serving.load.loaded` [1].
     elasticity : Elasticity, optional
-        How replicas come and go; by default as ``scenarios/assumptions/elasticity`` has it.
+        Scaling behavior of replicas; by default ``scenarios/assumptions/elasticity``.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share.
 
     Returns
     -------
     DayOfFleet
-        Its plan, and the day played three times: with a constant fleet, with the autoscaler beside the reserved part of
-        the plan, and with the plan itself.
+        Plan, and three simulated days: constant fleet, autoscaler on top of the reserved part of the plan, and the
+        plan.
 
     Raises
     ------
     InputError
-        If rates, a share or a number cannot be, or a stock is of a chip that does not compete.
+        If a rate, share or number is out of range, or a stock is for a chip that is no candidate.
     NothingFitsError
-        If nothing keeps the promises, or the stock is too small.
+        If nothing meets the SLOs, or the stock is too small.
     """
     day = tuple(map(float, rates))
     check_day(day, policy, target, min_replicas, ways)
@@ -256,14 +255,14 @@ def planned(
     progress: Progress | None,
     kind: type[DayOfFleet] = DayOfFleet,
 ) -> DayOfFleet:
-    """The cheapest mixture of some lots for a day, and the day as it is played; see :func:`fleet`.
+    """Find the cheapest mixture of lots for a day, and simulate the day; see :func:`fleet`.
 
     Parameters
     ----------
-    offered : sequence of Lot
-        What there is.
+    offered : sequence of CapacityBlock
+        Available lots.
     day : sequence of float
-        What comes in each hour, as lots count it (:attr:`Lot.carried`).
+        Load of each hour, in the unit of :attr:`CapacityBlock.carried`.
     targets, offers, ways, stock, policy, target, min_replicas, elasticity, progress
         See :func:`fleet`.
     left_out : sequence of str
@@ -271,13 +270,13 @@ def planned(
     apart : PooledDay, optional
         Pools that may be cheaper.
     kind : type
-        Of the answer.
+        Class of the result.
     """
     usual = catalog.elasticity() if elasticity is None else elasticity
     demand, hours = needed(day), np.arange(len(day))
 
     def curve(seconds: Array) -> Array:
-        """Requests per second at some times of the day, between the middles of its hours [1/s]."""
+        """Request rate at times of the day, interpolated between the middles of hours [1/s]."""
         return np.asarray(np.interp(seconds / 3600.0 - 0.5, hours, np.array(day), period=len(day)))
 
     room = _stock(stock or {}, offers)
@@ -295,7 +294,7 @@ def planned(
         start = scaled.wanted(float(curve(np.zeros(1))[0]) / share)
         return playing(scaled, autoscaler(policy, share, scaled, largest / share), start, target=share)
 
-    # The cheapest day of those that keep enough promises; else the one that keeps most.
+    # Cheapest day that meets the SLOs often enough, else the day that meets them most often.
     days = [(share, autoscaled(share)) for share in (TARGETS if target is None else (target,))]
     enough = min(KEPT, max(day_played.slo_met_share for _, day_played in days))
     kept = [tried for tried in days if tried[1].slo_met_share >= enough]
@@ -317,16 +316,16 @@ def planned(
 
 
 def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
-    """Mean requests per second of each hour of a traffic [1/s].
+    """Mean request rate of each hour of a workload [1/s].
 
     Raises
     ------
     InputError
-        If it does not say how many come, or not by parts of hours.
+        If the workload has no rates, or intervals that do not divide an hour.
 
     Notes
     -----
-    A last hour of which less than half is known is left out.
+    A last hour is dropped if less than half of it is known.
 
     Examples
     --------
@@ -354,12 +353,12 @@ def check_day(
     day: Sequence[float], policy: str, target: float | None, min_replicas: int, ways: Collection[str],
     counted: str = "requests/s", option: str = "rates", policies: Sequence[str] = POLICIES,
 ) -> None:  # fmt: skip
-    """Refuse what cannot be: of a day that counts something, said by an option, and policies that look at it.
+    """Reject impossible days of a load that an option sets, and unsuitable policies.
 
     Raises
     ------
     InputError
-        With what was given.
+        With the invalid value.
     """
     if not 2 <= len(day) <= MOST_HOURS:
         entry = "a rate" if option == "rates" else option
@@ -379,12 +378,12 @@ def check_day(
 
 
 def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> dict[str, int]:
-    """Accelerators by the full names of their chips.
+    """Accelerators by full name of the chip.
 
     Raises
     ------
     InputError
-        If a chip does not compete, or there is a negative number of it.
+        If a chip is no candidate, or a number is negative.
     """
     competing = {offer.setup.hardware.name for offer in offers}
     limits: dict[str, int] = {}
@@ -402,7 +401,7 @@ def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> 
 
 
 def needed(day: Sequence[float]) -> list[float]:
-    """The most that comes within each hour."""
+    """Largest load within each hour."""
     rates = np.array(day)
     before, after = ((rates + np.roll(rates, shift)) / 2.0 for shift in (1, -1))
     return [float(rate) for rate in np.maximum(np.maximum(before, after), rates)]

@@ -1,4 +1,4 @@
-"""A day of a fleet as tables, as data and as a picture."""
+"""Day of a fleet as tables, data and a chart."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from inference_econ.report.notes import doubts
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import service_title
 
-#: What an autoscaler looks at, in words.
+#: Autoscaler metrics in words.
 _LOOKS = words("policy")
 
 
 class FleetPage(AnswerPage[DayOfFleet]):
-    """A day of a fleet, ready to be shown."""
+    """Page of a day of a fleet."""
 
-    #: Prices of several kinds have no one price of a chip.
+    #: Several kinds of prices do not scale together.
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """The mixture, what each way to run it costs, and the hours."""
+        """Tables of the mixture, the cost of each way to run it, and the hours."""
         answer = self.answer
         records = answer.lot_records()
         counts = [_range(record["lots_by_hour"]) for record in records]
@@ -87,7 +87,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
         return under_load((lot.service, lot.load) for lot in self.answer.lots)
 
     def _saved(self) -> str:
-        """Sentence on the savings of knowing the day, and on the cost of a fleet that never changes."""
+        """Sentence on the savings of a perfect forecast, and on the cost of a constant fleet."""
         days = {run: float(day.dollars.sum()) for run, day in self.answer.runs.items()}
         share = 100.0 * self.answer.saved_by_knowing
         worth = (
@@ -119,7 +119,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
         )
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """GPUs, traffic with what can be served, and promises over the day."""
+        """Charts of GPUs, load with capacity, and SLO attainment over the day."""
         answer, hours = self.answer, len(self.answer.rates)
         capacity = [lot.carried for lot in answer.lots]
         gpus = [_steps(run, answer.runs[run].gpu_hours) for run in _RUNS]
@@ -141,13 +141,13 @@ class FleetPage(AnswerPage[DayOfFleet]):
         return {"fleet": charts.line_charts(plots, f"{self.question()}\n{self._title()}")}
 
     def question(self) -> str:
-        """Question about the fleet that carries the day for the least money."""
+        """Title of the page."""
         model, promise = self.answer.lots[0].setup.model.name, promises_label(self.answer.targets)
         promised = f" with {promise}" if promise else ""
         return f"Which fleet carries {self._span()} of {model}{promised} for the least money?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the cost of the autoscaled fleet, and on the savings of knowing the day."""
+        """Sentence on the cost of the autoscaled fleet, and on the savings of a perfect forecast."""
         day = self.answer.runs["autoscaled"]
         return (
             f"Autoscaled it takes {amount(float(day.gpu_hours.sum()))} GPU-hours and ${day.dollars.sum():,.2f}, and "
@@ -156,8 +156,8 @@ class FleetPage(AnswerPage[DayOfFleet]):
 
 
 def lot_prices(lots: Iterable[CapacityBlock]) -> list[str]:
-    """Sentences on the price of an hour of a chip in each way to pay for it, and on who says so."""
-    # Elsewhere an hour of one's own carries the hours in which nothing is to do.
+    """Sentences on the hourly price in each pricing model, and its source."""
+    # In other results, the price of an owned hour includes idle hours.
     every = {"owned": " of every hour, used or not"}
     return [
         f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour{every.get(lot.way, '')}, {lot.price.terms}."
@@ -165,25 +165,25 @@ def lot_prices(lots: Iterable[CapacityBlock]) -> list[str]:
     ]
 
 
-#: Hours of a day [1].
+#: Hours per day [1].
 _DAY = 24
-#: The fleets of a day, as the legend has them.
+#: Legend of the fleets of a day.
 _RUNS = ("planned", "autoscaled", "constant")
 
 
 def _steps(label: str, values: Iterable[float]) -> PlotSeries:
-    """A line that is level within each hour."""
+    """Line that is constant within each hour."""
     levels = [float(value) for value in values]
     x = [float(end) for hour in range(len(levels)) for end in (hour, hour + 1)]
     return PlotSeries(label, x, [value for value in levels for _ in range(2)])
 
 
 def _percent(share: float) -> str:
-    """A share with two digits; nothing where rounding of the solver is all there is."""
+    """Percentage with two digits; 0 for rounding errors of the solver."""
     return f"{100 * share:.2g}" if share > 1e-6 else "0"
 
 
 def _range(counts: Sequence[int]) -> str:
-    """The least and the most of some numbers, in words."""
+    """Range of numbers in words."""
     low, high = min(counts), max(counts)
     return str(low) if low == high else f"{low} to {high}"

@@ -1,4 +1,4 @@
-"""Cost of an hour in use of an owned accelerator."""
+"""Cost per utilized hour of an owned accelerator."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from inference_econ.records.facts import node_record
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HourCost(Shown):
-    """An hour in use of one accelerator.
+    """Cost per utilized hour of an accelerator.
 
     Attributes
     ----------
     hardware : HardwareSpec
-        The accelerator.
+        Accelerator.
     purchase_dollars : float
-        Price of one with its share of host and network [USD].
+        Purchase price with its share of host and network [USD].
     terms : Ownership
-        How it is used and paid for.
+        Terms of use and payment.
     board_watts : float
-        Power of the accelerator at work [W].
-    parts : money.HourCost
-        Dollars by cause [USD/h].
+        Power of the accelerator under load [W].
+    parts : money.HourCostByCause
+        Cost by cause [USD/h].
     grid : Grid or None
-        Whose electricity is used, if emissions are asked for.
+        Electricity grid, for emissions.
     """
 
     page = "extras.fleets.hour_cost_page:HourCostPage"
@@ -49,7 +49,7 @@ class HourCost(Shown):
         return self.hardware.name
 
     def power_record(self) -> dict[str, float]:
-        """Power of the accelerator at work, with its host, and of the facility [W]; emissions if a grid is given."""
+        """Power of the accelerator, the server and the facility under load [W]; emissions if a grid is given."""
         servers = self.board_watts + self.terms.host_watts
         facility = float(power.facility_watts(self.board_watts, self.terms.host_watts, self.terms.pue))
         record = {"board_watts": self.board_watts, "server_watts": servers, "facility_watts": facility}
@@ -59,7 +59,7 @@ class HourCost(Shown):
         return record
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Result as plain data."""
         total = float(self.parts.total)
         return {
             "hardware": self.hardware.name,
@@ -72,7 +72,7 @@ class HourCost(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return the dollars of an hour in use by cause, and all of them."""
+        """Cost by cause, and the total."""
         total = float(self.parts.total)
         parts = {name: float(value) for name, value in self.parts._asdict().items()}
         return [
@@ -89,30 +89,30 @@ def hour_cost(
     terms: Ownership | None = None,
     grid: Grid | None = None,
 ) -> HourCost:
-    """Build up the cost of an hour in which an owned accelerator works.
+    """Calculate the cost per utilized hour of an owned accelerator.
 
     Parameters
     ----------
     hardware : spec, name or path
-        The accelerator.
+        Accelerator.
     purchase_dollars : float, optional
-        Price of one with its share of host and network [USD]; by default that of its file.
+        Purchase price with its share of host and network [USD]; by default that of its file.
     board_watts : float, optional
-        Power at work [W]; by default that of its file.
+        Power under load [W]; by default that of its file.
     terms : Ownership, optional
-        How it is used and paid for; by default as ``scenarios/assumptions/ownership`` has it.
+        Terms of use and payment; by default ``scenarios/assumptions/ownership``.
     grid : Grid, optional
-        Whose electricity is used (:func:`inference_econ.inputs.economic_defaults.grid`), for emissions.
+        Electricity grid, for emissions (:func:`inference_econ.inputs.economic_defaults.grid`).
 
     Returns
     -------
     HourCost
-        By cause, see :func:`inference_econ.formulas.money.accelerator_hour_cost`.
+        Cost by cause; see :func:`inference_econ.formulas.money.accelerator_hour_cost`.
 
     Raises
     ------
     InputError
-        If a number is impossible, or nobody says what the accelerator draws or costs to buy.
+        If a number is out of range, or the power or purchase price is unknown.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The cost of an hour as a table and as data."""
+"""Cost of an hour as a table and data."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from inference_econ.records.facts import node_record
 from inference_econ.records.texts import amount, words
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
-#: The parts of an hour, as people call them.
+#: Names of the parts of an hour.
 _PARTS = words("hour")
 
 
 class HourCostPage(AnswerPage[HourCost]):
-    """The cost of an hour, ready to be shown."""
+    """Page of the cost of an hour."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Dollars by cause, and what a whole node costs."""
+        """Table of costs by cause, and of a node."""
         cost, chip, total = self.answer, self.answer.hardware, float(self.answer.parts.total)
         parts = {name: float(value) for name, value in cost.parts._asdict().items()}
         rows = [(_PARTS[name], f"{value:.3f}", f"{100 * value / total:.0f}") for name, value in parts.items()]
@@ -49,11 +49,11 @@ class HourCostPage(AnswerPage[HourCost]):
         return (Table(f"One hour of {chip.name}", ("part", "$", "share %"), tuple(rows), tuple(notes), why),)
 
     def question(self) -> str:
-        """Question about the cost of an hour."""
+        """Title of the page."""
         return f"What does an hour of {self.answer.hardware.name} cost its owner?"
 
     def conclusion(self) -> Pieces:
-        """The cost of an hour, and what it follows from."""
+        """Sentence on the cost of an hour."""
         cost = self.answer
         bought = f"if it is bought for ${cost.purchase_dollars:,.0f} and used for {cost.terms.lifetime_years:g} years."
         return (f"${float(cost.parts.total):.3f}, {bought}",)

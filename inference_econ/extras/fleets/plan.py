@@ -1,4 +1,4 @@
-"""The cheapest lots for a day that is known before: an integer programme."""
+"""Cheapest lots for a day with a perfect forecast: an integer program."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.fleets.capacity_blocks import CapacityBlock
 from inference_econ.inputs import Elasticity
 
-#: What a day may cost more than the cheapest one, as far as is proven [1].
+#: Relative optimality gap [1].
 _GAP = 5e-3
-#: Longest search for the proof [s].
+#: Time limit of the solver [s].
 _SECONDS = 6.0
-#: What the solver says when it has none left, and nothing found.
+#: Solver status after a timeout without a solution.
 _OUT_OF_TIME = 1
 
 
 class Plan(NamedTuple):
-    """How many lots there are in every hour."""
+    """Numbers of lots in every hour."""
 
     counts: Array
-    """Of each lot in each hour, shape (lots, hours) [1]."""
+    """Number of each lot in each hour, shape (lots, hours) [1]."""
     dollars: float
-    """Of the day, the start of lots included [USD]."""
+    """Cost of the day, including start-ups [USD]."""
     bound: float
-    """No such plan costs less [USD]."""
+    """Lower bound on the cost of any plan [USD]."""
 
     @property
     def gap(self) -> float:
-        """Share that the plan may cost more than the cheapest one, as far as is proven [1]."""
+        """Relative gap to the lower bound [1]."""
         return max(1.0 - self.bound / self.dollars, 0.0) if self.dollars else 0.0
 
 
 def spot_share_up(lot: CapacityBlock, elasticity: Elasticity) -> float:
-    """Share of the time in which a lot serves: spot machines are taken away, and their successors have to start [1]."""
+    """Share of the time in which a lot serves, given interruptions and restarts of spot machines [1]."""
     if lot.way != "spot":
         return 1.0
     return 1.0 / (1.0 + elasticity.interruptions_per_hour * elasticity.startup_seconds / 3600.0)
@@ -53,40 +53,41 @@ def plan(
     min_replicas: int = 1,
     constant: bool = False,
 ) -> Plan:
-    """The cheapest numbers of lots that serve every hour within the promises.
+    """Find the cheapest numbers of lots that serve every hour within the SLOs.
 
     Parameters
     ----------
-    lots : sequence of Lot
-        What there is.
+    lots : sequence of CapacityBlock
+        Available lots.
     needed : sequence of float
-        Largest traffic of each hour [1/s]; the first follows the last.
+        Largest load of each hour [1/s]; the day repeats.
     elasticity : Elasticity
-        Lots are paid while they start; spot lots serve for a part of the time, and a share of the capacity may be spot.
+        Start-up time, which is paid; availability of spot lots, and their largest share of the capacity.
     stock : mapping of str to int
-        Accelerators that can be had at once, by chip; those that are not named without end [1].
+        Most accelerators at once, by chip; unlimited if missing [1].
     min_replicas : int
-        Replicas in every hour, at least [1].
+        Fewest replicas in every hour [1].
     constant : bool
-        As many in every hour.
+        True for equal numbers in every hour.
 
     Returns
     -------
     Plan
-        With the bound that proves it.
+        Plan with its lower bound.
 
     Raises
     ------
     InputError
-        If the solver finds nothing in its time.
+        If the solver finds no solution in time.
     NothingFitsError
-        If the stock is not enough, with what it serves.
+        If the stock is too small, with its capacity.
 
     Notes
     -----
-    For lots i and hours h, minimise sum_ih c_i (x_ih + T s_ih) with s_ih >= x_ih - x_i,h-1 the lots that start, T the
-    hours of a start, and x_ih the same in all hours where lots are reserved; subject to sum_i q_i x_ih >= needed_h. It
-    is the unit commitment of power plants: Padhy (2004), solved by HiGHS.
+    For lots i and hours h, minimize sum_ih c_i (x_ih + T s_ih). The start-ups are s_ih >= x_ih - x_i,h-1, and T is the
+    start-up time [h]. Reserved lots have equal x_ih in all hours. The constraint is sum_i q_i x_ih >= needed_h.
+
+    This is the unit commitment problem of power plants (Padhy, 2004), solved by HiGHS.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
@@ -95,7 +96,7 @@ def plan(
     taken = [index for index in range(len(lots)) if not _is_dominated(index, lots, serving, stock)]
     hours = 1 if constant else len(needed)
     demand = np.array([max(needed)] if constant else needed)
-    # A variable is a lot in an hour, or in all of them; behind them come the starts of those that come and go.
+    # One variable per lot and hour, or per reserved lot, followed by the start-ups of the others.
     columns, starts, count = dict[tuple[int, int], int](), dict[tuple[int, int], int](), 0
     for index in taken:
         stays = lots[index].stays
@@ -129,7 +130,7 @@ def plan(
     entries = [(number, column, value) for number, row in enumerate(rows) for column, value in row.items()]
     where, which, values = zip(*entries, strict=True)
     matrix = coo_array((values, (where, which)), shape=(len(rows), size)).tocsr()
-    # More than what serves the largest hour alone is never worth its price.
+    # More lots than serve the largest hour alone are never useful.
     upper = np.full(size, np.inf)
     for (index, hour), column in columns.items():
         lot, busiest = lots[index], max(demand) if lots[index].stays else demand[hour]
@@ -156,7 +157,7 @@ def plan(
 def _is_dominated(
     index: int, lots: Sequence[CapacityBlock], serving: Sequence[float], stock: Mapping[str, int]
 ) -> bool:
-    """Whether a lot that is paid for alike, of which there is no end, serves as much for less."""
+    """Check whether an unlimited lot in the same pricing model serves as much for less."""
     lot, served = lots[index], serving[index]
     return any(
         other.way == lot.way
@@ -176,7 +177,7 @@ def _too_few(
     elasticity: Elasticity,
     min_replicas: int,
 ) -> str:
-    """Which of the bounds leaves nothing, and what would do."""
+    """Reason why the constraints are infeasible, and a fix."""
     if all(lot.way == "spot" for lot in lots) and elasticity.spot_share < 1.0:
         return (
             f"only spot machines are allowed, and at most {100 * elasticity.spot_share:g} % of the capacity may be "

@@ -1,4 +1,4 @@
-"""Pools that prefill and decode apart beside the fleet of a day: what the fewest of either kind would cost."""
+"""Planned cost of disaggregated pools for the day of a fleet."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from inference_econ.inputs import Elasticity
 
 
 class PooledDay(NamedTuple):
-    """Instances of pools that the hours of a day need."""
+    """Instances of pools needed over a day."""
 
     fleet: PooledFleet
-    """Pools of the busiest hour, whose layouts those of all hours have."""
+    """Pools of the busiest hour, whose layouts all hours use."""
     readers: tuple[int, ...]
     """Prefill instances of each hour [1]."""
     writers: tuple[int, ...]
     """Decode instances of each hour [1]."""
     question: str
-    """Option that asks 'recommend' for the busiest hour."""
+    """Option with which 'recommend' shows the busiest hour."""
 
     @classmethod
     def of(
         cls, candidates: Sequence[Candidate], needed: Sequence[float], targets: Targets, limit: float,
         arrival_scv: float,
     ) -> PooledDay | None:  # fmt: skip
-        """Pools for the largest traffic of each hour [1/s].
+        """Pools for the largest load of each hour [1/s].
 
-        None where pools cost as much as a limit in the busiest hour [USD/h], or need so many instances that only a
-        recommendation is worth the time.
+        None if pools cost at least ``limit`` in the busiest hour [USD/h], or need too many instances for a quick
+        search.
         """
         busiest = max(needed)
         try:
@@ -68,9 +68,9 @@ class PooledDay(NamedTuple):
     def sentences(
         self, dollars: float, ways: Collection[Way], elasticity: Elasticity, stock: Mapping[str, int], min_replicas: int
     ) -> list[str]:
-        """Cost of pools beside a day of instances that do both [USD], in words; nothing where that is as much.
+        """Text on the cost of pools compared with aggregated instances [USD]; empty if they are not cheaper.
 
-        Either kind is planned by itself, as :func:`inference_econ.extras.fleets.plan.plan` has it.
+        Each kind of instance is planned separately with :func:`inference_econ.extras.fleets.plan.plan`.
         """
         fleet, planned = self.fleet, 0.0
         sides = (
@@ -81,7 +81,7 @@ class PooledDay(NamedTuple):
         if any(chips > stock.get(pool.setup.hardware.name, math.inf) for pool, _, _ in sides):
             return []
         for pool, layout, counts in sides:
-            # So that what a lot carries is its number of instances.
+            # With a rate of 1, the capacity of a lot is its number of instances.
             service, single = pool.services.service(layout), replace(fleet.load, requests_per_second=1.0)
             dollars_per_hour = float(service.setup.dollars_per_hour(1, service.accelerators))
             lots = lots_of(Deployment(service, 1, single, dollars_per_hour, binding="instance"), ways)

@@ -1,4 +1,4 @@
-"""Rollouts and batch generation: samples of prompts that all begin at once, and wait for the longest of them."""
+"""RL rollouts and batch generation: samples that start together, and wait for the longest."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from inference_econ.serving import Loop, Server, Service, Services, Trace
 from inference_econ.serving.simulation import simulator
 from inference_econ.serving.simulation.arrivals import Counts
 
-#: How generation and learning share chips, see :class:`Run`.
+#: Division of chips between generation and learning; see :class:`RolloutRun`.
 Way = Literal["generation", "synchronous", "one_step_off", "asynchronous"]
-#: Layouts of a chip that are played [1].
+#: Simulated layouts per chip [1].
 _PLAYED = 3
-#: Batches that are played where some carry on what others began, and those of them that are measured [1].
+#: Simulated batches if trajectories are carried over, and measured ones among them [1].
 _BATCHES, _MEASURED = 8, 4
-#: Batches of a stream that are played: the first and the last but one are not measured [1].
+#: Simulated batches of a stream; the first and the last are not measured [1].
 _STREAMED = 4
 #: Points of a curve over the time of a batch [1].
 _POINTS = 200
-#: What a request takes that is played with its blocks, and for each instance to choose from [s]; what is kept [B].
+#: Run time per request with cache blocks, and per instance to choose from [s]; memory per request [B].
 _SECONDS, _EACH, _BYTES = 1.5e-4, 2.5e-6, 400.0
 
 
@@ -45,15 +45,15 @@ class Batch:
     Attributes
     ----------
     requests : Requests
-        Lengths of prompts and answers; the samples of a prompt share it, and answers do not know of each other.
+        Lengths; samples share their prompt, and output lengths are independent.
     prompts, samples : int
-        Prompts of a batch, and samples of each [1].
+        Prompts per batch, and samples per prompt [1].
     concurrency : int or None
-        Trajectories in flight at most, on all instances; all of them at once if None [1].
+        Most concurrent trajectories over all instances; None for all [1].
     finished : float
-        Share of the trajectories with which a batch ends; the others are carried on in the next one [1].
+        Share of finished trajectories that ends a batch; others continue in the next one [1].
     max_tokens : int or None
-        Longest answer, where it is cut [tokens].
+        Longest output; longer ones are truncated [tokens].
     """
 
     requests: Requests
@@ -64,7 +64,7 @@ class Batch:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no batch."""
+        """Reject impossible batches."""
         for name in ("prompts", "samples", "concurrency", "max_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -77,16 +77,16 @@ class Batch:
 
     @property
     def trajectories(self) -> int:
-        """That are under way in a batch [1]."""
+        """Trajectories per batch [1]."""
         return self.prompts * self.samples
 
     def check(self, setup: Setup) -> None:
-        """Refuse trajectories that are longer than the model was made for.
+        """Reject trajectories longer than the model's context.
 
         Raises
         ------
         InputError
-            With a length that is possible.
+            With a valid length.
         """
         most, isl, osl = setup.model.max_context, int(self.drawn.prompt.max()), int(self.drawn.left.max())
         if most is not None and isl + osl > most:
@@ -99,11 +99,11 @@ class Batch:
 
     @cached_property
     def drawn(self) -> Trajectories:
-        """Those of the first batch."""
+        """Trajectories of the first batch."""
         return self.draw(self.prompts, 0)
 
     def draw(self, prompts: int, seed: int) -> Trajectories:
-        """Samples of new prompts, lengths as often as they occur, one prompt after the other."""
+        """Sample trajectories of new prompts, grouped by prompt."""
         first, second = (np.random.default_rng([seed, stream]) for stream in (11, 12))
         isl = simulator.length_sampler(self.requests.isl)(prompts, first)
         osl = simulator.length_sampler(self.requests.osl)(prompts * self.samples, second)
@@ -117,20 +117,20 @@ class Trajectories(NamedTuple):
     """Trajectories, arrays of shape (n,)."""
 
     name: Counts
-    """Of the prompt, the same for its samples."""
+    """Name of the prompt, shared by its samples."""
     prompt: Counts
-    """[tokens]"""
+    """Prompt length [tokens]."""
     written: Counts
-    """Tokens that former batches have written, which are read again [tokens]."""
+    """Tokens from earlier batches, which are recomputed [tokens]."""
     left: Counts
-    """Tokens that are still to be written [tokens]."""
+    """Tokens still to be generated [tokens]."""
 
     def take(self, order: Indices) -> Trajectories:
-        """Some of them."""
+        """Select trajectories."""
         return Trajectories(*(values[order] for values in self))
 
     def dealt(self, instances: int) -> Trajectories:
-        """In an order in which instances that get one after the other get all samples of a prompt."""
+        """Order in which round-robin instances receive all samples of a prompt."""
         _, group = np.unique(self.name, return_inverse=True)
         together = np.argsort(group, kind="stable")
         sample = np.empty_like(group)
@@ -139,18 +139,18 @@ class Trajectories(NamedTuple):
 
 
 class BatchCurve(NamedTuple):
-    """A batch over time, arrays of shape (n,): means over equal parts of it."""
+    """Means over equal parts of a batch, arrays of shape (n,)."""
 
     seconds: Array
-    """The middle of each part [s]."""
+    """Middle of each part [s]."""
     in_flight: Array
-    """Trajectories that are read or written [1]."""
+    """Concurrent trajectories [1]."""
     tokens_per_second: Array
-    """That are written [tokens/s]."""
+    """Output throughput [tokens/s]."""
 
     @classmethod
     def of(cls, trace: Trace) -> BatchCurve:
-        """Of a run in which everything began at once."""
+        """Curve of a run whose requests start together."""
         end = trace.arrival + trace.e2e
         edges = np.linspace(0.0, float(end.max()), _POINTS + 1)
         begin, first = trace.arrival + trace.wait, trace.arrival + trace.ttft
@@ -162,39 +162,39 @@ class BatchCurve(NamedTuple):
 
     @property
     def tail_share(self) -> float:
-        """Share of the time after the last in which at least half of the most were in flight [1]."""
+        """Share of time after concurrency last reached half of its maximum [1]."""
         many = np.flatnonzero(self.in_flight >= 0.5 * self.in_flight.max())
         return 1.0 - float(many[-1] + 1) / self.in_flight.size
 
     @property
     def busy_share(self) -> float:
-        """Tokens per second on average, over the most; 1 of answers that end with the prompt [1]."""
+        """Mean over maximum throughput [1]; 1 for outputs of one token."""
         most = float(self.tokens_per_second.max())
         return float(self.tokens_per_second.mean()) / most if most else 1.0
 
 
 def _held(begin: Array, end: Array, weight: Array, edges: Array) -> Array:
-    """Integral of what lasts from begin to end, between edges."""
+    """Integral of weighted intervals between edges."""
     until = [float(np.sum(weight * np.clip(edge - begin, 0.0, end - begin))) for edge in edges]
     return np.diff(until)
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A batch as it was played; means over several where trajectories are carried on.
+    """Simulated batch, averaged over several if trajectories are carried over.
 
     Attributes
     ----------
     seconds : float
-        Until it ends [s].
+        Duration [s].
     trajectories : float
-        That end in it [1].
+        Finished trajectories [1].
     prompt_tokens, answer_tokens : float
-        Of these [tokens].
+        Their prompt and output tokens [tokens].
     written_tokens : float
-        What is written in it, of any trajectory [tokens].
-    curve : Curve
-        Of the last that was played.
+        Generated tokens of all trajectories [tokens].
+    curve : BatchCurve
+        Curve of the last simulated batch.
     """
 
     seconds: float
@@ -207,25 +207,26 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class RolloutRun:
-    """A deployment that generates batches, and how a learner takes turns with it.
+    """Deployment that generates batches, and its division of chips with a learner.
 
     Attributes
     ----------
     service : Service
         One instance.
     instances : int
-        That generate [1].
+        Generating instances [1].
     generation : Generation
-        A batch.
+        Simulated batch.
     accelerators : int
-        That are paid for [1].
+        Paid accelerators [1].
     way : str
-        ``generation`` alone; ``synchronous``: all chips generate, then all learn; ``one_step_off``: some learn from a
-        batch while the others generate the next one; ``asynchronous``: a trajectory begins when another ends.
+        ``generation`` without a learner; ``synchronous``: all chips generate, then all learn; ``one_step_off``: some
+        chips learn from a batch while others generate the next; ``asynchronous``: each trajectory starts when another
+        ends.
     learner_gpus : int
-        Chips that learn [1].
+        Learning chips [1].
     learning_seconds : float
-        Of a batch on these [s].
+        Learning time per batch [s].
     """
 
     service: Service
@@ -238,27 +239,27 @@ class RolloutRun:
 
     @property
     def chip(self) -> str:
-        """Chip that it runs on."""
+        """Name of the chip."""
         return self.service.setup.hardware.name
 
     @property
     def seconds(self) -> float:
-        """From one batch to the next [s]."""
+        """Time from one batch to the next [s]."""
         both = self.generation.seconds, self.learning_seconds
         return sum(both) if self.way == "synchronous" else max(both)
 
     @property
     def hours(self) -> float:
-        """Of 1,000 trajectories [h]."""
+        """Time per 1,000 trajectories [h]."""
         return self.seconds / self.generation.trajectories / 3.6
 
     @property
     def dollars(self) -> float:
-        """Of 1,000 trajectories [USD]."""
+        """Cost per 1,000 trajectories [USD]."""
         return self.hours * float(self.service.setup.dollars_per_hour(1, self.accelerators))
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Run as plain data."""
         made, learns = self.generation, self.way != "generation"
         return {
             "hardware": self.chip,
@@ -282,16 +283,16 @@ class RolloutRun:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rollout(Shown):
-    """Deployments that generate batches, the cheapest trajectories first.
+    """Deployments that generate batches, by cost per trajectory.
 
     Attributes
     ----------
-    runs : tuple of Run
-        Ascending in dollars per trajectory.
+    runs : tuple of RolloutRun
+        Runs, cheapest first.
     batch : Batch
-        What is generated.
+        Generated batch.
     learner : Learner or None
-        What learns from it.
+        Learner.
     """
 
     page = "extras.fleets.rollout_page:RolloutPage"
@@ -306,7 +307,7 @@ class Rollout(Shown):
         return [run.service.setup for run in self.runs]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Result as plain data."""
         batch, curve = self.batch, self.runs[0].generation.curve
         return {
             "prompts": batch.prompts,
@@ -322,7 +323,7 @@ class Rollout(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per deployment."""
+        """One record per deployment."""
         return [run.record() for run in self.runs]
 
 
@@ -339,47 +340,44 @@ def rollout(
     most: int = 5,
     progress: Progress | None = None,
 ) -> Rollout:
-    """Cost and duration of 1,000 trajectories of a model: rollouts of training, or a batch job.
+    """Cost and duration of 1,000 trajectories: RL rollouts, or a batch job.
 
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, of one or several kinds of chips (``market``), for prompts and
-        answers of the lengths in question; pools that prefill and decode apart do not.
+        Candidates on one or several chips (``market``) for the lengths in question; disaggregated ones are ignored.
     gpus : int
-        Chips that there are [1].
+        Available chips [1].
     prompts, samples : int
-        Prompts of a batch, and samples of each, which share its cache [1].
+        Prompts per batch, and samples per prompt, which share its cache [1].
     concurrency : int, optional
-        Trajectories in flight at most [1]; all at once by default.
+        Most concurrent trajectories [1]; all by default.
     finished : float
-        Share of the trajectories with which a batch ends; the others are carried on in the next one, after what they
-        have is read again, as weights have changed [1].
+        Share of finished trajectories that ends a batch [1]. The others continue in the next batch after recomputation,
+        because weights have changed.
     max_tokens : int, optional
-        Longest answer, where it is cut [tokens].
+        Longest output; longer ones are truncated [tokens].
     learner : Learning, optional
-        What learns from every batch, on the same chips or on some of them (``scenarios/assumptions/learning``); nobody
-        by default.
+        Learner on the same chips or a part of them (``scenarios/assumptions/learning``); none by default.
     most : int
-        Deployments wanted [1].
+        Number of deployments [1].
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share.
 
     Returns
     -------
     Rollout
-        Every batch is played request by request: when all have begun, fewer and fewer are left, and the longest run
-        by themselves. With a learner, the layout of each chip that generates soonest: with all chips generating and
-        learning in turns, and split so that neither side waits, as far as instances can be divided.
+        Every batch is simulated per request, including its tail. With a learner, the fastest layout of each chip is
+        used in turns on all chips, and split so that neither side waits, as far as instances divide.
 
     Raises
     ------
     InputError
-        If a number is impossible, or trajectories are longer than the model was made for.
+        If a number is out of range, or trajectories exceed the model's context.
     NothingFitsError
-        If no instance has as few chips, or the state of the learner has no room on them.
+        If no instance fits the chips, or the state of the learner does not fit.
     TooMuchError
-        If there are too many trajectories to be played.
+        If there are too many trajectories to simulate.
 
     Examples
     --------
@@ -404,7 +402,7 @@ def rollout(
         learners = {layouts.setup.hardware.name: Learner.of(layouts.setup, learner, gpus) for layouts in both[::-1]}
     shortlist = _short(both, batch, gpus)
     batches = _BATCHES if finished < 1.0 else 1
-    # Splits are looked for by halves.
+    # Splits are found by bisection.
     splits = 0 if learner is None else (_STREAMED + batches) * (2 + int(math.log2(gpus)))
     number = (len(shortlist) * batches + splits) * count
     seconds = _SECONDS + _EACH * min(gpus, count)
@@ -430,18 +428,18 @@ def rollout(
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """Learner of batches on some kind of chip.
+    """Learner on a kind of chip.
 
     Attributes
     ----------
     terms : Learning
-        How efficient it is.
+        Efficiency.
     flops_per_token : float
-        [FLOP]
+        Work per token [FLOP].
     flops_per_second : float
-        Of a chip, as far as they are reached [FLOP/s].
+        Achieved rate per chip [FLOP/s].
     fewest : int
-        Chips that hold its state [1].
+        Chips that its state needs [1].
     """
 
     terms: Learning
@@ -451,12 +449,12 @@ class Learner:
 
     @classmethod
     def of(cls, setup: Setup, terms: Learning, gpus: int) -> Learner:
-        """Of a model on a kind of chip.
+        """Create the learner of a model on a kind of chip.
 
         Raises
         ------
         NothingFitsError
-            If its state has no room on so many.
+            If its state does not fit on the available chips.
         """
         model, chip = setup.model, setup.hardware
         state = terms.state_bytes_per_parameter * model.total_parameters
@@ -470,16 +468,16 @@ class Learner:
         return cls(terms, flops, terms.mfu * setup.peaks[setup.rates.unit("bf16")], fewest)
 
     def seconds(self, made: Generation, gpus: int) -> float:
-        """To learn from all tokens of what ends in a batch [s]."""
+        """Time to learn from the finished trajectories of a batch [s]."""
         return (made.prompt_tokens + made.answer_tokens) * self.flops_per_token / (gpus * self.flops_per_second)
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Learner as plain data."""
         return {"mfu": self.terms.mfu, "flop_per_token": self.flops_per_token, "fewest_gpus": self.fewest}
 
 
 def _ways(runs: Sequence[RolloutRun], learner: Learner, batch: Batch) -> list[RolloutRun]:
-    """How generation and learning share the chips: in turns on all of them, and on some each, if there are enough."""
+    """Divisions of chips between generation and learning: in turns, and split if there are enough chips."""
     first, gpus = runs[0], runs[0].accelerators
     seconds = learner.seconds(first.generation, gpus)
     ways = [replace(first, way="synchronous", learner_gpus=gpus, learning_seconds=seconds)]
@@ -495,7 +493,7 @@ def _ways(runs: Sequence[RolloutRun], learner: Learner, batch: Batch) -> list[Ro
 
 
 def _split(way: Way, run: RolloutRun, generate: Callable[[int], Generation], learner: Learner) -> RolloutRun:
-    """As many instances as are quickest beside a learner: more of them generate sooner, and leave it fewer chips."""
+    """Fastest number of instances next to a learner; more instances leave it fewer chips."""
 
     @cache
     @cache
@@ -518,14 +516,14 @@ def _split(way: Way, run: RolloutRun, generate: Callable[[int], Generation], lea
 
 
 def _short(offers: Sequence[Services], batch: Batch, gpus: int) -> list[tuple[Services, int]]:
-    """Layouts of each chip that generate a batch soonest by closed forms, one of each size of instance.
+    """Fastest layouts of each chip by the analytical model, one per instance size.
 
-    As long as all of it takes at the rate with so many in flight, or the longest answer by itself.
+    The time of a batch is that of all trajectories at full concurrency, or of the longest output alone.
 
     Raises
     ------
     NothingFitsError
-        If no instance has as few chips.
+        If no instance fits the chips.
     """
     bounds: list[tuple[float, int, int]] = []
     for which, layouts in enumerate(offers):
@@ -552,7 +550,7 @@ def _short(offers: Sequence[Services], batch: Batch, gpus: int) -> list[tuple[Se
 
 @dataclass(frozen=True)
 class _Instances:
-    """Instances of a layout that generate batches."""
+    """Simulated instances of a layout that generate batches."""
 
     service: Service
     batch: Batch
@@ -565,7 +563,7 @@ class _Instances:
         return server if server.cache is not None else replace(server, slots=self.service.slots)
 
     def generate(self, instances: int) -> Generation:
-        """A batch in the long run."""
+        """Batch in the long run."""
         batch = self.batch
         if batch.finished == 1.0:
             return self._played(batch.drawn, instances)[0]
@@ -582,7 +580,7 @@ class _Instances:
         return replace(made[-1], **means)
 
     def stream(self, instances: int) -> Generation:
-        """A batch of a stream in which a trajectory begins when another ends, as many in flight as a batch has."""
+        """Batch of a stream in which each trajectory starts when another ends, at the concurrency of a batch."""
         whole, batch = self.batch.trajectories, self.batch
         drawn = batch.draw(_STREAMED * batch.prompts, 0)
         trace = self._trace(drawn.dealt(instances), instances, batch.concurrency or whole, (_STREAMED - 1) * whole)
@@ -592,11 +590,11 @@ class _Instances:
         return Generation(seconds, float(whole), prompts, answers, answers, BatchCurve.of(trace))
 
     def _trace(self, begun: Trajectories, instances: int, clients: int, stop_after: int | None) -> Trace:
-        """Play some trajectories in their order."""
+        """Simulate trajectories in their order."""
         size = 1 if self._server.cache is None else self._server.cache.block_tokens
         named = zip(begun.name.tolist(), (begun.prompt // size).tolist(), strict=True)
         isl, count = begun.prompt + begun.written, begun.name.size
-        # More instances than trajectories have nothing to do.
+        # More instances than trajectories would be idle.
         instances = min(instances, count)
         loop = Loop(min(clients, count), isl, begun.left, parts=[(part,) for part in named])
         return simulator.play(
@@ -605,7 +603,7 @@ class _Instances:
         )  # fmt: skip
 
     def _played(self, begun: Trajectories, instances: int) -> tuple[Generation, Trajectories]:
-        """A batch, and what it leaves."""
+        """Simulated batch, and its unfinished trajectories."""
         dealt, count = begun.dealt(instances), begun.name.size
         stop = None if self.batch.finished == 1.0 else math.ceil(self.batch.finished * count)
         trace = self._trace(dealt, instances, self.batch.concurrency or count, stop)

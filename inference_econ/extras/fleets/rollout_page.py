@@ -1,4 +1,4 @@
-"""Rollouts and batch generation as a table, as data and as a picture."""
+"""Rollouts and batch generation as a table, data and a chart."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import fleet_label, started, with_engines, with_recipes
 
-#: Deployments whose batches are drawn [1].
+#: Deployments in the chart [1].
 _DRAWN = 3
 
 
 class RolloutPage(AnswerPage[Rollout]):
-    """Deployments that generate batches, ready to be shown."""
+    """Page of deployments that generate batches."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per deployment."""
+        """Table with one row per deployment."""
         runs, setups = self.answer.runs, self.setups()
         columns = (
             *(("hardware",) if len({setup.hardware.name for setup in setups}) > 1 else ()),
@@ -34,7 +34,7 @@ class RolloutPage(AnswerPage[Rollout]):
             "batch_seconds", "output_tokens_per_second", "busy_share", "tail_share", "hours_per_1000_trajectories",
             "dollars_per_1000_trajectories",
         )  # fmt: skip
-        # What is said of errors is of what is in flight on average.
+        # Error notes refer to the mean concurrency.
         subjects = [
             Instances(
                 service.setup, [float(service.accelerators)],
@@ -101,7 +101,7 @@ class RolloutPage(AnswerPage[Rollout]):
         return heading(counted, setups, [lengths_label(batch.requests)], speculations=proposers)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Trajectories in flight, and tokens that are written, over the time of a batch."""
+        """Charts of concurrency and throughput over the time of a batch."""
         runs = self.answer.runs[:_DRAWN]
         several = len({run.service.setup.hardware.name for run in runs}) > 1
         shown = {}
@@ -119,12 +119,12 @@ class RolloutPage(AnswerPage[Rollout]):
         return {"rollout": charts.line_charts(plots, f"{self.question()}\n{self._title()}")}
 
     def question(self) -> str:
-        """Question about the cost of trajectories."""
+        """Title of the page."""
         best = self.answer.runs[0]
         return f"What do 1,000 trajectories of {best.service.setup.model.name} cost, and how long do they take?"
 
     def conclusion(self) -> Pieces:
-        """The cheapest."""
+        """Sentence on the cheapest deployment."""
         best = self.answer.runs[0]
         beside = "" if best.learner_gpus in (0, best.accelerators) else f" beside {best.learner_gpus} that learn"
         return (

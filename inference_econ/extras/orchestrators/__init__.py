@@ -1,1 +1,1 @@
-"""Launch plans as files of orchestrators: docker compose, Kubernetes, LeaderWorkerSet, llm-d and Dynamo."""
+"""Launch plans as files of orchestrators: Docker Compose, Kubernetes, LeaderWorkerSet, llm-d and Dynamo."""

@@ -1,7 +1,6 @@
-"""A deployment as files that machines read: docker compose, Kubernetes, LeaderWorkerSet, llm-d and Dynamo.
+"""Deployments as manifests: Docker Compose, Kubernetes, LeaderWorkerSet, llm-d and Dynamo.
 
-Each file is a template of YAML, in which every value stands as JSON; it is read and written again as people like to
-read it.
+Each file comes from a YAML template with values in JSON, which is parsed and written again in readable form.
 """
 
 from __future__ import annotations
@@ -41,21 +40,21 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 Record = dict[str, Any]
-#: What Kubernetes calls a chip of a vendor.
+#: Kubernetes resource of a GPU, by vendor.
 _RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
-#: Where containers find their configuration.
+#: Folder of configuration files in containers.
 _FOLDER = "/etc/engine"
-#: Port of answers behind the router of llm-d, and of its service.
+#: Decode port behind the llm-d router, and port of its service.
 _DECODE_PORT, _SERVICE_PORT = 8200, 8000
-#: Release of Dynamo whose images are named.
+#: Release of the Dynamo images.
 DYNAMO = "1.6.1"
-#: Where KEDA asks for metrics, and what engines call requests that run, that wait, and that were answered.
+#: Address of Prometheus for KEDA, and metrics of running, waiting and completed requests by engine.
 _PROMETHEUS = "http://prometheus.monitoring.svc:9090"
 _METRICS = {
     "vllm": ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:request_success_total"),
     "sglang": ("sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:num_requests_total"),
 }
-#: The token for gated weights, from a secret that may be absent.
+#: Access token for gated weights, from an optional secret.
 _TOKEN: Mapping[str, Any] = {
     "name": "HF_TOKEN",
     "valueFrom": {"secretKeyRef": {"name": "hf-token-secret", "key": "HF_TOKEN", "optional": True}},
@@ -68,7 +67,7 @@ def _templates() -> Environment:
 
 
 def _documents(template: str, **values: Any) -> list[Record]:
-    """The documents of a template of YAML."""
+    """Documents of a YAML template."""
     values |= {"config": CONFIG, "folder": _FOLDER, "token": _TOKEN}
     name = f"{template}.yaml.j2"
     texts = _templates().get_template(name).render(values).split("\n---\n")
@@ -76,12 +75,12 @@ def _documents(template: str, **values: Any) -> list[Record]:
 
 
 def compose(deployment: LaunchPlan, size: int) -> str:
-    """Docker compose for the instances that fit one machine.
+    """Write a Docker Compose file for the instances that fit one machine.
 
     Raises
     ------
     InputError
-        If an instance needs several machines, chips that compose has no word for, or a router.
+        If an instance needs several machines, GPUs that Compose does not support, or a router.
     """
     instance = _alone(deployment, "compose")
     if machines(instance, size) > 1:
@@ -98,12 +97,12 @@ def compose(deployment: LaunchPlan, size: int) -> str:
 
 
 def _values(instance: Instance, port: int | None = None) -> Record:
-    """Values of an instance for templates.
+    """Template values of an instance.
 
     Raises
     ------
     InputError
-        If nobody named an image for chips that the usual one is not for.
+        If the default image does not support the chips, and no image is given.
     """
     engine, chip, launch = instance.engine, instance.service.setup.hardware, instance.engine.launch
     if engine.named_image is None and (chip.vendor != "NVIDIA" or not engine.image):
@@ -124,7 +123,7 @@ def _values(instance: Instance, port: int | None = None) -> Record:
 
 
 def kubernetes(deployment: LaunchPlan, size: int, beside: Sequence[Record] = (), where: Sequence[str] = ()) -> str:
-    """A Deployment of all instances behind one Service, with what stands beside them.
+    """Write a Deployment of all instances behind one Service, with further manifests.
 
     Raises
     ------
@@ -141,12 +140,12 @@ def kubernetes(deployment: LaunchPlan, size: int, beside: Sequence[Record] = (),
 
 
 def keda(deployment: LaunchPlan, size: int) -> str:
-    """Manifest of :func:`kubernetes` with a ScaledObject of KEDA that changes the number of instances.
+    """Write the manifest of :func:`kubernetes` with a KEDA ScaledObject.
 
     Raises
     ------
     InputError
-        As there; or if nobody said how, or the engine has no such metrics.
+        As in :func:`kubernetes`; or if the result has no scaling, or the engine lacks the metrics.
     """
     scaling, instance = _scaling(deployment, "keda"), deployment.instances[0]
     if instance.engine.name not in _METRICS:
@@ -157,7 +156,7 @@ def keda(deployment: LaunchPlan, size: int) -> str:
     labels = f'{{model_name="{instance.model}"}}'
     in_flight = f"sum({running}{labels}) + sum({waiting}{labels})"
     query = in_flight if scaling.metric == "in_flight" else f"sum(rate({done}{labels}[1m]))"
-    # Cheaper instances hold their part: what is left is for these.
+    # Cheaper instances serve their part; the rest is for these.
     query = f"clamp_min({query} - {scaling.before:.6g}, 0)" if scaling.before else query
     beside = _documents("keda", name=_name(instance), scaling=scaling, prometheus=_PROMETHEUS, query=query)
     where = [f"the autoscaler reads {_PROMETHEUS}: put the address of your Prometheus there"]
@@ -165,12 +164,12 @@ def keda(deployment: LaunchPlan, size: int) -> str:
 
 
 def llm_d_autoscaling(deployment: LaunchPlan, size: int) -> str:
-    """Manifest of :func:`kubernetes` with a HorizontalPodAutoscaler that llm-d manages, cheap variants first.
+    """Write the manifest of :func:`kubernetes` with a HorizontalPodAutoscaler managed by llm-d, cheap variants first.
 
     Raises
     ------
     InputError
-        As :func:`keda`; or if the engine is not vLLM.
+        As in :func:`keda`; or if the engine is not vLLM.
     """
     scaling, instance = _scaling(deployment, "llm-d-autoscaling"), deployment.instances[0]
     if instance.engine.name != "vllm":
@@ -185,7 +184,7 @@ def _scaling(deployment: LaunchPlan, form: str) -> Scaling:
     Raises
     ------
     InputError
-        If nobody said it.
+        If the result has none.
     """
     if deployment.scaling is None:
         raise InputError(
@@ -197,12 +196,12 @@ def _scaling(deployment: LaunchPlan, form: str) -> Scaling:
 
 
 def leader_worker_set(deployment: LaunchPlan, size: int) -> str:
-    """A LeaderWorkerSet of all instances, each over its machines, behind one Service of the leaders.
+    """Write a LeaderWorkerSet of all instances over their machines, behind one Service of the leaders.
 
     Raises
     ------
     InputError
-        If an instance does not fit whole machines, or needs a router.
+        If an instance does not fill machines, or needs a router.
     """
     instance = _alone(deployment, "leaderworkerset")
     pods = [pod for serves in (True, False) for pod in _group_pod(instance, size, serves=serves)]
@@ -211,7 +210,7 @@ def leader_worker_set(deployment: LaunchPlan, size: int) -> str:
 
 
 def _group_pod(instance: Instance, size: int, *, serves: bool) -> list[Record]:
-    """A pod of a group: the first listens, and the others are told where it is."""
+    """Pod of a group: the leader listens, and workers receive its address."""
     values = _values(instance)
     if machines(instance, size) > 1:
         machine = InstanceMachine(Expanded("$LWS_WORKER_INDEX"), Expanded("$LWS_LEADER_ADDRESS"))
@@ -227,7 +226,7 @@ def _resources(instance: Instance, accelerators: int) -> Record:
 
 
 def llm_d(deployment: LaunchPlan, size: int) -> str:
-    """Values of the chart llm-d-modelservice.
+    """Write values of the chart llm-d-modelservice.
 
     Raises
     ------
@@ -260,9 +259,9 @@ _DYNAMO = {
     "sglang": ("sglang-runtime", "dynamo.sglang"),
     "trtllm": ("tensorrtllm-runtime", "dynamo.trtllm"),
 }
-#: What its services are called.
+#: Names of Dynamo's services by role.
 _WORKERS: Mapping[Role, str] = {"both": "Worker", "prefill": "PrefillWorker", "decode": "DecodeWorker"}
-#: What its module of TensorRT-LLM calls the options of trtllm-serve: keys of the file that it reads.
+#: Keys of the file for Dynamo's TensorRT-LLM module, by option of trtllm-serve.
 _KEYS = {
     "--tp_size": "tensor_parallel_size",
     "--pp_size": "pipeline_parallel_size",
@@ -274,19 +273,19 @@ _KEYS = {
 
 
 def dynamo(deployment: LaunchPlan, size: int) -> str:
-    """A DynamoGraphDeployment: a frontend, and workers of each kind."""
+    """Write a DynamoGraphDeployment with a frontend, and workers of each kind."""
     name, engine = _name(deployment.instances[0]), deployment.engine
     runtime, module = _DYNAMO[engine.name]
     image, workers = engine.named_image or f"nvcr.io/nvidia/ai-dynamo/{runtime}:{DYNAMO}", []
     for instance in deployment.instances:
-        # Options of a worker are those of the engine, or of Dynamo where it reads a file instead.
+        # Worker options are those of the engine, or those of Dynamo if it reads a file.
         mode, file = [] if instance.role == "both" else ["--disaggregation-mode", instance.role], ""
         words = list(instance.words[len(instance.engine.launch.program) :])
         if instance.engine.name == "vllm":
             words = ["--model", *words, *mode]
         elif instance.engine.name == "trtllm":
             words = ["--model-path", instance.model, "--extra-engine-args", f"{_FOLDER}/{CONFIG}", *mode]
-            # The whole configuration of an instance.
+            # Complete configuration of an instance.
             keys = {_KEYS[option]: value for option, value in instance.arguments.items() if option in _KEYS}
             share = instance.arguments["--kv_cache_free_gpu_memory_fraction"]
             cache = {**instance.file["kv_cache_config"], "free_gpu_memory_fraction": share}
@@ -309,12 +308,12 @@ def dynamo(deployment: LaunchPlan, size: int) -> str:
 
 
 def _alone(deployment: LaunchPlan, form: str) -> Instance:
-    """The only kind of instance.
+    """Only kind of instance of a deployment.
 
     Raises
     ------
     InputError
-        If there are several, which need a router between them.
+        If there are several kinds, which need a router.
     """
     if deployment.disaggregated:
         raise InputError(
@@ -324,7 +323,7 @@ def _alone(deployment: LaunchPlan, form: str) -> Instance:
 
 
 def _name(instance: Instance) -> str:
-    """A name that Kubernetes takes: engine and model in small letters."""
+    """Name that Kubernetes accepts: engine and model in lower case."""
     model = re.sub(r"[^a-z0-9]+", "-", instance.model.rstrip("/").rpartition("/")[2].lower())
     name = f"{instance.engine.name}-{model}"[:50]
     return re.sub(r"[^a-z0-9]+", "-", f"{name} {instance.variant}".lower()).strip("-")
@@ -333,7 +332,7 @@ def _name(instance: Instance) -> str:
 def _text(
     documents: Sequence[Record], deployment: LaunchPlan, url: str, share: float = 1.0, where: Sequence[str] = ()
 ) -> str:
-    """Documents under what was predicted of them, and the run that holds them to account, as comments."""
+    """Documents below comments with the predictions and the benchmark that checks them."""
     bench = command_text(deployment.run(url, share).words).splitlines()
     comments = [*launch_comments(deployment), *where, "hold it to account:", *(f"  {line}" for line in bench)]
     head = "".join(f"# {line}\n" for line in comments)

@@ -1,4 +1,4 @@
-"""Attention of one layer: what it keeps, computes and takes, also in ways that only notes on latent attention have."""
+"""Attention of one layer: memory, work and time, including implementations from notes on latent attention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.extras.papers.study_kinds import Implementation, LatentVariant
 from inference_econ.inputs import BYTES_PER_ELEMENT, LatentAttention, ModelSpec
 
-#: The variant of ``Assumptions.attention.latent`` that a way to compute latent attention departs from.
+#: Base variant of ``Assumptions.attention.latent`` for each implementation of latent attention.
 VARIANTS: Mapping[Implementation, LatentVariant] = {
     "decompressed": "decompressed",
     "decompressed_per_step": "decompressed_per_step",
@@ -25,12 +25,12 @@ VARIANTS: Mapping[Implementation, LatentVariant] = {
 
 
 def latent(model: ModelSpec) -> LatentAttention:
-    """The latent attention that all layers have.
+    """Latent attention shared by all layers.
 
     Raises
     ------
     InputError
-        If a layer has another.
+        If a layer has another kind.
     """
     attentions = {block.attention for block in model.blocks}
     first = model.blocks[0].attention
@@ -43,20 +43,20 @@ def latent(model: ModelSpec) -> LatentAttention:
 
 
 def one_layer(model: ModelSpec) -> ModelSpec:
-    """The attention of one layer, and nothing else of a model."""
+    """Model with only the attention of one layer."""
     block = model.blocks[0].replace(layers=1, feed_forward={"kind": "none"})
     sources = {key: source for key, source in model.sources.items() if not key.startswith("blocks.")}
     return model.replace(blocks=(block,), vocab_size=0, sources=sources)
 
 
 def layout(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1) -> Plans:
-    """One deployment of so many chips, without a pipeline."""
+    """Deployment without pipeline parallelism."""
     ones = np.ones(1)
     return Plans(ones * tp * dp, ones * batch, ones, ones * tp, ones * ep, new_tokens=new_tokens, whole=True)
 
 
 def fits(setup: Setup, plans: Plans, implementation: Implementation = "absorbed") -> bool:
-    """Return whether weights, cache, what a step decompresses and what an implementation keeps besides fit.
+    """Check whether weights, cache, decompressed data and additional copies fit.
 
     Raises
     ------
@@ -71,19 +71,19 @@ def fits(setup: Setup, plans: Plans, implementation: Implementation = "absorbed"
 
 
 def layer_bytes(setup: Setup, plans: Plans, implementation: Implementation) -> float:
-    """Memory that one layer takes for its sequences: the cache, and copies or decompressed keys and values [B]."""
+    """Memory of one layer: cache, and copies or decompressed keys and values [B]."""
     needed = setup.memory(plans)
     held = needed.of_one_plan()[1] + float(np.ravel(needed.workspace_bytes)[0])
     return held + _copies(setup, plans, implementation)
 
 
 def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) -> float:
-    """Time of the rows that attention has in the operator table of one layer on one chip [s].
+    """Time of the attention rows in the operator table of one layer on one chip [s].
 
     Parameters
     ----------
     setup : Setup
-        Of :func:`one_layer`, under the variant that the implementation departs from.
+        Setup of :func:`one_layer`, under the base variant of the implementation.
     plans : Plans
         One deployment.
     implementation : str
@@ -98,7 +98,7 @@ def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) ->
 
 
 def _rows(table: OperatorTable, rows: tuple[Operator, ...], implementation: Implementation) -> Iterator[Operator]:
-    """The operator table of an implementation, from that of the variant that it departs from."""
+    """Operator table of an implementation, derived from that of its base variant."""
     changed = {"absorbed_unfused": _unfused, "absorbed_copied": _copied, "absorbed_multiplied": _multiplied}.get(
         implementation
     )
@@ -108,10 +108,10 @@ def _rows(table: OperatorTable, rows: tuple[Operator, ...], implementation: Impl
 
 
 def _unfused(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
-    """Products one after the other, as in PyTorch: scores go through memory, and latents are read for keys and values.
+    """Unfused products, as in PyTorch: scores pass through memory, and latents are read for keys and for values.
 
-    Scores are written and read as two products that are added, scaled, turned into weights in 32 bits and rounded
-    again. Rotary keys of several sequences are copied for every head, which a product of matrices needs.
+    Scores are written and read as two products that are added, scaled, converted to weights in 32 bits and rounded.
+    With several sequences, rotary keys are copied for every head, as the matrix product requires.
     """
     if row.name != "attention":
         return row
@@ -127,7 +127,7 @@ def _unfused(table: OperatorTable, spec: LatentAttention, row: Operator) -> Oper
 
 
 def _copied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
-    """Queries, and keys of every head, are put together from their parts: written, and read by the product."""
+    """Queries and keys of every head are concatenated: written, and read by the product."""
     if row.name != "attention":
         return row
     moved = 2.0 * spec.query_heads * (spec.kv_rank + spec.rope_head_dim) * table.activation_width
@@ -140,7 +140,7 @@ def _copied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Opera
 
 
 def _multiplied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
-    """The key side is one matrix with the query projection, the value side one with the output projection."""
+    """Key matrix multiplied into the query projection, and value matrix into the output projection."""
     if row.name == "attention":
         return _unfused(table, spec, row)
     if row.name == "latent up":
@@ -153,20 +153,20 @@ def _multiplied(table: OperatorTable, spec: LatentAttention, row: Operator) -> O
 
 
 def _queries_multiplied(spec: LatentAttention) -> tuple[float, float]:
-    """Shape of the query projection times the key side of the up-projection, the rotary part beside it."""
+    """Shape of the query projection times the key up-projection, with the rotary part."""
     if spec.query_rank is None:
         raise InputError("absorbed_multiplied needs a model that compresses its queries (query_rank)")
     return float(spec.query_heads * (spec.kv_rank + spec.rope_head_dim)), float(spec.query_rank)
 
 
 def _kept_besides(setup: Setup, plans: Plans, implementation: Implementation) -> float:
-    """Bytes that an implementation keeps and its variant does not [B]."""
+    """Memory of an implementation that its base variant does not need [B]."""
     larger = _larger_weights(setup) if implementation == "absorbed_multiplied" else 0.0
     return larger + _copies(setup, plans, implementation)
 
 
 def _copies(setup: Setup, plans: Plans, implementation: Implementation) -> float:
-    """Keys of all heads of one layer, put together for all sequences; their rotary parts where only these are [B]."""
+    """Concatenated keys of all heads of one layer for all sequences, or only their rotary parts [B]."""
     spec, batch = latent(setup.model), float(plans.batch[0])
     elements = {
         "absorbed_copied": spec.kv_rank + spec.rope_head_dim,
@@ -178,7 +178,7 @@ def _copies(setup: Setup, plans: Plans, implementation: Implementation) -> float
 
 
 def _larger_weights(setup: Setup) -> float:
-    """Bytes that multiplied projections take more than those that follow each other, in all layers [B]."""
+    """Additional memory of multiplied projections compared with consecutive ones, in all layers [B]."""
     spec, hidden = latent(setup.model), float(setup.model.hidden_size)
     rows, columns = _queries_multiplied(spec)
     _, up, output = spec.projections(hidden)
@@ -187,7 +187,7 @@ def _larger_weights(setup: Setup) -> float:
 
 
 def flop(setup: Setup, context: float, new_tokens: float = 1) -> float:
-    """Arithmetic of a step of one sequence over all layers [FLOP]."""
+    """Work of a step of one sequence over all layers [FLOP]."""
     work = replace(setup, context=context).work(layout(1, 1, 1, 1, new_tokens))
     return sum(
         float(np.ravel(row.repeats * (row.flop_per_token * new_tokens + row.flop_per_sequence))[0])
@@ -201,8 +201,8 @@ def cache_bytes(setup: Setup, context: float) -> float:
 
 
 def of_a_token(setup: Setup) -> tuple[float, float]:
-    """Cache [B] and arithmetic of a decode step [FLOP] that a token of context adds, over all layers."""
-    # Cache comes in blocks of tokens.
+    """Cache [B] and decode work [FLOP] per token of context, over all layers."""
+    # Cache is allocated in blocks of tokens.
     block = float(setup.assumptions.capacity.kv_block)
     added = cache_bytes(setup, 2 * block) - cache_bytes(setup, block)
     return added / block, (flop(setup, 2 * block) - flop(setup, block)) / block

@@ -1,4 +1,4 @@
-"""Claims of publications, as scenarios: what was published, and which quantity of ours stands beside it."""
+"""Claims of publications as scenarios: published values, and the predicted quantities to compare."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from inference_econ.extras.papers.study_kinds import Implementation
 from inference_econ.inputs._spec import Bytes, BytesPerSecond, Count, FlopsPerSecond, Seconds, Spec
 from inference_econ.inputs.scenario_kinds import Positive, Printed, Probability, Settings
 
-#: Numbers of processes that the rule of KV-Runahead's summary chooses from: a single one, two and many.
+#: Process counts that the rule in KV-Runahead's summary chooses from: one, two and many.
 _CHOICES = 3
-#: What a claim is held against: the published study's preset, and what is predicted today.
+#: Basis of a comparison: the preset of the published study, or today's profiles.
 Basis = Literal["paper", "today"]
 
 
@@ -22,29 +22,31 @@ def _check_parts(read: str, parts: tuple[str, ...]) -> None:
 
 
 class FrontierReading(Spec):
-    """A number of one point of a frontier."""
+    """Number at one point of a frontier."""
 
     kind: Literal["frontier"]
-    """Names this kind of quantity."""
+    """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from those of the basis."""
+    """Settings that differ from the basis."""
     read: Literal["speed", "cost", "chips", "power", "joules", "batch", "utilization", "share", "balance"]
-    """Tokens per second of a user, USD per million output tokens, chips, output tokens per second and megawatt of the
-    facility, joules of the boards per output token; and of decode steps sequences, useful
-    arithmetic over the peak, the share of the step that some of its parts take, or seconds of arithmetic over seconds
-    of memory traffic, hidden or not."""
+    """Quantity at the point.
+
+    One of: tokens/s per user, USD per million output tokens, chips, output tokens/s per megawatt of facility power, or
+    board joules per output token. For decode steps also: sequences, utilization of peak arithmetic, share of parts in
+    the step, or ratio of arithmetic to memory time (with or without overlap).
+    """
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Parts that a share adds up."""
+    """Parts that a share sums."""
     at: Literal["fastest", "cheapest", "preferred"] = "fastest"
-    """Which point; see eq. (45) for the preferred one, with an exponent of three."""
+    """Point of the frontier; eq. (45) defines the preferred one, with an exponent of three."""
     cost: Positive | None = None
-    """Instead: the fastest point at most so expensive [USD per 1e6 tokens]."""
+    """Instead: the fastest point up to this cost [USD per 1e6 tokens]."""
     times_cheapest: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
-    """Instead: the fastest point at most so many times as expensive as the cheapest [1]."""
+    """Instead: the fastest point up to this multiple of the lowest cost [1]."""
     share_of_fastest: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Instead: the cheapest point with at least so much of the largest speed [1]."""
+    """Instead: the cheapest point with at least this share of the highest speed [1]."""
     speed: Positive | None = None
-    """Instead: the cheapest point at least so fast [tokens/s]."""
+    """Instead: the cheapest point with at least this speed [tokens/s]."""
 
     def _check_fields(self) -> None:
         places = ("at", "cost", "times_cheapest", "share_of_fastest", "speed")
@@ -55,37 +57,43 @@ class FrontierReading(Spec):
 
 
 class ToyReading(Spec):
-    """A number of the toy model's fastest instance (eqs. 13 to 17)."""
+    """Number of the fastest instance of the toy model (eqs. 13 to 17)."""
 
     kind: Literal["toy"]
-    """Names this kind of quantity."""
+    """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from those of the basis."""
+    """Settings that differ from the basis."""
     read: Literal["speed", "asymptotic_speed", "chips", "cost", "least_cost"]
-    """Tokens per second of the fastest instance, exactly (eq. 14) or for a large one (eq. 18); its chips; USD per
-    million tokens, or those of arithmetic alone."""
+    """Quantity of the instance.
+
+    One of: tokens/s of the fastest instance, exact (eq. 14) or for large ones (eq. 18); its chips; USD per million
+    tokens, in total or for arithmetic only.
+    """
     reductions: Positive = 4
     """All-reduces per layer [1]."""
     hop: Seconds
-    """Time between neighbours [s]."""
+    """Latency between neighbors [s]."""
 
 
 class StepReading(Spec):
-    """A number of one step of one deployment."""
+    """Number of one step of one deployment."""
 
     kind: Literal["step"]
-    """Names this kind of quantity."""
+    """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from those of the basis: the deployment too (``tp``, ``dp``, ``ep``, ``pp``, ``batch``)."""
+    """Settings that differ from the basis, including the deployment (``tp``, ``dp``, ``ep``, ``pp``, ``batch``)."""
     read: Literal["seconds", "utilization", "balance", "intensity", "share"]
-    """Time; useful arithmetic over the peak; seconds of arithmetic over seconds of memory traffic; FLOP over bytes; or
-    the share of the step that some of its parts take."""
+    """Quantity of the step.
+
+    One of: time; utilization of peak arithmetic; ratio of arithmetic to memory time; FLOP per byte; or share of parts
+    in the step.
+    """
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Parts that a share adds up."""
+    """Parts that a share sums."""
     rows: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Rows of the operator table that a balance or an intensity counts; all of them if not given."""
+    """Rows of the operator table in a balance or intensity; all by default."""
     prompt: Count | None = None
-    """Read so many tokens of a prompt, instead of decoding [tokens]."""
+    """Prompt tokens of a prefill step, instead of decode [tokens]."""
 
     def _check_fields(self) -> None:
         _check_parts(self.read, self.parts)
@@ -94,25 +102,25 @@ class StepReading(Spec):
 
 
 class SquareRootReading(Spec):
-    """Speed of a model by the square-root law (eq. 19) through another [tokens/s]."""
+    """Speed of a model from that of another by the square-root law (eq. 19) [tokens/s]."""
 
     kind: Literal["square_root"]
-    """Names this kind of quantity."""
+    """Kind of quantity."""
     model: str
     """Name or path of the model."""
     reference: str
-    """Of the model whose speed is known."""
+    """Model with known speed."""
     speed: Positive
-    """Its speed [tokens/s]."""
+    """Speed of the reference model [tokens/s]."""
 
 
 class AttentionReading(Spec):
-    """Bytes that attention keeps, FLOP that it computes, and its time."""
+    """Memory, work and time of attention."""
 
     kind: Literal["attention"]
-    """Names this kind of quantity."""
+    """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from those of the basis: a context and a batch too."""
+    """Settings that differ from the basis, including context and batch."""
     read: Literal[
         "cache_bytes",
         "token_cache_bytes",
@@ -123,66 +131,72 @@ class AttentionReading(Spec):
         "layer_bytes",
         "layer_seconds",
     ]
-    """Cache of the whole batch [B], and of a token of context; USD to read the cache of a sequence once for each of a
-    million tokens, at the theoretical bandwidth; context from which on a decode step has more arithmetic over the cache
-    than elsewhere [tokens]; cache [B] and arithmetic [FLOP] of a token of context in one layer; what the batch takes of
-    memory in one layer, copies included [B]; time of one layer's attention in a decode step [s]."""
+    """Quantity of attention.
+
+    One of: cache of the batch [B], or per token of context [B]; cost to read the cache of a sequence a million times at
+    peak bandwidth [USD]; context above which attention dominates decode work [tokens]; cache [B] or work [FLOP] per
+    token of context and layer; memory of the batch in one layer, copies included [B]; attention time of one layer in a
+    decode step [s].
+    """
     implementation: Implementation = "absorbed"
-    """Of latent attention."""
+    """Implementation of latent attention."""
 
 
 class AllReduceReading(Spec):
     """Time of one all-reduce [s]."""
 
     kind: Literal["all_reduce"]
-    """Names this kind of quantity."""
+    """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from those of the basis."""
+    """Settings that differ from the basis."""
     ranks: Count
-    """Chips that sum [1]."""
+    """Chips in the all-reduce [1]."""
     size: Bytes
-    """The tensor that each of them has [B]."""
+    """Tensor size per chip [B]."""
 
 
 class RoundReading(Spec):
-    """Expected tokens of a round of speculation under the rule of the basis [1]."""
+    """Expected tokens per speculation round under the rule of the basis [1]."""
 
     kind: Literal["round"]
-    """Names this kind of quantity."""
+    """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from those of the basis."""
+    """Settings that differ from the basis."""
     acceptance: Probability
-    """Probability that a proposed token is accepted [1]."""
+    """Acceptance rate of draft tokens [1]."""
     drafted: Annotated[int, Field(ge=1, le=64)]
-    """Proposals of a round [tokens]."""
+    """Draft length [tokens]."""
 
 
 class PoolsReading(Spec):
-    """Largest quotient of costs of the best aggregated serving over disaggregated serving, at the same speed [1]."""
+    """Largest cost ratio of aggregated to disaggregated serving at equal speed [1]."""
 
     kind: Literal["pools"]
-    """Names this kind of quantity."""
+    """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from those of the basis: lengths and the promised ``ttft`` too."""
+    """Settings that differ from the basis, including lengths and the ``ttft`` SLO."""
 
 
 class ChainReading(Spec):
-    """Prefill over a chain of processes (KV-Runahead): its speed-up, or what a rule for the number of them loses."""
+    """Prefill over a chain of processes (KV-Runahead): speed-up, or loss of a rule for the number of processes."""
 
     kind: Literal["chain"]
-    """Names this kind of quantity."""
+    """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from those of the basis: hardware that is named gives both rates of arithmetic."""
+    """Settings that differ from the basis; if hardware is set, it determines both arithmetic rates."""
     read: Literal["speedup", "over_single", "traffic", "first_part", "largest_loss", "share_best"]
-    """Time with all-gathers, or on a single process, over that of the chain; bytes of all-gathers over those of the
-    chain; share of the prompt that its first process has; time with the processes that the rule picks over the least,
-    where it is largest; share of the cases in which it picks what is as fast as any."""
+    """Quantity of the chain.
+
+    One of: time of all-gather, or of a single process, over that of the chain; traffic of all-gather over that of the
+    chain; share of the prompt on the first process; largest time ratio of the rule's choice to the best one; share of
+    cases in which the rule's choice is as fast as any.
+    """
     processes: Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1, strict=False)]
-    """Of the chain, or those that the rule chooses from: one, two and many [1]."""
+    """Processes of the chain, or the rule's choices: one, two and many [1]."""
     prompts: Annotated[tuple[Count, ...], Field(min_length=1, strict=False)]
-    """Lengths that are tried [tokens]."""
+    """Prompt lengths [tokens]."""
     links: Annotated[tuple[BytesPerSecond, ...], Field(min_length=1, strict=False)]
-    """Links that are tried, one way [B/s]."""
+    """Link bandwidths, one way [B/s]."""
     matmul: FlopsPerSecond
     """Sustained arithmetic of matrix multiplications [FLOP/s]."""
     attention: FlopsPerSecond
@@ -190,7 +204,7 @@ class ChainReading(Spec):
     overhead: Seconds
     """Least time of a layer [s]."""
     latency: Seconds
-    """Of a message between processes [s]."""
+    """Latency of a message between processes [s]."""
 
     def _check_fields(self) -> None:
         sizes = len(self.processes), len(self.prompts), len(self.links)
@@ -216,50 +230,50 @@ Reading = Annotated[
 
 
 class Value(Spec):
-    """A number as it is."""
+    """Plain number."""
 
     kind: Literal["value"]
-    """Names this kind of measure."""
+    """Kind of measure."""
     of: Reading
-    """Which."""
+    """Number."""
 
 
 class Ratio(Spec):
-    """A number over another."""
+    """Ratio of two numbers."""
 
     kind: Literal["ratio"]
-    """Names this kind of measure."""
+    """Kind of measure."""
     of: Reading
-    """Above the line."""
+    """Numerator."""
     over: Reading
-    """Below it."""
+    """Denominator."""
 
 
 class Exponent(Spec):
-    """The exponent of a power law through two points: ln(of / over) / ln(by)."""
+    """Exponent of a power law through two points: ln(of / over) / ln(by)."""
 
     kind: Literal["exponent"]
-    """Names this kind of measure."""
+    """Kind of measure."""
     of: Reading
-    """At the second point."""
+    """Number at the second point."""
     over: Reading
-    """At the first."""
+    """Number at the first point."""
     by: Annotated[float, Field(gt=1, allow_inf_nan=False)]
-    """Quotient of the second point over the first [1]."""
+    """Ratio of the second point to the first [1]."""
 
 
 Measure = Annotated[Value | Ratio | Exponent, Field(discriminator="kind")]
 
 
 class Published(Spec):
-    """A published value, as text so that its digits count: a number, or bounds."""
+    """Published value or bounds, as text to preserve digits."""
 
     value: Printed | None = None
-    """A number."""
+    """Value."""
     at_least: Printed | None = None
-    """No less."""
+    """Lower bound."""
     at_most: Printed | None = None
-    """No more."""
+    """Upper bound."""
 
     def _check_fields(self) -> None:
         bounds = self.at_least is not None or self.at_most is not None
@@ -271,57 +285,57 @@ class Published(Spec):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """From where to where; both are the number itself if it is one."""
+        """Lower and upper bound; equal for a value."""
         if self.value is not None:
             return float(self.value), float(self.value)
         return float(self.at_least or 0), float(self.at_most or "inf")
 
 
 class Claim(Spec):
-    """One claim of a publication, and what of ours answers it."""
+    """Claim of a publication, and the predicted quantity to compare."""
 
     id: str = Field(pattern=r"^[a-z0-9_]+$")
-    """A name for it."""
+    """Name of the claim."""
     claim: str = Field(min_length=1)
-    """In our own words."""
+    """Claim in our own words."""
     where: str = Field(min_length=1)
     """Section, equation or table."""
     published: Published
-    """Expectations, never results."""
+    """Published values; expectations, never results."""
     unit: str = ""
-    """Unit of the number; nothing of a quotient."""
+    """Unit of the number; empty for a ratio."""
     tolerance: Annotated[float, Field(ge=0, lt=1)]
-    """Share of what was published by which ours may be beyond it, and the claim still holds [1]."""
+    """Relative tolerance within which the claim holds [1]."""
     measure: Measure
-    """Quantity that is computed."""
+    """Predicted quantity."""
     bases: Annotated[tuple[Basis, ...], Field(min_length=1, strict=False)] = ("paper", "today")
-    """Bases that it can be asked of."""
+    """Applicable bases."""
     why: str = ""
-    """Why it does not hold, or holds only under one of them."""
+    """Reason why the claim does not hold, or only under one basis."""
 
 
 class BasisSpec(Spec):
     """Settings and names under which all claims of a file are computed."""
 
     settings: Settings = Field(default_factory=Settings)
-    """Settings that claims leave out."""
+    """Settings that claims omit."""
     names: dict[str, str] = Field(default_factory=dict)
-    """Models and hardware that go by other names here."""
+    """Replacement names of models and hardware."""
 
 
 class ClaimsAsk(Spec):
-    """Claims of one publication beside our numbers."""
+    """Claims of one publication compared with predictions."""
 
     kind: Literal["claims"]
-    """Names this kind of question."""
+    """Kind of scenario."""
     seed: str = Field(min_length=1)
-    """The publication."""
+    """Publication."""
     paper: BasisSpec
-    """Under the preset of the published study, or constants of the publication itself."""
+    """Basis with the preset of the published study, or the publication's own constants."""
     today: BasisSpec
-    """Under the profiles that predictions rest on."""
+    """Basis with today's profiles."""
     claims: Annotated[tuple[Claim, ...], Field(min_length=1, strict=False)]
-    """All of them."""
+    """Claims."""
 
     def _check_fields(self) -> None:
         names = [claim.id for claim in self.claims]

@@ -1,4 +1,4 @@
-"""Loss of a rule that picks the processes of a chain by prompt and link against the best choice."""
+"""Compute the claims of publications, including the loss of a rule for the number of chain processes."""
 
 from __future__ import annotations
 
@@ -56,22 +56,22 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: Lengths [tokens] and a bandwidth [B/s] at which the rule of the summary's section 7.2 turns.
+#: Thresholds of the rule in section 7.2 of the summary: lengths [tokens] and a bandwidth [B/s].
 _SHORT, _MIDDLE, _LONG, _SLOW = 1000, 4000, 8000, 1e9
 
-#: Times with a smaller quotient are alike [1].
+#: Ratio below which times count as equal [1].
 _AS_FAST = 1.01
 
 
 def picked(prompt: float, link: float) -> int:
-    """Pick of the rule of the summary's section 7.2: 0 for a single process, 1 for two, 2 for many.
+    """Choice of the rule in section 7.2 of the summary: 0 for one process, 1 for two, 2 for many.
 
     Parameters
     ----------
     prompt : float
         Prompt [tokens].
     link : float
-        From a process to the next, one way [B/s].
+        Bandwidth between processes, one way [B/s].
 
     Examples
     --------
@@ -84,26 +84,26 @@ def picked(prompt: float, link: float) -> int:
 
 
 def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = None) -> float:
-    """A number of prefill over a chain of processes.
+    """Number of prefill over a chain of processes.
 
     Parameters
     ----------
     reading : ChainReading
-        Which, and the machine.
+        Quantity and machine.
     model : ModelSpec
-        With layers of one kind.
+        Model with one kind of layer.
     rate : float, optional
-        Arithmetic of everything, instead of the two rates of the reading [FLOP/s].
+        Arithmetic rate that replaces both rates of the reading [FLOP/s].
 
     Returns
     -------
     float
-        A quotient of times, or a share of the cases [1].
+        Ratio of times, or share of cases [1].
 
     Raises
     ------
     InputError
-        If the model has other layers than grouped-query attention with dense feed-forward blocks.
+        If layers are not grouped-query attention with dense feed-forward blocks.
     """
     work = layer_work(model, BYTES_PER_ELEMENT["fp16"])
     if reading.read not in ("largest_loss", "share_best"):
@@ -126,7 +126,7 @@ def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = Non
 
 @lru_cache(maxsize=256)
 def _loss(work: LayerWork, machine: ProcessRates, prompt: float, choices: tuple[int, ...]) -> float:
-    """Time with what the rule picks, over that of the best choice [1]."""
+    """Time of the rule's choice over that of the best one [1]."""
     times = [_seconds(work, machine, prompt, processes) for processes in choices]
     return times[picked(prompt, machine.link_bytes_per_second)] / min(times)
 
@@ -136,46 +136,46 @@ def _machine(reading: ChainReading, link: float, rate: float | None) -> ProcessR
 
 
 def _seconds(work: LayerWork, machine: ProcessRates, prompt: float, processes: int) -> float:
-    """Time to the first token with searched parts of the prompt [s]."""
+    """Time to first token with an optimized partition of the prompt [s]."""
     if processes == 1:
         return float(formulas.single_seconds(work, machine, prompt))
     parts = formulas.searched_partition(work, machine, prompt, processes)
     return float(formulas.chain_seconds(work, machine, parts))
 
 
-#: The largest factor of pools is looked for up to this share of the speed that both ways reach [1]: beyond it a
-#: quotient of costs shows where one of them ends.
+#: Share of the common speed range in which the largest cost ratio is searched [1]. Near the end, ratios show where one
+#: of the frontiers ends.
 _WITHIN = 0.9
 
 
 def read(reading: Reading, basis: BasisSpec) -> float:
-    """One number under one basis.
+    """Compute one number under one basis.
 
     Parameters
     ----------
     reading : Reading
-        Which number.
+        Number.
     basis : BasisSpec
-        Settings that it leaves out, and other names of models and chips.
+        Default settings, and replacement names of models and chips.
 
     Returns
     -------
     float
-        In base units.
+        Number in base units.
 
     Raises
     ------
     InputError
-        If a name or setting cannot be used, or there is no such number.
+        If a name or setting is invalid, or the number does not exist.
     NothingFitsError
-        If nothing that is asked for fits.
+        If no deployment fits.
     """
     own = getattr(reading, "settings", None)
     return _READERS[type(reading)](reading, settings_under(basis, Settings() if own is None else own))
 
 
 def settings_under(basis: BasisSpec, own: Settings) -> Settings:
-    """Settings with what they leave out taken from a basis, under its names."""
+    """Settings completed from a basis, with its replacement names."""
     merged = own.over(basis.settings)
     named = {
         field: basis.names.get(name, name)
@@ -200,7 +200,7 @@ def _of_frontier(reading: FrontierReading, settings: Settings) -> float:
     if not isinstance(front, Frontier):
         raise InputError(f"{reading.read} is known of decode steps only; add decode_only: true")
     if reading.read == "balance":
-        # Seconds of arithmetic over seconds of memory traffic at one point of a frontier without speculation.
+        # Ratio of arithmetic to memory time at one point of a frontier without speculation.
         setup, at = front.setup, [index]
         best = fastest(setup, front.accelerators[at], front.batch[at], front.grid.layouts)
         cut = setup.assumptions.layout.tensor_layouts[int(best.cut[0])]
@@ -213,7 +213,7 @@ def _of_frontier(reading: FrontierReading, settings: Settings) -> float:
 
 
 def _place(reading: FrontierReading, front: AnyFrontier) -> int:
-    """Which point of a frontier is read."""
+    """Index of the selected point of a frontier."""
     speeds, dollars = front.axes()
     if reading.share_of_fastest is not None:
         return int(np.searchsorted(speeds, reading.share_of_fastest * speeds[-1]))
@@ -277,7 +277,7 @@ def _names(step: Explanation) -> str:
 
 
 def _share(seconds: Mapping[str, float], parts: tuple[str, ...]) -> float:
-    """Share of a step that some parts take."""
+    """Share of parts in a step."""
     odd = next((name for name in parts if name not in seconds), None)
     if odd is not None:
         raise InputError(f"{odd!r} is no part of a step; parts: {', '.join(seconds)}")
@@ -286,7 +286,7 @@ def _share(seconds: Mapping[str, float], parts: tuple[str, ...]) -> float:
 
 @lru_cache(maxsize=64)
 def _explained(prompt: float | None, settings: Settings) -> Explanation:
-    """One step of the deployment that the settings pin, every degree that they leave out being 1."""
+    """Step of the deployment that the settings fix; missing degrees are 1."""
     filled = with_defaults(settings)
     degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
     pins = instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
@@ -352,7 +352,7 @@ def _of_chain(reading: ChainReading, settings: Settings) -> float:
     return of_a_chain(reading, catalog.model(settings.model), rate)
 
 
-#: What reads each kind of number.
+#: Function for each kind of number.
 _READERS: Mapping[type, Callable[[Any, Settings], float]] = {
     FrontierReading: _of_frontier,
     ToyReading: _of_toy,
@@ -376,26 +376,25 @@ def measured(measure: Measure, basis: BasisSpec) -> float:
 
 
 def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledger:
-    """Claims of publications beside our numbers (``inference_econ.claims``).
+    """Compare claims of publications with predictions (``inference_econ.claims``).
 
     Parameters
     ----------
     name : str, optional
-        The id of a claim; or a scenario of the kind ``claims``, by name or path. By default every claim of every such
-        scenario that comes with the package.
+        Id of a claim, or a scenario of the kind ``claims`` by name or path. By default all claims of all shipped
+        scenarios.
     progress : callable, optional
-        Told the share of the work done, and which claim is computed.
+        Receives the completed share and the current claim.
 
     Returns
     -------
     Ledger
-        Each claim with the published number, ours under the published preset and under today's profiles, and whether
-        it holds.
+        Claims with published values, predictions under both bases, and verdicts.
 
     Raises
     ------
     InputError
-        If there is no such claim or scenario, or a claim names what cannot be used.
+        If the claim or scenario is unknown, or a claim contains an invalid name.
 
     Examples
     --------
@@ -403,7 +402,7 @@ def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledg
     'does not hold'
     """
     names = [scenario_name for scenario_name in catalog.names("scenarios") if scenario_name.startswith("seeds/claims_")]
-    # The published study first.
+    # The published study comes first.
     names.sort(key=lambda scenario_name: (scenario_name != "seeds/claims_study", scenario_name))
     shipped = {scenario_name: catalog.scenario(scenario_name) for scenario_name in names}
     if name is None:
@@ -416,7 +415,7 @@ def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledg
 
 
 def answered(scenario: Scenario, some: Sequence[Claim] | None = None, *, progress: Progress | None = None) -> Ledger:
-    """All claims of a scenario, or some of them, beside our numbers; see :func:`claims`."""
+    """Compare all or some claims of a scenario with predictions; see :func:`claims`."""
     ask = _ask(scenario)
     chosen = ask.claims if some is None else some
     findings = []
@@ -437,7 +436,7 @@ def answered(scenario: Scenario, some: Sequence[Claim] | None = None, *, progres
 
 
 def _together(scenarios: Sequence[Scenario], progress: Progress | None) -> Ledger:
-    """The ledgers of some scenarios, one after the other."""
+    """Concatenate the ledgers of scenarios."""
     total, done = sum(len(_ask(scenario).claims) for scenario in scenarios), 0
     findings: list[Finding] = []
     sources: list[UsedSource] = []
@@ -454,12 +453,12 @@ def _together(scenarios: Sequence[Scenario], progress: Progress | None) -> Ledge
 
 
 def _named(name: str, shipped: Mapping[str, Scenario]) -> Scenario:
-    """A scenario of claims by name or path.
+    """Scenario of claims by name or path.
 
     Raises
     ------
     InputError
-        With the claims and scenarios that there are.
+        With the known claims and scenarios.
     """
     try:
         scenario = catalog.scenario(name)
@@ -485,6 +484,6 @@ def _ask(scenario: Scenario) -> ClaimsAsk:
 
 
 def answer_claims(run: ScenarioRun, ask: ClaimsAsk) -> Result:
-    """Answer a scenario of this kind."""
-    del ask  # the scenario of the run holds it
+    """Run a scenario of this kind."""
+    del ask  # also in the scenario of the run
     return run.result(study=answered(run.scenario, progress=run.progress))

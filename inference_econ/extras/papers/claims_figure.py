@@ -1,4 +1,4 @@
-"""Claims of publications as a picture: ours over what was published."""
+"""Figure of claims: predicted over published values."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Inches that a claim, a publication and all that is around them take.
+#: Height per claim and per publication, and margin [inches].
 _ROW, _BETWEEN, _AROUND = 0.21, 0.45, 1.1
 
-#: The axis ends here on both sides; what lies beyond is drawn at its end, with its number [1].
+#: Limit of the axis on both sides; values beyond are drawn at the limit with their number [1].
 _END = 20.0
 
 
@@ -37,17 +37,17 @@ _ALLOWED = "#cfe8dc"
 
 
 def draw(ledger: Ledger) -> Figure:
-    """Draw every claim as a line, a mark per basis, and what was published with its tolerance behind them.
+    """Draw every claim as a line with a mark per basis, and the published value with its tolerance.
 
     Parameters
     ----------
     ledger : Ledger
-        Claims beside our numbers.
+        Claims with predictions.
 
     Returns
     -------
     matplotlib.figure.Figure
-        For :func:`inference_econ.report.figures.save`.
+        Figure for :func:`inference_econ.report.figures.save`.
     """
     groups = [(seed, list(members)) for seed, members in groupby(ledger.findings, lambda finding: finding.seed)]
     heights = [len(findings) * _ROW + _BETWEEN for _, findings in groups]
@@ -81,7 +81,7 @@ def _group(axes: Axes, seed: str, findings: Sequence[Finding]) -> None:
 
 
 def _mark(axes: Axes, row: int, basis: Basis, share: float, *, holds: bool) -> None:
-    """One mark, filled where the claim holds; at the end of the axis if it lies beyond."""
+    """Draw a mark, filled if the claim holds, and at the limit if it is outside the axis."""
     colour, marker = _MARKS[basis]
     place = row - 0.13 if basis == "paper" else row + 0.13
     face = colour if holds else "white"
@@ -93,7 +93,7 @@ def _within_limits(share: float) -> float:
 
 
 def _beyond(axes: Axes, row: int, shares: Sequence[float]) -> None:
-    """The numbers of marks that lie beyond an end of the axis."""
+    """Draw the numbers of marks outside the axis."""
     for end, side, offset in ((_END, "right", -7), (1.0 / _END, "left", 7)):
         text = ", ".join(f"{share:.3g}" for share in shares if share != _within_limits(share) == end)
         axes.annotate(
@@ -102,7 +102,7 @@ def _beyond(axes: Axes, row: int, shares: Sequence[float]) -> None:
 
 
 def _reference(finding: Finding) -> float:
-    """Number that ours is drawn over: the published one, the only bound, or the geometric mean of two."""
+    """Denominator of a prediction: the published value, the only bound, or the geometric mean of two."""
     low, high = finding.claim.published.bounds
     if math.isinf(high) or low == 0.0:
         return low or high

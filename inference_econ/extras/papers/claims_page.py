@@ -1,4 +1,4 @@
-"""Claims of publications beside our numbers: as a table, as data, as a page of the documents."""
+"""Claims of publications as a table, data, and a documentation page."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.records.texts import prefixed
 from inference_econ.report.page import AnswerPage, Pieces, Table, listed
 
-#: From here on numbers are whole [1].
+#: Value from which numbers are shown without decimals [1].
 _WHOLE = 1e4
-#: Units that are written with a prefix.
+#: Units with prefixes.
 _PREFIXED = ("B", "FLOP", "s")
 _COLUMNS = ("claim", "published", *BASES, "verdict")
 _LEGEND = f"{'; '.join(f'{basis}: ours under {name}' for basis, name in BASES.items())}."
@@ -31,17 +31,17 @@ profiles that predictions rest on.
 
 
 class ClaimsPage(AnswerPage[Ledger]):
-    """Claims beside our numbers, ready to be shown."""
+    """Page of claims."""
 
     proportional = False
 
     def tables(self) -> tuple[Table, ...]:
-        """One table per publication, one line per claim."""
+        """Tables with one row per claim, one table per publication."""
         tables = []
         for seed, findings in _by_seed(self.answer):
             rows = tuple((finding.claim.id, *_numbers(finding), finding.verdict) for finding in findings)
             tables.append(Table(seed, _COLUMNS, rows, (), tuple(map(_sentence, findings))))
-        # Sources of the claims and their settings, each once.
+        # Distinct sources of the claims and their settings.
         references = []
         for ref, record in {record["ref"]: record for record in source_records(self.answer.sources)}.items():
             if parts := [record[part] for part in ("title", "url") if record.get(part)]:
@@ -50,7 +50,7 @@ class ClaimsPage(AnswerPage[Ledger]):
         return (*tables[:-1], replace(tables[-1], notes=notes, why=(*tables[-1].why, *references)))
 
     def markdown(self) -> str:
-        """A page of the documents: a section per publication, and why claims do not hold below its table."""
+        """Documentation page: a section per publication, with reasons below its table."""
         parts = [_WRITTEN, *(f"{line}\n" for line in _counted(self.answer.findings))]
         for seed, findings in _by_seed(self.answer):
             rows = []
@@ -65,18 +65,18 @@ class ClaimsPage(AnswerPage[Ledger]):
         return "\n".join(parts)
 
     def draw(self, path: str) -> None:
-        """Draw ours over the published numbers."""
+        """Draw predicted over published values."""
         from inference_econ.extras.papers import claims_figure
         from inference_econ.report import figures
 
         figures.save(claims_figure.draw(self.answer), [path])
 
     def question(self) -> str:
-        """Question about which claims hold."""
+        """Title of the page."""
         return "Which claims hold?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on how many claims hold."""
+        """Sentence on the number of claims that hold."""
         return self.tables()[-1].notes[:1]
 
     def sources(self) -> Sequence[UsedSource]:
@@ -89,7 +89,7 @@ def _by_seed(ledger: Ledger) -> list[tuple[str, list[Finding]]]:
 
 
 def _numbers(finding: Finding) -> tuple[str, ...]:
-    """Cells of the published number, and of ours under each basis."""
+    """Cells of the published value, and of the prediction under each basis."""
     claim, cells = finding.claim, []
     for basis in BASES:
         missing = "nothing fits" if basis in finding.missing else "-"
@@ -107,7 +107,7 @@ def _sentence(finding: Finding) -> str:
 
 
 def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Sentence on how many claims hold: ``1 holds``, ``2 do not hold``."""
+    """Sentence with counts: ``1 holds``, ``2 do not hold``."""
     parts = []
     for verdict, count in Counter(sorted((finding.verdict for finding in findings), key=len)).items():
         parts.append(f"{count} {verdict if count == 1 else verdict.replace('holds', 'hold').replace('does', 'do')}")
@@ -115,7 +115,7 @@ def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:
 
 
 def published_text(published: Published, unit: str) -> str:
-    """Published number, or its bounds, as text.
+    """Published value or bounds as text.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def published_text(published: Published, unit: str) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number with four digits at most, and its unit.
+    """Number with up to four digits, and its unit.
 
     Examples
     --------

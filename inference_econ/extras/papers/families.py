@@ -1,4 +1,4 @@
-"""The best of a family of chips or architectures: every combination of choices, ranked by what it costs to serve."""
+"""Best member of a family of chips or architectures: every combination of choices, ranked by serving cost."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: Lines of a chart: the best members and the base; more cannot be told apart [1].
+#: Most lines of a chart, including the base [1].
 _LINES = 6
-#: What no speed can be had at, and members that nothing fits on.
+#: Texts for unreached speeds, and for members without a fitting deployment.
 _TOO_FAST, _NONE = "too fast", "nothing fits"
-#: Changes of a time per token below this share are none [1].
+#: Relative change of TPOT that is neglected [1].
 _NOTHING = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One combination of choices.
+    """Combination of choices.
 
     Attributes
     ----------
     labels : tuple of str
-        Of its choices, one for each axis.
+        Labels of its choices, one per axis.
     settings : Settings
-        The question of it.
+        Settings of its frontier.
     front : ServiceFrontier or None
-        The answer; None if nothing fits.
+        Frontier; None if nothing fits.
     costs : tuple of float
-        At the stated speeds [USD per 1e6 output tokens]; NaN where it is not as fast.
+        Costs at the given speeds [USD per 1e6 output tokens]; NaN if not reached.
     """
 
     labels: tuple[str, ...]
@@ -57,21 +57,21 @@ class Member:
 
 
 def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compared:
-    """Answer every member of a family.
+    """Compute the frontier of every member of a family.
 
     Parameters
     ----------
     ask : FamilyAsk
-        What differs.
+        Family.
     progress : callable, optional
-        Told the share of the work done, and what is being done.
+        Receives the completed share and a description.
 
     Raises
     ------
     InputError
-        If a name or what-if cannot be used, or the base costs more than the budget.
+        If a name or what-if is invalid, or the base exceeds the budget.
     NothingFitsError
-        If the base fits nowhere.
+        If the base does not fit.
     """
     combinations = list(itertools.product(*(axis.choices for axis in ask.axes)))
     price = setup_of(ask.common).dollars_per_accelerator_hour
@@ -95,12 +95,12 @@ def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compar
     if base is None:
         raise InputError(f"the first choices cost more than the budget of ${ask.budget:g}/h: nothing to compare with")
     if base.front is None:
-        frontier_of(base.settings)  # says why
+        frontier_of(base.settings)  # raises with the reason
     return _shown(ask, members, base, left_out)
 
 
 def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Settings:
-    """A question whose model has as many parameters in its layers as that of another, by its hidden size."""
+    """Settings whose hidden size gives the model as many layer parameters as the base."""
     assert common.model is not None
     base = setup_of(common).model
     changed = catalog.model(common.model, changes=split_changes(settings.changes)["model"])
@@ -113,7 +113,7 @@ def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Se
 
 
 def _practice(settings: Settings, speed: float) -> tuple[str, ...]:
-    """Cheapest way to serve the common settings at a speed, or at the fastest: all members are served so."""
+    """Cheapest way to serve the common settings at a speed, or the highest one; used for all members."""
     try:
         front = frontier_of(settings)
     except NothingFitsError:
@@ -161,14 +161,14 @@ def _values(ask: FamilyAsk, member: Member, base: Member) -> tuple[float | str, 
 
 
 def _sizes(ask: FamilyAsk, setup: Setup) -> tuple[float, ...]:
-    """The price of a chip, or all and active parameters of a model."""
+    """Price of a chip, or total and active parameters of a model."""
     if ask.kind == "chip":
         return (setup.dollars_per_accelerator_hour,)
     return setup.model.total_parameters / 1e9, setup.model.active_parameters / 1e9
 
 
 def reason_of(member: Member, base: Member, speed: float) -> str:
-    """Part that differs most in the time per token of the base's deployment at a speed, if the member can run it."""
+    """Part whose TPOT contribution differs most, for the base's deployment at a speed, if the member can run it."""
     assert base.front is not None and member.front is not None
     if base.front.speculation is not None:
         return "its tokens come in rounds"
@@ -222,5 +222,5 @@ def _line(member: Member, base: Member) -> ChartLine:
 
 
 def answer_families(run: ScenarioRun, ask: FamilyAsk) -> Result:
-    """Answer a scenario of this kind."""
+    """Run a scenario of this kind."""
     return run.compared(compare_families(ask, run.progress), priced_sources)

@@ -1,4 +1,4 @@
-"""Prefill over a chain of processes against all-gathers, beside published times."""
+"""Prefill over a chain of processes compared with all-gather, and with published times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: What the ways to prefill are called, by the field of a printed value where it has one.
+#: Names of prefill methods, by field of published values.
 METHODS: Mapping[str, str] = {
     "one_process": "one process",
     "all_gather": "all-gather",
@@ -32,9 +32,9 @@ METHODS: Mapping[str, str] = {
     "searched": "searched parts",
     "interpolated": "interpolated parts",
 }
-#: Errors that are small, and large ones [%].
+#: Limits of small and large errors [%].
 _NEAR, _FAR = 10, 25
-#: Points of a line.
+#: Points per line [1].
 _POINTS = 17
 
 
@@ -44,22 +44,22 @@ def compare_kv_runahead(ask: RunaheadAsk) -> Compared:
     Parameters
     ----------
     ask : RunaheadAsk
-        Which chains, prompts and assumptions.
+        Chains, prompts and assumptions.
 
     Returns
     -------
     Compared
-        Times to the first token.
+        Times to first token.
 
     Raises
     ------
     InputError
-        If a model is not of one kind of layer, with grouped-query attention and a dense feed-forward block.
+        If layers are not all grouped-query attention with a dense feed-forward block.
     """
     models = {chain.model: catalog.model(chain.model) for chain in ask.chains}
     players = [_Player(ask, chain, models[chain.model]) for chain in ask.chains]
     times = {(player.chain.label, context): player.seconds(context) for player in players for context in ask.contexts}
-    # Every printed value beside ours.
+    # Published values with predictions.
     columns = ("TTFT s", "speed-up")
     rows = []
     for chain in ask.chains:
@@ -82,7 +82,7 @@ def compare_kv_runahead(ask: RunaheadAsk) -> Compared:
 
 
 class _Player:
-    """One chain with its look-up table of partitions."""
+    """Chain with its look-up table of partitions."""
 
     def __init__(self, ask: RunaheadAsk, chain: ChainAsk, model: ModelSpec) -> None:
         self.chain = chain
@@ -96,7 +96,7 @@ class _Player:
         return formulas.searched_partition(self.work, self.machine, context, self.chain.processes)
 
     def partitions(self, context: float) -> dict[str, Array]:
-        """Parts of a prompt by the method that chooses them [tokens]."""
+        """Partitions of a prompt by method [tokens]."""
         return {
             "even": formulas.even_partition(context, self.chain.processes),
             "searched": self._searched(context),
@@ -104,7 +104,7 @@ class _Player:
         }
 
     def seconds(self, context: float) -> dict[str, float]:
-        """Time to the first token by method [s]."""
+        """Time to first token by method [s]."""
         alone = {"one_process": float(formulas.single_seconds(self.work, self.machine, context))}
         if self.chain.processes == 1:
             return alone
@@ -116,7 +116,7 @@ class _Player:
         return {**alone, "all_gather": float(gathered), **chained}
 
     def chart(self, contexts: tuple[int, ...]) -> Chart:
-        """Times over the prompt, with published ones as points."""
+        """Chart of times over prompt length, with published points."""
         prompts = [float(prompt) for prompt in np.geomspace(contexts[0], contexts[-1], _POINTS)]
         times = [self.seconds(prompt) for prompt in prompts]
         lines = [ChartLine(title, prompts, [time[name] for time in times]) for name, title in METHODS.items()]
@@ -129,12 +129,12 @@ class _Player:
 
 
 def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:
-    """FLOP and cached bytes of a layer of a model.
+    """FLOP and cache bytes of a layer of a model.
 
     Raises
     ------
     InputError
-        If the layers are of several kinds, or are no grouped-query attention with a dense feed-forward block.
+        If layers differ, or are not grouped-query attention with a dense feed-forward block.
     """
     block = model.blocks[0]
     attention, feed_forward = block.attention, block.feed_forward
@@ -163,7 +163,7 @@ def _speedup(times: Mapping[str, float]) -> float:
 
 
 def _summaries(ask: RunaheadAsk, columns: tuple[str, ...], rows: list[CellRow]) -> list[str]:
-    """Distances of ours from the published values, by chain, by section and in all."""
+    """Sentences on the distance from published values, by chain, by section and in total."""
     errors: dict[str, list[float]] = {}
     sections: dict[str, list[float]] = {}
     of = {chain.label: chain.section for chain in ask.chains}
@@ -183,7 +183,7 @@ def _summaries(ask: RunaheadAsk, columns: tuple[str, ...], rows: list[CellRow]) 
 
 
 def _met(where: str, sizes: list[float]) -> str:
-    """Number of errors that are small, and their sizes [%]."""
+    """Sentence on the number of small errors, and on error sizes [%]."""
     near, far = sum(size <= _NEAR for size in sizes), sum(size > _FAR for size in sizes)
     return (
         f"Of {where}, {near} of {len(sizes)} published values are met within {_NEAR} %, and {far} are off by more than "
@@ -192,7 +192,7 @@ def _met(where: str, sizes: list[float]) -> str:
 
 
 def _by_method(ask: RunaheadAsk, players: list[_Player], times: Times) -> CellTable:
-    """Times of all ways, and what the search found."""
+    """Table of times of all methods, and of the optimized partitions."""
     rows = []
     for player in players:
         for context in ask.contexts:
@@ -218,5 +218,5 @@ def _by_method(ask: RunaheadAsk, players: list[_Player], times: Times) -> CellTa
 
 
 def answer_kv_runahead(run: ScenarioRun, ask: RunaheadAsk) -> Result:
-    """Answer a scenario of this kind."""
+    """Run a scenario of this kind."""
     return run.compared(compare_kv_runahead(ask), partial(spec_sources, "model"))

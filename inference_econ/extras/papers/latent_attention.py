@@ -1,4 +1,4 @@
-"""Latent attention three ways: what each keeps, computes and takes, by batch, context and new tokens."""
+"""Three variants of latent attention: memory, work and time by batch, context and new tokens."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: What the variants of ``Assumptions.latent_attention`` are called.
+#: Names of the variants of ``Assumptions.latent_attention``.
 NAMES: Mapping[LatentVariant, str] = {
     "decompressed": "decompressed",
     "decompressed_per_step": "per step",
     "absorbed": "absorbed",
 }
-#: What the notes call their implementations.
+#: Names of the implementations in the notes.
 _OF_THE_NOTES: Mapping[Implementation, str] = {
     "decompressed": "CD",
     "decompressed_per_step": "CC",
@@ -52,13 +52,13 @@ _LEGEND = (
 )
 _DOES_NOT_FIT = "does not fit"
 _Y_LABEL = "attention of one layer (us)"
-#: Points of a line.
+#: Points per line [1].
 _POINTS = 40
-#: More new tokens per sequence are not tried [tokens].
+#: Most new tokens per sequence [tokens].
 _MOST_NEW_TOKENS = 2**20
 
 Seconds = Callable[[LatentVariant, float, float, float], float | None]
-#: The same for every implementation.
+#: Time of an implementation, as for variants.
 LayerSeconds = Callable[[Implementation, float, float, float], float | None]
 
 
@@ -68,21 +68,21 @@ def compare_latent_attention(ask: LatentVariantsAsk) -> Compared:
     Parameters
     ----------
     ask : LatentVariantsAsk
-        What, on what, where.
+        Model, chip, batches and contexts.
 
     Returns
     -------
     Compared
-        Times are those of the engine's operator table under ``overlap: operator``.
+        Times from the engine's operator table under ``overlap: operator``.
 
     Raises
     ------
     InputError
-        If the model has other attention than latent, or the assumptions overlap more than an operator.
+        If the model has no latent attention, or the assumptions overlap more than an operator.
     """
     setups = _setups(ask, catalog.model(ask.model), ask.hardware)
     setup = setups["absorbed"]
-    attention_layer.latent(setup.model)  # refuses a model with other attention
+    attention_layer.latent(setup.model)  # rejects models with other attention
     if setup.assumptions.chip.overlap != "operator":
         raise InputError(
             f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
@@ -121,7 +121,7 @@ def _drawn(ask: LatentVariantsAsk) -> tuple[int, ...]:
 
 
 def _setups(ask: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Setup]:
-    """One setup per variant, without context."""
+    """Setup per variant, without context."""
     presets = {
         variant: catalog.assumptions(ask.assumptions, changes=[f"attention.latent={variant}"]) for variant in NAMES
     }
@@ -129,7 +129,7 @@ def _setups(ask: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[Lat
 
 
 def _per_token(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) -> CellTable:
-    """Amounts that one more token of context adds to cache and arithmetic of a layer."""
+    """Table of cache and work per token of context and layer."""
     rows = []
     for row in ask.rows:
         setup = setups[row.latent_attention]
@@ -161,7 +161,7 @@ def _by_context(
 ) -> CellTable:
     times = {(b, c): _times(seconds, scale, b, c) for b in batches for c in contexts}
     rows = tuple(CellRow(place, values) for place, values in times.items())
-    # Whether the rows have the order that was measured.
+    # Check whether predictions have the measured order.
     cached, step = (list(NAMES).index(variant) for variant in ("decompressed", "decompressed_per_step"))
     pairs = [(row[cached], row[step]) for row in times.values()]
     both = [(a, b) for a, b in pairs if not isinstance(a, str) and not isinstance(b, str)]
@@ -174,8 +174,8 @@ def _by_context(
 
 
 def _of_the_notes(title: str, seconds: LayerSeconds, ask: LatentVariantsAsk) -> CellTable:
-    """Time of one layer for each implementation of the notes, beside what was measured."""
-    # Median times of a layer, each the mean of the files that have it [s].
+    """Table of layer times per implementation of the notes, with measured ones."""
+    # Median layer times, averaged over files [s].
     measured: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     if ask.measured is not None:
         with catalog.measured_files()[ask.measured.file].open(encoding="utf-8", newline="") as stream:
@@ -195,7 +195,7 @@ def _of_the_notes(title: str, seconds: LayerSeconds, ask: LatentVariantsAsk) -> 
 
 
 def _least(reached: Callable[[float], bool]) -> float | str:
-    """Fewest new tokens at which something that stays true becomes true, or that there are none."""
+    """Fewest new tokens at which a monotonic condition becomes true, or "never"."""
     high = 1
     while not reached(high):
         high *= 2
@@ -206,7 +206,7 @@ def _least(reached: Callable[[float], bool]) -> float | str:
 
 
 def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context: float) -> float | str:
-    """New tokens from which on a variant is not slower than absorbed projections."""
+    """New tokens from which a variant is at least as fast as absorbed projections."""
     if seconds(variant, batch, context, 1) is None:
         return _DOES_NOT_FIT
 
@@ -218,7 +218,7 @@ def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context
 
 
 def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], seconds: Seconds) -> CellTable:
-    """New tokens from which on absorbed projections are not the best way any more."""
+    """Table of the new tokens from which absorbed projections are no longer best."""
     batch = ask.verification.batch
     step, absorbed = setups["decompressed_per_step"], setups["absorbed"]
     rows = []
@@ -237,7 +237,7 @@ def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], s
 
 
 def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> CellTable:
-    """Table of whole decode steps of the whole model."""
+    """Table of decode steps of the full model."""
 
     def seconds(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
         setup = replace(setups[variant], context=context)
@@ -251,7 +251,7 @@ def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> Cell
 
 
 def _lines(first: float, last: float, seconds: Callable[[LatentVariant, float], float | None]) -> tuple[ChartLine, ...]:
-    """A line for each variant over about equal factors between two values."""
+    """Line per variant, at logarithmic spacing between two values."""
     x = [float(value) for value in np.unique(np.round(np.geomspace(first, last, _POINTS)))]
     return tuple(
         ChartLine(name, x, [math.nan if (time := seconds(variant, at)) is None else 1e6 * time for at in x])
@@ -280,5 +280,5 @@ def _over_new_tokens(seconds: Seconds, ask: LatentVariantsAsk) -> Chart:
 
 
 def answer_latent_attention(run: ScenarioRun, ask: LatentVariantsAsk) -> Result:
-    """Answer a scenario of this kind."""
+    """Run a scenario of this kind."""
     return run.compared(compare_latent_attention(ask), setup_sources)

@@ -1,4 +1,4 @@
-"""Claims with what was published, ours under each basis, and whether they hold."""
+"""Claims with published values, predictions under each basis, and verdicts."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from inference_econ.records.plain import attributes
 from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.studies.results import Study
 
-#: What a claim can be held against, as people call it.
+#: Descriptions of the bases.
 BASES: Mapping[Basis, str] = {
     "paper": "published constants (the preset of Erdil 2025; of KV-Runahead its own)",
     "today": "the profiles that predictions rest on",
 }
-#: Rounding of a computer is no reason for a claim to fail [1].
+#: Relative rounding tolerance [1].
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One claim beside our numbers.
+    """Claim with predictions.
 
     Attributes
     ----------
     seed : str
-        The publication.
+        Publication.
     claim : Claim
-        What it says, and what was published.
+        Claim and published value.
     ours : mapping of str to float
-        By basis, of those that it was asked of and that gave a number.
+        Predictions by basis, where available.
     missing : mapping of str to str
-        By basis, why there is none.
+        Reasons for missing predictions by basis.
     """
 
     seed: str
@@ -41,14 +41,14 @@ class Finding:
     missing: Mapping[Basis, str]
 
     def holds(self, basis: Basis) -> bool | None:
-        """Return whether it holds under a basis; None if it was not asked of it."""
+        """Check whether the claim holds under a basis; None if the basis does not apply."""
         if basis not in self.claim.bases:
             return None
         return basis in self.ours and met(self.ours[basis], self.claim.published, self.claim.tolerance)
 
     @property
     def verdict(self) -> str:
-        """Words for whether it holds, or under which basis."""
+        """Verdict in words."""
         answers = {basis: self.holds(basis) for basis in self.claim.bases}
         kept = [basis for basis, holds in answers.items() if holds]
         if len(kept) == len(answers):
@@ -56,7 +56,7 @@ class Finding:
         return f"holds only under {' and '.join(kept)}" if kept else "does not hold"
 
     def record(self) -> dict[str, object]:
-        """Return the claim, what was published, and ours under each basis as plain data."""
+        """Claim, published value and predictions as plain data."""
         claim = self.claim
         return {
             "id": claim.id,
@@ -76,14 +76,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ledger(Study):
-    """Claims beside our numbers.
+    """Claims with predictions.
 
     Attributes
     ----------
     findings : tuple of Finding
-        In the order of the publications.
+        Findings in the order of the publications.
     sources : tuple of UsedSource
-        What the published numbers and the settings rest on.
+        Sources of published values and settings.
     """
 
     page = "extras.papers.claims_page:ClaimsPage"
@@ -92,20 +92,20 @@ class Ledger(Study):
     sources: tuple[UsedSource, ...] = ()
 
     def __getitem__(self, name: str) -> Finding:
-        """The claim with an id."""
+        """Look up a claim by id."""
         return next(finding for finding in self.findings if finding.claim.id == name)
 
     def record(self) -> dict[str, object]:
-        """Return one record per claim, and the sources."""
+        """One record per claim, and the sources."""
         return {"claims": self.records(), "sources": source_records(self.sources)}
 
     def records(self) -> list[dict[str, object]]:
-        """Return one record per claim."""
+        """One record per claim."""
         return [finding.record() for finding in self.findings]
 
 
 def met(ours: float, published: Published, tolerance: float) -> bool:
-    """Return whether a number is what was published, or within its bounds, give or take a tolerance.
+    """Check whether a number equals the published value, or is within its bounds, up to a tolerance.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ways to read one prompt on several chips: tensor, sequence and context parallelism, and a chain that hands on."""
+"""Ways to process one prompt on several chips: tensor, sequence and context parallelism, and a prefill chain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import DEFAULT_ISL
 from inference_econ.records.facts import HEAD, facts
 
-#: What the ways are called.
+#: Names of the ways.
 WAYS: Mapping[str, str] = {
     "tensor": "tensor parallel",
     "sequence": "sequence parallel",
@@ -28,30 +28,30 @@ WAYS: Mapping[str, str] = {
     "even": "chain, even parts",
     "chain": "chain, searched parts",
 }
-#: Chips that are tried where none are named [1].
+#: Default numbers of chips [1].
 RANKS = (2, 4, 8)
-#: More chips, longer prompts and more of them than can be meant [1], [tokens], [1].
+#: Largest number of chips [1], prompt [tokens] and batch [1].
 _MOST_RANKS, _MOST_TOKENS, _MOST_PROMPTS = 1024, 10_000_000, 1024
-#: What one part of a prompt takes to time, and how many the tables of the search hold [s], [1].
+#: Time to evaluate one part of a prompt [s], and parts in the tables of the search [1].
 _PART_SECONDS, _TABLE = 8e-3, 80
-#: Chips of one kind after the other, in the order of the prompt: what they are, and how many [1].
+#: Chips of one kind after the other, in the order of the prompt: setup and number [1].
 Stages = Sequence[tuple[Setup, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPrompt:
-    """One prompt on a number of chips.
+    """Prompt on a number of chips.
 
     Attributes
     ----------
     prompt : int
-        Tokens [tokens].
+        Prompt length [tokens].
     stages : tuple of (Setup, int)
-        Chips, of several kinds in a chain that mixes them.
+        Chips; several kinds in a mixed chain.
     ways : mapping of str to Way
-        By the keys of :data:`WAYS`, those that can be.
+        Possible ways, by key of :data:`WAYS`.
     missing : mapping of str to str
-        Why the others cannot.
+        Reasons why other ways are impossible.
     """
 
     prompt: int
@@ -61,36 +61,36 @@ class SharedPrompt:
 
     @property
     def ranks(self) -> int:
-        """All chips [1]."""
+        """Total chips [1]."""
         return sum(chips for _, chips in self.stages)
 
     @property
     def chips(self) -> str:
-        """The chips in words, in the order of a chain."""
+        """Chips in words, in the order of a chain."""
         return " + ".join(f"{chips} x {setup.hardware.name}" for setup, chips in self.stages)
 
     @property
     def fastest(self) -> str:
-        """The way with the earliest first token: its key."""
+        """Key of the way with the lowest TTFT."""
         return min(self.ways, key=lambda name: self.ways[name].seconds)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PrefillWays(Shown):
-    """Ways to read prompts on several chips.
+    """Ways to process prompts on several chips.
 
     Attributes
     ----------
     setup : Setup
-        What, on what, how: prompts are read whole, one at a time.
+        Model, chip, engine and assumptions; prompts are processed unchunked, one at a time.
     process_chips : int
-        Chips that hold the model between them, which are a process of context parallelism and of chains [1].
+        Chips that hold one copy of the model, as a process of context parallelism and chains [1].
     alone : mapping of int to Way
-        Each prompt on one process, of those that it holds.
+        Each prompt on one process, if it fits.
     rows : sequence of SharedPrompt
-        By prompt, then by chips.
+        Results by prompt, then by chips.
     batch, cached : float
-        Prompts that are read together [1], and tokens before each that are in all caches [tokens].
+        Prompts processed together [1], and cached tokens before each [tokens].
     """
 
     page = "extras.papers.prefill_page:PrefillPage"
@@ -103,44 +103,44 @@ class PrefillWays(Shown):
     cached: float = 0
 
     def speed_up(self, row: SharedPrompt, name: str) -> float | None:
-        """Time on one process over that of a way [1]; None where one process does not hold the prompt."""
+        """Time on one process over that of a way [1]; None if the prompt does not fit on one process."""
         alone = self.alone.get(row.prompt)
         return None if alone is None else alone.seconds / row.ways[name].seconds
 
     def alike(self, row: SharedPrompt) -> bool:
-        """Whether a prompt is shared by chips of the kind that one process is of, and no others."""
+        """Check whether all chips of a row are of the kind of the single process."""
         return [setup for setup, _ in row.stages] == [self.setup]
 
     @property
     def longest(self) -> float:
-        """Tokens of the longest prompt, with those that are cached before it [tokens]."""
+        """Longest prompt with its cached tokens [tokens]."""
         return float(max(row.prompt for row in self.rows) + self.cached)
 
     @property
     def one_process(self) -> Stages:
-        """The chips of a process."""
+        """Chips of one process."""
         return ((self.setup, self.process_chips),)
 
     def dollars(self, way: Way, stages: Stages) -> float | None:
-        """Return the cost of a prompt on some chips until its first token [USD]; None without a price."""
+        """Cost of a prompt on chips until its first token [USD]; None without a price."""
         if any(setup.price is None for setup, _ in stages):
             return None
         bill = sum(chips * setup.dollars_per_accelerator_hour for setup, chips in stages)
         return way.seconds * bill / 3600.0 / self.batch
 
     def subjects(self) -> tuple[Instances]:
-        """The largest deployment of one kind of chips, for what is said of errors."""
+        """Largest deployment of one kind of chips, for notes on errors."""
         ranks = max((row.ranks for row in self.rows if self.alike(row)), default=self.process_chips)
         return (Instances(self.setup, [float(ranks)], [1.0], self.longest),)
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups that read the prompts, each kind of chips once."""
+        """Setups of all kinds of chips, each once."""
         kinds = {id(setup): setup for row in self.rows for setup, _ in row.stages}
         return list({id(self.setup): self.setup, **kinds}.values())
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Result as plain data."""
         return {
             **facts(self.setup, *HEAD, "weights", "formats"),
             "prompts": self.batch,
@@ -161,7 +161,7 @@ class PrefillWays(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per prompt, number of chips and way."""
+        """One record per prompt, number of chips and way."""
         return [
             {
                 "prompt": row.prompt,
@@ -187,28 +187,28 @@ def prefill(
     cached: float = 0,
     progress: Progress | None = None,
 ) -> PrefillWays:
-    """Compare ways to read one prompt, or a few, on several chips, by the time to the first token and its dollars.
+    """Compare ways to process one prompt, or a few, on several chips, by TTFT and cost.
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how. Which layouts an engine can start does not count: none has them all.
+        Model, chip, engine and assumptions. Engine support of layouts is ignored, since no engine has all ways.
     prompts : sequence of int
-        Lengths [tokens].
+        Prompt lengths [tokens].
     ranks : sequence of int
-        Chips that a prompt is shared by [1]; may be none where there are chains.
+        Numbers of chips that share a prompt [1]; may be empty if there are chains.
     chains : sequence of sequence of (Setup, int)
-        Further chains of chips of several kinds: the same model on each, and how many of them [1], in the order of the
-        prompt. Their processes are the smallest on each kind.
+        Further chains over several kinds of chips, with the same model and their numbers [1], in the order of the
+        prompt. Processes are the smallest on each kind.
     tp : int, optional
-        Chips of a process of context parallelism and of chains, which cut its matrices among them [1]; by default the
-        fewest, of powers of two, that hold the model and the longest prompt.
+        Tensor-parallel degree of a process of context parallelism and chains [1]; by default the smallest power of two
+        that fits the model and the longest prompt.
     batch : int
-        Prompts of one length that are read together; all have their first token at the end [1].
+        Prompts of equal length that are processed together [1]; all have their first token at the end.
     cached : float
-        Tokens before each prompt that every process has in its cache, a prefix that prompts share [tokens].
+        Cached tokens before each prompt, a shared prefix on every process [tokens].
     progress : callable, optional
-        Told the share of the work done, and what is being done.
+        Receives the completed share and a description.
 
     Returns
     -------
@@ -218,9 +218,9 @@ def prefill(
     Raises
     ------
     InputError
-        If a number cannot be used.
+        If a number is out of range.
     NothingFitsError
-        If no process holds the model.
+        If no process fits the model.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def prefill(
 
 
 def _check(setup: Setup, prompts: Sequence[int], stages: Sequence[Stages], batch: int, cached: float) -> None:
-    """Refuse numbers that cannot be, and chains whose chips differ in the model or in the format of the cache."""
+    """Reject numbers out of range, and chains whose chips differ in model or cache format."""
     if not 1 <= batch <= _MOST_PROMPTS:
         raise InputError(f"the batch must be from 1 to {_MOST_PROMPTS:,} prompts, got {batch}", option="batch")
     if not 0 <= cached <= _MOST_TOKENS:
@@ -280,12 +280,12 @@ def _check(setup: Setup, prompts: Sequence[int], stages: Sequence[Stages], batch
 
 
 def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int, cached: float) -> Processes:
-    """The smallest process that holds the model and the longest prompt that any holds.
+    """Smallest process that fits the model and the longest feasible prompt.
 
     Raises
     ------
     NothingFitsError
-        If none holds the shortest prompt, or that which is named does not.
+        If the shortest prompt fits no process, or not the given one.
     """
     sizes = [tp] if tp is not None else [2**power for power in range(11)]
     for longest in sorted(set(prompts), reverse=True):
@@ -295,7 +295,7 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
             if process is not None:
                 return Processes.of(setup, process, float(longest), float(cached), float(batch))
             problems[problem] = size
-    # What does not divide says less than what the largest process that does would lack.
+    # Prefer the shortage of the largest divisible process over a message on divisibility.
     reason = min(problems, key=lambda problem: (problem == memory.REASONS[memory.DIVIDE], -problems[problem]))
     chips, several = f"{problems[reason]} x {setup.hardware.name}", f"{batch} x " if batch > 1 else ""
     raise NothingFitsError(
@@ -304,10 +304,10 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
 
 
 def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) -> tuple[Plans | None, str]:
-    """Some chips that cut all matrices, with experts where they are fastest; or why they cannot."""
+    """Fastest plan of chips that divide all matrices, or the reason why there is none."""
     candidates = deployments(setup, Pins(tp=size, dp=1, pp=1))
     reading = replace(candidates, batch=candidates.batch * batch, new_tokens=prompt, prefill=True)
-    # Room for the activations of whole prompts where room is left for those of steps.
+    # Reserve activation memory for unchunked prompts, where step activations are reserved.
     tokens = setup.assumptions.capacity.workspace_tokens
     changes = {"capacity.workspace_tokens": max(tokens, prompt * batch) if tokens else 0}
     roomy = replace(setup, context=cached, shared_prefix=cached, assumptions=setup.assumptions.changed(changes))
@@ -320,7 +320,7 @@ def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) 
 
 
 def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt:
-    """All ways to share a prompt among some chips; among those of several kinds only chains."""
+    """All ways to share a prompt among chips; only chains for several kinds of chips."""
     ways: dict[str, Way] = {}
     missing: dict[str, str] = {}
     (processes, ranks), *others = chain
@@ -347,7 +347,7 @@ def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt
 
 
 def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
-    """A prompt on chips that cut all matrices."""
+    """Prompt on chips that divide all matrices."""
     stream, free, prompts = setup.assumptions.layout.residual_stream, processes.free, processes.prompts
     unlinked = replace(free, assumptions=free.assumptions.changed({"layout.residual_stream": stream}))
     seconds, without = (
@@ -357,7 +357,7 @@ def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
 
 
 def _not_a_run(processes: Processes, chips: int, prompt: int, linked: bool) -> str:
-    """Why some chips are no processes that hold a prompt, or reach others; nothing if they are and do."""
+    """Reason why chips are not processes that fit a prompt and are connected; empty if they are."""
     setup, size = processes.setup, processes.chips
     if prompt > processes.longest:
         lacking = _fastest(setup, size, prompt, processes.prompts, processes.cached)[1]
@@ -365,7 +365,7 @@ def _not_a_run(processes: Processes, chips: int, prompt: int, linked: bool) -> s
         return f"a process of {which} does not hold it ({lacking}); raise --tp"
     if chips % size:
         return f"{chips} GPUs are no whole number of processes of {size}"
-    # Of several kinds of chips none are in one link domain.
+    # Several kinds of chips never share a link domain.
     reached = np.inf if setup.most_linked is None else 0 if linked else setup.most_linked
     return memory.REASONS[memory.NETWORK] if chips > reached else ""
 

@@ -1,4 +1,4 @@
-"""Ways to read one prompt on several chips, as tables, as data and as a picture."""
+"""Ways to process one prompt on several chips, as tables, data and charts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from inference_econ.report.headings import heading
 from inference_econ.report.notes import setup_warnings, unit_notes, warnings
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
-#: What stands where a way cannot be.
+#: Text for an impossible way.
 _NONE = "-"
 
 
 class PrefillPage(AnswerPage[PrefillWays]):
-    """Ways to read prompts, ready to be shown."""
+    """Page of ways to process prompts."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Times by way, what goes over links, and dollars where the chip has a price."""
+        """Tables of times by way, link traffic, and cost if the chip has a price."""
         ways = self.answer
         links = _columns(ways, "GB (%)", lambda row, name: _moved(row.ways.get(name)))
         parts = [row.ways["chain"].parts if "chain" in row.ways else () for row in ways.rows]
@@ -60,16 +60,16 @@ class PrefillPage(AnswerPage[PrefillWays]):
         return [*tables, view("Dollars per 1,000 prompts", (), columns, why=why, least=least)]
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Speed-ups over the prompt, or over the number of chips if there is one prompt."""
+        """Charts of speed-up over prompt length, or over chips for a single prompt."""
         asked = f"How much faster is one prompt on several GPUs?\n{title(self.answer)}"
         return {"prefill": charts.line_charts(speed_up_plots(self.answer), asked)}
 
     def question(self) -> str:
-        """Question about the fastest way."""
+        """Title of the page."""
         return f"How do several chips read one prompt of {self.answer.setup.model.name} fastest?"
 
     def conclusion(self) -> Pieces:
-        """The fastest way for each prompt and number of chips."""
+        """Sentence with the fastest way for each prompt and number of chips."""
         fastest = [
             f"{row.prompt:,} tokens on {_name(self.answer, row)}: {WAYS[way]}, in {_ms(row.ways[way])} ms"
             for row in self.answer.rows
@@ -80,7 +80,7 @@ class PrefillPage(AnswerPage[PrefillWays]):
 
 
 def title(ways: PrefillWays) -> str:
-    """Heading: what is counted, model and chips."""
+    """Heading with prompts, model and chips."""
     prompts = "One prompt" if ways.batch == 1 else f"{ways.batch} prompts read together"
     after = f" after {ways.cached:,.10g} cached tokens" if ways.cached else ""
     return heading(f"{prompts}{after}, nothing else on the GPUs", ways.setups, [])
@@ -91,14 +91,14 @@ def _name(ways: PrefillWays, row: SharedPrompt) -> str:
 
 
 def times_table(ways: PrefillWays) -> Table:
-    """Time to the first token by way, one row per prompt and number of chips."""
+    """Table of TTFT by way, one row per prompt and number of chips."""
     ratios = [ways.speed_up(row, row.fastest) if row.ways else None for row in ways.rows]
     columns = [
         *_columns(ways, "ms", lambda row, name: _ms(row.ways.get(name))),
         ("fastest", [WAYS[row.fastest] if row.ways else _NONE for row in ways.rows]),
         ("speed-up", [_NONE if ratio is None else f"{ratio:.2f}" for ratio in ratios]),
     ]
-    # Ways that cannot be, by the reason.
+    # Impossible ways by reason.
     reasons: dict[str, dict[str, None]] = {}
     for row in ways.rows:
         for name, reason in row.missing.items():
@@ -137,7 +137,7 @@ def _linked_percent(way: Way) -> str:
 
 
 def _columns(ways: PrefillWays, unit: str, cell: Callable[[SharedPrompt, str], str]) -> list[Column]:
-    """Columns of prompts, of their chips, and of a quantity of every way."""
+    """Columns of prompts, chips, and a quantity of every way."""
     return [
         ("prompt", [f"{row.prompt}" for row in ways.rows]),
         ("GPUs", [(f"{row.ranks}" if ways.alike(row) else row.chips) for row in ways.rows]),
@@ -145,7 +145,7 @@ def _columns(ways: PrefillWays, unit: str, cell: Callable[[SharedPrompt, str], s
     ]
 
 
-#: Heads of columns.
+#: Column headings of the ways.
 _SHORT = {name: "even chain" if name == "even" else name for name in WAYS}
 
 
@@ -154,7 +154,7 @@ def _ms(way: Way | None) -> str:
 
 
 def speed_up_plots(ways: PrefillWays) -> list[Plot]:
-    """Speed-ups by way: one chart per number of chips over the prompt, or one over the number of chips."""
+    """Plots of speed-up by way: over prompt length per number of chips, or over chips."""
     alike = [row for row in ways.rows if ways.alike(row)]
     if alike and len({row.prompt for row in ways.rows}) == 1:
         return [_plot(f"{ways.rows[0].prompt} tokens", "GPUs", {row.ranks: row for row in alike}, ways)]

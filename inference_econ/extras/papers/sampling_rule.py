@@ -1,4 +1,4 @@
-"""The rule that accepts or rejects proposals, tried on known distributions."""
+"""Test the acceptance rule of speculative sampling on known distributions."""
 
 from __future__ import annotations
 
@@ -22,30 +22,29 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: Tokens that are expected less often than this share a cell of the chi-square test (Cochran, 1954) [1].
+#: Expected count below which tokens share a cell of the chi-square test (Cochran, 1954) [1].
 _FEWEST = 5.0
-#: Differences that are less likely by chance say that the distributions are not equal [1].
+#: p-value below which distributions count as different [1].
 UNLIKELY = 1e-3
-#: Random numbers that are held at a time [1].
+#: Random numbers in memory at once [1].
 _AT_ONCE = 4_000_000
-#: What a round takes for each proposal, and for each token of the vocabulary at the positions that usual rounds reach
-#: [s]; and how many these are [1].
+#: Run time per draft token, and per vocabulary token at usually reached positions [s]; number of such positions [1].
 _DRAFT_SECONDS, _TOKEN_SECONDS, _ACCEPTED = 1e-7, 6e-8, 4
 _MOST_TOKENS, _MOST_ROUNDS = 10_000, 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ChiSquareFit:
-    """Agreement of drawn tokens with a distribution: Pearson's chi-square test.
+    """Pearson chi-square test of sampled tokens.
 
     Attributes
     ----------
     tokens : int
-        Drawn [1].
+        Sampled tokens [1].
     statistic : float
-        Sum of (observed - expected)^2 / expected [1]; infinite if a token of no probability was drawn.
+        Sum of (observed - expected)^2 / expected [1]; infinite if a token of zero probability occurred.
     degrees : int
-        Of freedom [1].
+        Degrees of freedom [1].
     """
 
     tokens: int
@@ -54,7 +53,7 @@ class ChiSquareFit:
 
     @property
     def p_value(self) -> float:
-        """Probability of such a difference or a larger one if the distributions are equal [1]."""
+        """Probability of at least this difference if the distributions are equal [1]."""
         from scipy.special import chdtrc
 
         return float(chdtrc(self.degrees, self.statistic)) if self.degrees else 1.0
@@ -62,22 +61,22 @@ class ChiSquareFit:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Tokens of rounds of speculative sampling, beside those that should come.
+    """Tokens of speculative sampling compared with their expected distribution.
 
     Attributes
     ----------
     vocabulary, draft_length, rounds : int
-        Tokens, proposals per round, and rounds [1].
-    fits : tuple of Fit
-        Of the tokens at each position of a round, against the target's distribution there.
+        Vocabulary size, draft length, and rounds [1].
+    fits : tuple of ChiSquareFit
+        Test of the tokens at each position against the target's distribution.
     acceptance : ndarray, shape (k,)
         Sum of min(p, q) by position [1].
     accepted : tuple of SimulatedEstimate
-        Share of the proposals accepted at each position whose predecessors were [1].
+        Acceptance rate at each position whose predecessors were accepted [1].
     expected_tokens : float
-        By formula [1].
+        Tokens per round by formula [1].
     tokens : SimulatedEstimate
-        Per round, drawn [1].
+        Sampled tokens per round [1].
     """
 
     vocabulary: int
@@ -91,7 +90,7 @@ class Check:
 
     @property
     def fit(self) -> ChiSquareFit:
-        """All positions together."""
+        """Test of all positions together."""
         return ChiSquareFit(
             sum(fit.tokens for fit in self.fits),
             math.fsum(fit.statistic for fit in self.fits),
@@ -100,12 +99,12 @@ class Check:
 
     @property
     def exact(self) -> bool:
-        """True if all that the drawn tokens differ from the target's distribution may be chance."""
+        """True if random variation explains all differences from the target's distribution."""
         return self.fit.p_value >= UNLIKELY
 
 
 def compare_sampling_rule(ask: SamplingRuleAsk) -> Compared:
-    """Draw the tokens that a scenario asks for."""
+    """Sample the tokens of a scenario."""
     if ask.target is None or ask.draft is None:
         distributions = random_distributions(ask.vocabulary, ask.draft_length, ask.seed)
     else:
@@ -114,7 +113,7 @@ def compare_sampling_rule(ask: SamplingRuleAsk) -> Compared:
 
 
 def table_of(drawn: Check) -> CellTable:
-    """Drawn tokens beside the target's distributions, by position."""
+    """Table of sampled tokens and the target's distribution, by position."""
     rows = []
     for position, fit in enumerate((*drawn.fits, drawn.fit)):
         share: tuple[str, str] = ("", "")
@@ -142,7 +141,7 @@ def table_of(drawn: Check) -> CellTable:
 def check(
     target: npt.ArrayLike, draft: npt.ArrayLike, draft_length: int, *, rounds: int = 1_000_000, seed: int = 0
 ) -> Check:
-    """Draw tokens by speculative sampling, and compare them with the target and with the formulas.
+    """Sample tokens by speculative sampling, and compare them with the target and the formulas.
 
     Parameters
     ----------
@@ -151,24 +150,24 @@ def check(
     rounds : int
         Rounds [1].
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
 
     Returns
     -------
     Check
-        Equal numbers for equal seeds.
+        The same result for the same seed.
 
     Raises
     ------
     InputError
-        If a distribution cannot be, or a number is too small or too large.
+        If a distribution is invalid, or a number is out of range.
     TooMuchError
-        If so many rounds take too long.
+        If the rounds would take too long.
 
     Notes
     -----
-    Tokens at a position have the target's distribution there, whether a round got so far or not: appendix A.1 of
-    Leviathan et al. (2023). Their number per round has the mean 1 + a_1 + a_1 a_2 + .., with a_i the sum of min(p, q).
+    Tokens at a position have the target's distribution there, whether or not a round got that far: appendix A.1 of
+    Leviathan et al. (2023). The mean number per round is 1 + a_1 + a_1 a_2 + .., with a_i the sum of min(p, q).
     """
     if not 1 <= rounds <= _MOST_ROUNDS:
         raise InputError(f"rounds must be from 1 to {_MOST_ROUNDS:,}, got {rounds}")
@@ -207,17 +206,17 @@ def check(
 
 
 def random_distributions(vocabulary: int, draft_length: int, seed: int) -> tuple[Array, Array]:
-    """A target and a draft that agrees with it by about three quarters, different at every position.
+    """Random target and draft distributions with an overlap of about three quarters, different at every position.
 
     Returns
     -------
     (ndarray, ndarray), shapes (k + 1, vocabulary) and (k, vocabulary)
-        Probabilities: uniform on the simplex, the draft half the target and half of its own [1].
+        Probabilities [1]: the target is uniform on the simplex, and the draft is half the target and half random.
 
     Raises
     ------
     InputError
-        If the vocabulary or the draft length is too small or too large.
+        If the vocabulary or the draft length is out of range.
     """
     if not 2 <= vocabulary <= _MOST_TOKENS:
         raise InputError(f"the vocabulary must have from 2 to {_MOST_TOKENS} tokens, got {vocabulary}")
@@ -242,7 +241,7 @@ def _fit(counts: npt.NDArray[np.int64], chances: Array) -> ChiSquareFit:
 
 
 def _shares(lengths: npt.NDArray[np.int64]) -> list[SimulatedEstimate]:
-    """Acceptance at each position, from how many rounds produced 1, 2, .. tokens."""
+    """Acceptance rate at each position, from the counts of rounds with 1, 2, .. tokens."""
     estimates = []
     for position in range(1, lengths.size - 1):
         reached, accepted = int(lengths[position:].sum()), int(lengths[position + 1 :].sum())
@@ -252,7 +251,7 @@ def _shares(lengths: npt.NDArray[np.int64]) -> list[SimulatedEstimate]:
 
 
 def _mean(values: Array, counts: npt.NDArray[np.int64]) -> SimulatedEstimate:
-    """The mean of values that occurred so many times, with its 95 % confidence interval."""
+    """Mean of values with counts, and its 95% confidence interval."""
     total = int(counts.sum())
     mean = float(values @ counts) / total
     if total < 2:
@@ -262,12 +261,12 @@ def _mean(values: Array, counts: npt.NDArray[np.int64]) -> SimulatedEstimate:
 
 
 def _normal(mean: float, variance: float) -> SimulatedEstimate:
-    """A normally distributed number with its 95 % confidence interval."""
+    """Normally distributed number with its 95% confidence interval."""
     from scipy.special import ndtri
 
     return SimulatedEstimate(mean, float(ndtri(0.975)) * math.sqrt(variance))
 
 
 def answer_sampling_rule(run: ScenarioRun, ask: SamplingRuleAsk) -> Result:
-    """Answer a scenario of this kind."""
+    """Run a scenario of this kind."""
     return run.compared(compare_sampling_rule(ask), lambda _: ())

@@ -1,4 +1,4 @@
-"""Decode steps of one deployment under settings that differ: without a cache, with prefixes that are shared."""
+"""Compare decode steps of one deployment under different settings, such as no cache or shared prefixes."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: What steps are asked over, as people read it.
+#: Labels of the varied quantities.
 AXES = {"context": "context (tokens)", "batch": "batch", "shared_prefix": "shared prefix (tokens)"}
-#: What stands where a step cannot be.
+#: Text for an impossible step.
 _NONE = "does not fit"
 
 
 def compare_steps(ask: StepsAsk) -> Compared:
-    """Take one step after the other apart.
+    """Explain each decode step of a scenario.
 
     Parameters
     ----------
     ask : StepsAsk
-        Which steps.
+        Steps.
 
     Returns
     -------
     Compared
-        All of them; what does not fit is left out.
+        All steps that fit.
 
     Raises
     ------
     InputError
-        If a setting cannot be used, or means nothing for a single step.
+        If a setting is invalid, or does not apply to a single step.
     NothingFitsError
         If no step fits.
     """
@@ -48,7 +48,7 @@ def compare_steps(ask: StepsAsk) -> Compared:
     every = [step for row in steps.values() for step in row if step is not None]
     if not every:
         raise NothingFitsError(f"none of the steps fits, from {AXES[ask.over]} {ask.values[0]:g} on")
-    # Milliseconds of all series, and how many times those of the first.
+    # Milliseconds of all series, and ratios to the first.
     first, *others = steps
     columns = (*(f"{label} ms" for label in steps), *(f"{label} x" for label in others))
     rows = []
@@ -59,7 +59,7 @@ def compare_steps(ask: StepsAsk) -> Compared:
     notes = (f"x: the time over that of {first!r}.", *ask.notes) if others else ask.notes
     tables = (CellTable("Time of a decode step", (AXES[ask.over],), columns, tuple(rows), notes), _amounts(ask, steps))
     priced = all(step.dollars is not None for step in every)
-    # Speed and cost over what differs; a shared prefix may be none, which no logarithm shows.
+    # Speed and cost over the varied quantity. A shared prefix of 0 cannot be shown on a logarithmic axis.
     scale = "y" if ask.values[0] == 0 else "xy"
     speed = _lines(ask, steps, "tokens_per_second")
     charts = [Chart("Speed of a user", AXES[ask.over], "tokens/s per user", speed, scale)]
@@ -70,7 +70,7 @@ def compare_steps(ask: StepsAsk) -> Compared:
 
 
 def _step(ask: StepsAsk, series: Series, value: float) -> Explanation | None:
-    """One step; None if it does not fit."""
+    """Step; None if it does not fit."""
     settings = series.settings.over(ask.common).replace(**{ask.over: value})
     stray = next((name for name in _UNUSED if getattr(settings, name) is not None), None)
     if stray is not None:
@@ -109,7 +109,7 @@ def _cell(value: float | None, scale: float = 1.0) -> float | str:
 
 
 def _amounts(ask: StepsAsk, steps: Steps) -> CellTable:
-    """Dollars per million output tokens, and the cache that must fit."""
+    """Table of USD per million output tokens, and of cache memory."""
     columns = tuple(f"{label} {unit}" for unit in ("$/M", "GB of cache") for label in steps)
     rows = []
     for index, value in enumerate(ask.values):
@@ -133,5 +133,5 @@ def _lines(ask: StepsAsk, steps: Steps, name: str) -> tuple[ChartLine, ...]:
 
 
 def answer_steps(run: ScenarioRun, ask: StepsAsk) -> Result:
-    """Answer a scenario of this kind."""
+    """Run a scenario of this kind."""
     return run.compared(compare_steps(ask), setup_sources)

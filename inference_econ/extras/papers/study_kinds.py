@@ -1,4 +1,4 @@
-"""Questions of scenarios about other publications: latent attention, chains of prefill."""
+"""Scenarios on other publications: latent attention, prefill chains, decode steps, sampling and families."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_econ.inputs.what_if import split_changes
 from inference_econ.inputs.workload.traffic import Tokens
 
 LatentVariant = Literal["absorbed", "decompressed", "decompressed_per_step"]
-#: Ways to compute latent attention: the variants, and three that only notes on them have.
+#: Implementations of latent attention: the variants, and three from notes.
 Implementation = Literal[
     "absorbed",
     "decompressed",
@@ -27,100 +27,102 @@ Counts = Annotated[tuple[Count, ...], Field(min_length=1, strict=False)]
 
 
 class LatentRow(Spec):
-    """One implementation of latent attention, with what was printed for it."""
+    """Implementation of latent attention with published values."""
 
     label: str = Field(min_length=1)
     """Name in the first column."""
     latent_attention: LatentVariant
     """See :class:`inference_econ.inputs.presets.assumptions.Assumptions`."""
     printed: dict[Literal["kB", "MFLOP"], Printed] = Field(default_factory=dict)
-    """Published cache [10^3 B] and arithmetic [10^6 FLOP] per token and layer, as text so that their digits count:
-    expectations, never results."""
+    """Published cache [10^3 B] and work [10^6 FLOP] per token and layer.
+
+    They are text to preserve digits, and expectations, never results.
+    """
 
 
 class Verification(Spec):
-    """Steps with several new tokens per sequence: drafts that are verified, chunks of a prompt."""
+    """Steps with several new tokens per sequence: verified drafts, or chunks of a prompt."""
 
     batch: Count
     """Sequences [1]."""
     context: Count
-    """Cached tokens of each [tokens]."""
+    """Cached tokens per sequence [tokens]."""
     new_tokens: Counts
-    """New tokens of each [tokens]."""
+    """New tokens per sequence [tokens]."""
 
 
 class WholeStep(Spec):
-    """A deployment of the whole model."""
+    """Deployment of the full model."""
 
     hardware: str
     """Name or path of hardware."""
     tp: Degree
-    """Accelerators that share the attention weights [1]."""
+    """Tensor-parallel degree [1]."""
     dp: Degree = 1
-    """Groups of them with sequences of their own [1]."""
+    """Attention-DP degree [1]."""
     ep: Degree = 1
     """Expert-parallel ranks [1]."""
     batches: Counts
     """Sequences [1]."""
     contexts: Counts
-    """Cached tokens of each [tokens]."""
+    """Cached tokens per sequence [tokens]."""
 
 
 class MeasuredLayers(Spec):
     """Measured times of one layer of latent attention."""
 
     file: Literal["latent_attention_points"]
-    """A file of ``scenarios/measured``."""
+    """File of ``scenarios/measured``."""
     device: str = Field(min_length=1)
-    """Device that it was measured on, in the words of the file."""
+    """Measured device, as named in the file."""
 
 
 class LatentVariantsAsk(Spec):
-    """Latent attention absorbed, over a decompressed cache, and decompressed in every step."""
+    """Latent attention with absorbed projections, decompressed cache, and decompression per step."""
 
     kind: Literal["latent_variants"]
-    """Names this kind of question."""
+    """Kind of scenario."""
     model: str
     """Name or path of a model with latent attention."""
     hardware: str
-    """Chip that one layer of attention is timed on."""
+    """Chip for the times of one layer."""
     assumptions: str = "deployable"
     """Name or path of a preset."""
     kv: Dtype | None = None
     """Number format of the cache."""
     rows: Annotated[tuple[LatentRow, ...], Field(min_length=1, strict=False)]
-    """Implementations by cache and arithmetic per token."""
+    """Implementations with cache and work per token."""
     batches: Counts
     """Sequences of a decode step [1]."""
     drawn_batches: Counts | None = None
-    """Those that the figure shows [1]; all if not given."""
+    """Batches in the figure [1]; all by default."""
     contexts: Counts
-    """Cached tokens of each [tokens]."""
+    """Cached tokens per sequence [tokens]."""
     verification: Verification
-    """Steps with more new tokens."""
+    """Steps with several new tokens."""
     whole_step: WholeStep | None = None
-    """Compare steps of the whole model as well."""
+    """Deployment for steps of the full model."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Notes for readers about the printed numbers."""
+    """Notes for readers on published numbers."""
     measured: MeasuredLayers | None = None
-    """Times to show beside ours."""
+    """Measured times to show."""
     measured_notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Notes for readers about the measured times."""
+    """Notes for readers on measured times."""
 
 
 class PrintedPrefill(Spec):
-    """Printed values for one length of the prompt, as text so that its digits count: expectations."""
+    """Published values for one prompt length, as text to preserve digits; expectations."""
 
     context: Count
     """Prompt [tokens]."""
     one_process: Printed | None = None
-    """Time to the first token on one process [s]."""
+    """TTFT on one process [s]."""
     all_gather: Printed | None = None
-    """Time to the first token with all-gathers [s]."""
+    """TTFT with all-gather [s]."""
     searched: Printed | None = None
-    """Time to the first token of the chain with the searched partition [s]."""
+    """TTFT of the chain with an optimized partition [s]."""
     speedup: Printed | None = None
-    """All-gather over chain [1]."""
+    """Time of all-gather over time of the chain [1]."""
 
 
 class ChainAsk(Spec):
@@ -131,11 +133,11 @@ class ChainAsk(Spec):
     model: str
     """Name or path of a model."""
     processes: Annotated[int, Field(ge=1, le=64)]
-    """How many [1]."""
+    """Number of processes [1]."""
     link: BytesPerSecond | None = None
-    """From one to the next, one way [B/s]; absent for a single process."""
+    """Bandwidth between processes, one way [B/s]; absent for a single process."""
     section: str = ""
-    """Where it was published: how far ours are off is said of each section."""
+    """Section of the publication, for error statistics."""
     printed: Annotated[tuple[PrintedPrefill, ...], Field(strict=False)] = ()
     """Published values."""
 
@@ -148,16 +150,16 @@ class ChainAsk(Spec):
 
 
 class RunaheadAsk(Spec):
-    """Prefill over a chain of processes (KV-Runahead) against all-gathers."""
+    """Prefill over a chain of processes (KV-Runahead) compared with all-gather."""
 
     kind: Literal["kv_runahead"]
-    """Names this kind of question."""
+    """Kind of scenario."""
     chains: Annotated[tuple[ChainAsk, ...], Field(min_length=1, strict=False)]
-    """Chains that are compared."""
+    """Compared chains."""
     contexts: Counts
     """Prompts [tokens]."""
     lookup: Counts
-    """Prompts whose partition is searched; others are interpolated between them [tokens]."""
+    """Prompts with an optimized partition; others are interpolated [tokens]."""
     kv: Dtype
     """Number format of the cache."""
     matmul: FlopsPerSecond
@@ -167,9 +169,9 @@ class RunaheadAsk(Spec):
     overhead: Seconds
     """Least time of a layer [s]."""
     latency: Seconds
-    """Of a message between processes [s]."""
+    """Latency of a message between processes [s]."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Where ours differ from what was printed, and why."""
+    """Notes on differences from published values."""
 
     def _check_fields(self) -> None:
         longest = max(chain.processes for chain in self.chains)
@@ -187,23 +189,23 @@ class RunaheadAsk(Spec):
             raise ValueError("two chains have the same label; a label names one chain")
 
 
-#: What decode steps can be asked over.
+#: Quantities that decode steps can vary.
 StepAxis = Literal["context", "batch", "shared_prefix"]
 
 
 class StepsAsk(Spec):
-    """Decode steps of one deployment under settings that differ, over its context, its batch or its shared prefix."""
+    """Decode steps of one deployment under different settings, over context, batch or shared prefix."""
 
     kind: Literal["steps"]
-    """Names this kind of question."""
+    """Kind of scenario."""
     common: Settings = Field(default_factory=Settings)
     """Settings of all series: model, hardware, formats, degrees, ``batch``, ``context``, ``shared_prefix``."""
     over: StepAxis
-    """Quantity that differs along a line."""
+    """Quantity that varies along a line."""
     values: Annotated[tuple[Tokens, ...], Field(min_length=1, max_length=200, strict=False)]
-    """Its values: tokens, or sequences [1]."""
+    """Values: tokens, or sequences [1]."""
     series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
-    """Series that are compared; the others are held against the first."""
+    """Compared series; ratios are relative to the first."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Notes for readers."""
 
@@ -218,20 +220,20 @@ class StepsAsk(Spec):
 
 
 class SamplingRuleAsk(Spec):
-    """Rounds of speculative sampling, whose tokens are compared with the target's distribution and with the formula."""
+    """Rounds of speculative sampling, compared with the target's distribution and the formula."""
 
     kind: Literal["sampling_rule"]
-    """Names this kind of question."""
+    """Kind of scenario."""
     target: Annotated[tuple[float, ...], Field(max_length=10_000, strict=False)] | None = None
-    """Probability of each token under the target [1]; random distributions by default, others at each position."""
+    """Target probability of each token [1]; by default random distributions, different at each position."""
     draft: Annotated[tuple[float, ...], Field(max_length=10_000, strict=False)] | None = None
-    """Probability of each token under the draft [1]."""
+    """Draft probability of each token [1]."""
     vocabulary: Annotated[int, Field(ge=2, le=10_000)] = 20
-    """Tokens of random distributions [1]."""
+    """Vocabulary size of random distributions [1]."""
     draft_length: Annotated[int, Field(ge=1, le=64)] = 4
     """Draft tokens per round [1]."""
     rounds: Annotated[int, Field(ge=2, le=100_000_000)] = 1_000_000
-    """Rounds that are drawn [1]."""
+    """Sampled rounds [1]."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the random numbers."""
 
@@ -240,46 +242,45 @@ class SamplingRuleAsk(Spec):
             raise ValueError("target and draft are given together, or neither: random distributions are drawn then")
 
 
-#: More members take minutes.
+#: Most members of a family; more would take minutes [1].
 _MOST_MEMBERS = 64
 
 
 class FamilyChoice(Spec):
-    """One way to have a part of a family."""
+    """Choice for one part of a family."""
 
     label: str = Field(min_length=1)
     """Name in tables."""
     changes: tuple[str, ...] = Field(default=(), strict=False)
-    """What-ifs, ``hardware.hbm_bytes_per_second=4.8 TB/s`` or ``model.kv_heads=16``; none for what is."""
+    """What-ifs such as ``hardware.hbm_bytes_per_second=4.8 TB/s`` or ``model.kv_heads=16``; empty for the base."""
     dollars: Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)] = 0.0
-    """Of chips: what it adds to the price of an accelerator [USD/h]."""
+    """Change of the price of an accelerator, for chips [USD/h]."""
 
 
 class FamilyPart(Spec):
-    """A part that members of a family differ in."""
+    """Part in which members of a family differ."""
 
     name: str = Field(min_length=1)
-    """Heading of the column."""
+    """Column heading."""
     choices: Annotated[tuple[FamilyChoice, ...], Field(min_length=1, strict=False)]
-    """The ways to have it, that of the base first."""
+    """Choices, the base first."""
 
 
 class FamilyAsk(Spec):
-    """The best of a family: every combination of some choices, at equal parameters or within a price."""
+    """Best of a family: every combination of choices, at equal parameters or within a price."""
 
     kind: Literal["chip", "architecture"]
-    """Names this kind of question: variants of the chip, or of the model."""
+    """Kind of scenario: variants of the chip, or of the model."""
     common: Settings
-    """Settings that all have in common; its model and hardware are what is varied."""
+    """Settings of all members; their model and hardware are varied."""
     axes: Annotated[tuple[FamilyPart, ...], Field(min_length=1, strict=False)]
-    """Axes that members differ in."""
+    """Parts in which members differ."""
     speeds: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)]
-    """Speeds of a user that costs are stated at; members are ranked by the first [tokens/s]."""
+    """Speeds of a user for costs; the first ranks the members [tokens/s]."""
     budget: Positive | None = None
-    """Of chips: members whose price is higher are left out [USD/h]."""
+    """Highest price of a member, for chips [USD/h]."""
     equal_parameters: bool | None = None
-    """Of architectures: the hidden size makes the layers of all have as many parameters as those of the base; yes by
-    default."""
+    """Adjust the hidden size so that layers have as many parameters as the base, for architectures; yes by default."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Notes for readers."""
 

@@ -1,11 +1,9 @@
-"""Measured servers: read, predict, fit, validate.
+"""Measured servers: read measurements, predict them, fit constants, and validate.
 
-What belongs here: ``measurements`` (rows of many kinds of files in one form), ``prediction`` (what the ordinary
-service model says of them), fits of constants and how they do on rows they have not seen, profiles as files,
-``validation`` (reports by dataset). Nothing here models a server: what is validated is the code that answers, called
-with what a row says.
-
-What others use stands in ``__init__.pyi``.
+``measurements`` reads many file formats into one form. ``prediction`` applies the ordinary service model to
+measurements. ``validation`` reports errors by dataset. The other modules fit constants and corrections, and store them
+as profiles. This package contains no model of a server of its own, so validation covers the code that users run.
+``__init__.pyi`` lists the names that other packages use.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Distance of predictions from what was measured."""
+"""Errors of predictions compared with measurements, and the selection of measurements."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from inference_econ.engine import UNKNOWN, SetupLevels, Subject, has_experts, la
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import measurements
 
-#: Incomplete rows, or such as their software held back; and second-hand ones.
+#: Qualities of measurements that are incomplete, limited by their software, or second-hand.
 _POOR = ("C", "D")
-#: What rows can be chosen by.
+#: Fields that select measurements.
 CHOICES = (
     "dataset", "source", "engine", "engine_version", "model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep",
     "isl", "osl", "concurrency", "load", "statistic", "speculation", "quality", "tier",
 )  # fmt: skip
-#: What a deployment is told by.
+#: Fields that identify a deployment.
 _SAME = ("engine", "model", "hardware", "weights", "isl", "osl", "load", "tp", "dp", "pp", "ep", "prefill", "decode")
 _deployment = attrgetter(*_SAME)
 _POOL = ("workers", "tp", "dp", "pp", "ep")
-#: Hexadecimal digits that tell a deployment from a few thousand others [1].
+#: Hexadecimal digits that distinguish some thousand deployments [1].
 _DIGITS = 7
 _CONDITION = re.compile(r"\s*(?P<key>\w+)\s*(?P<sign>!?=)\s*(?P<values>.*?)\s*")
 
-#: One condition: the field of a measurement, the texts that it may have, and whether it must not have them instead.
+#: Condition on a measurement: field, accepted values, and whether to invert.
 Condition = tuple[str, tuple[str, ...], bool]
 
 
 def conditions(text: str) -> tuple[Condition, ...]:
-    """Conditions from text like ``engine=vllm,hardware=h100_sxm|h200_sxm,model!=llama_3_8b``.
+    """Parse conditions such as ``engine=vllm,hardware=h100_sxm|h200_sxm,model!=llama_3_8b``.
 
     Raises
     ------
     InputError
-        If it is written otherwise, or names what rows do not have.
+        If the syntax is wrong or a field is unknown.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def conditions(text: str) -> tuple[Condition, ...]:
 
 
 def fulfils(row: measurements.Measurement, where: Iterable[Condition]) -> bool:
-    """Whether a row is as all conditions say."""
+    """Check whether a measurement fulfils all conditions."""
     texts = ((getattr(row, key), values, wrong) for key, values, wrong in where)
     return all(
         ((f"{value:g}" if isinstance(value, float) else str(value).lower()) in values) is not wrong
@@ -77,22 +77,22 @@ def chosen(
     where: Sequence[Condition] = (),
     without: Sequence[Sequence[Condition]] = (),
 ) -> tuple[list[measurements.Measurement], Mapping[str, int]]:
-    """The rows that a fit shall look at, and how many are left out for which reason.
+    """Select the measurements for a fit, and count the others by reason.
 
     Parameters
     ----------
     measured : sequence of Measurement or Skipped
-        Of one or several files.
+        Measurements of one or several files.
     where : sequence of Condition
-        That rows must fulfil.
+        Conditions that a measurement must fulfil.
     without : sequence of sequences of Condition
-        Rows that fulfil all of one of these are left out.
+        Measurements that fulfil all conditions of one of these are excluded.
 
     Returns
     -------
     (list of Measurement, mapping of str to int)
-        Repeats, speculation, spoilt runs, disaggregated servers whose workers are not known, and rows of poor quality
-        are left out, unless a condition asks for the quality.
+        Repeats, speculation, invalid runs, disaggregated servers with unknown workers, and poor quality are excluded. A
+        condition on the quality keeps poor quality.
     """
     rows = [row for row in measured if isinstance(row, measurements.Measurement)]
     reasons = Counter({"not understood": len(measured) - len(rows)})
@@ -125,12 +125,12 @@ def _reason(row: measurements.Measurement, where: Sequence[Condition], without: 
 
 
 def is_poor(row: measurements.Measurement) -> bool:
-    """Whether a row is incomplete, second-hand, or was held back by its software."""
+    """Check whether a measurement is incomplete, second-hand, or limited by its software."""
     return row.quality in _POOR
 
 
 def thinned(rows: Sequence[measurements.Measurement], most: int) -> list[measurements.Measurement]:
-    """At most so many deployments of those that were measured, evenly over the list; whole ones, as they cost alike."""
+    """Keep at most ``most`` deployments, evenly over the list and with all of their measurements."""
     deployments = list(dict.fromkeys(map(_deployment, rows)))
     if len(deployments) <= most:
         return list(rows)
@@ -139,12 +139,12 @@ def thinned(rows: Sequence[measurements.Measurement], most: int) -> list[measure
 
 
 def deployment_key(row: measurements.Measurement) -> str:
-    """A short hash of the deployment of a row, whatever the file that it is in."""
+    """Short hash of the deployment of a measurement, independent of its file."""
     return hashlib.sha256(_named(row, _SAME).encode()).hexdigest()[:_DIGITS]
 
 
 def _named(record: measurements.Measurement | measurements.RecordedPool, fields: Iterable[str]) -> str:
-    """Fields with their names, so that new ones of a row change no key."""
+    """Fields with their names, so that new fields do not change hashes."""
     values = ((name, getattr(record, name)) for name in fields)
     return ", ".join(f"{name}={_written(value)}" for name, value in values if value is not None)
 
@@ -156,43 +156,43 @@ def _written(value: str | float | measurements.RecordedPool) -> str:
 
 
 def calibration_behind(assumptions: inputs.Assumptions) -> inputs.Calibration | None:
-    """Calibration that assumptions were fitted to, or the nearest that they extend; None if no fit is behind them."""
+    """Calibration of assumptions, or of the nearest base that has one; None without any."""
     while assumptions.calibration is None and assumptions.extends is not None:
         assumptions = inputs.catalog.assumptions(assumptions.extends)
     return assumptions.calibration
 
 
 def was_fitted(row: measurements.Measurement, behind: inputs.Calibration | None) -> bool | None:
-    """Whether assumptions were fitted to the deployment of a row.
+    """Check whether assumptions were fitted to the deployment of a measurement.
 
     Parameters
     ----------
     row : Measurement
-        Of any file.
+        Measurement of any file.
     behind : Calibration, optional
-        Of the assumptions that predict the row; see :func:`calibration_behind`.
+        Result of :func:`calibration_behind` for the assumptions.
 
     Returns
     -------
     bool or None
-        None if a fitted profile does not say what it was fitted to.
+        None if a fitted profile does not list its deployments.
     """
     if behind is None:
         return False
     if not behind.deployments:
         return None
-    # All keys are equally long, and nothing but a key is between blanks.
+    # All hashes have the same length and are separated by blanks.
     return deployment_key(row) in behind.deployments
 
 
 def subject_of(row: measurements.Measurement) -> str:
-    """The :func:`subject_key` of a measurement."""
+    """:func:`subject_key` of a measurement."""
     model, hardware = specs(row.model, row.hardware)
     return subject_key(row.engine, hardware, model)
 
 
 def instance_chips(row: measurements.Measurement) -> float | None:
-    """Accelerators of an instance, of the largest pool's if there are two; None if the layout is not recorded [1]."""
+    """Accelerators per instance, of the larger pool if disaggregated; None if the layout is not recorded [1]."""
     if row.prefill is not None or row.decode is not None:
         pools = [pool for pool in (row.prefill, row.decode) if pool is not None]
         return float(max(pool.tp * pool.dp * pool.pp for pool in pools))
@@ -200,41 +200,41 @@ def instance_chips(row: measurements.Measurement) -> float | None:
 
 
 def version_of(row: measurements.Measurement) -> str:
-    """The engine of a measurement with its version, as far as they are recorded."""
+    """Engine of a measurement with its version, as recorded."""
     return f"{row.engine} {row.engine_version}".strip()
 
 
 def days_of(rows: Iterable[measurements.Measurement]) -> measurements.Days | None:
-    """From the first to the last day on which some rows were measured; None if no date is recorded."""
+    """First to last day of measurements; None without recorded dates."""
     dated = [row.days for row in rows if row.days is not None]
     return measurements.Days(min(day.since for day in dated), max(day.until for day in dated)) if dated else None
 
 
 def layout_of(row: measurements.Measurement) -> str:
-    """The :func:`inference_econ.engine.layout_key` of an instance, or of both pools; empty if it is not recorded."""
+    """:func:`inference_econ.engine.layout_key` of an instance or of both pools; empty if not recorded."""
     if row.prefill is not None and row.decode is not None:
         return "+".join(pool_key(pool) for pool in (row.prefill, row.decode))
     if row.tp is None:
         return ""
-    # Without experts, data parallelism means instances of their own.
+    # For dense models, data parallelism means separate instances.
     groups = row.dp or 1 if has_experts(specs(row.model, row.hardware)[0]) else 1
     return layout_key(row.tp, groups, row.pp or 1)
 
 
 def pool_key(pool: measurements.RecordedPool) -> str:
-    """The :func:`inference_econ.engine.layout_key` of a worker."""
+    """:func:`inference_econ.engine.layout_key` of a worker."""
     return layout_key(pool.tp, pool.dp, pool.pp)
 
 
 def requests_per_accelerator(row: measurements.Measurement) -> float | None:
-    """Requests at a time, over all accelerators; None if one is not recorded, or left to chance [1]."""
+    """Concurrency per accelerator; None if it is not recorded, or random [1]."""
     if row.load == "rate" or not row.concurrency or not row.accelerators:
         return None
     return row.concurrency / row.accelerators
 
 
 def unseen_of(row: measurements.Measurement, levels: inputs.MeasuredLevels | None) -> inputs.Unseen | None:
-    """Parts that levels of measured servers have not seen of a row that they are of; None if they say nothing of it."""
+    """Part of a measurement that the corrections' data do not cover; None if the corrections do not apply."""
     if levels is None or row.engine != levels.engine:
         return None
     model, hardware = specs(row.model, row.hardware)
@@ -247,7 +247,7 @@ def unseen_of(row: measurements.Measurement, levels: inputs.MeasuredLevels | Non
 
 
 def measured_subject(row: measurements.Measurement, levels: inputs.MeasuredLevels | None = None) -> Subject:
-    """The :class:`Subject` of a measurement that is predicted with some levels."""
+    """:class:`Subject` of a measurement that is predicted with corrections."""
     chips, per_accelerator = instance_chips(row), requests_per_accelerator(row)
     together = None if chips is None or per_accelerator is None else per_accelerator * chips
     return Subject(
@@ -258,56 +258,56 @@ def measured_subject(row: measurements.Measurement, levels: inputs.MeasuredLevel
 
 @cache
 def specs(model: str, hardware: str) -> tuple[inputs.ModelSpec, inputs.HardwareSpec]:
-    """The catalogue copies what it gives; measurements are many and only looked at."""
+    """Cached specs of a measurement; the catalog would copy them for each of many measurements."""
     return inputs.catalog.model(model), inputs.catalog.hardware(hardware)
 
 
-#: Numbers of rows; None or NaN where there is none.
+#: Numbers; None or NaN if missing.
 Numbers = npt.ArrayLike | Sequence[float | None]
 
 
 class Accuracy(NamedTuple):
-    """Errors of some predictions; None where there are none.
+    """Errors of predictions; None without predictions.
 
-    All but the bias are of the absolute log error |ln(predicted / measured)|: 0.1 is about 10 % either way, 0.69 a
-    factor of two.
+    All fields but the bias refer to the absolute log error |ln(predicted / measured)|: 0.1 is about 10% either way,
+    0.69 is a factor of 2.
     """
 
     rows: int
     """Measurements [1]."""
     predicted: int
-    """Rows that there is a prediction for [1]."""
+    """Measurements with a prediction [1]."""
     median: float | None
-    """[1]"""
+    """Median [1]."""
     mean: float | None
-    """[1]"""
+    """Mean [1]."""
     p90: float | None
-    """Nine of ten errors are not larger [1]."""
+    """90th percentile [1]."""
     bias: float | None
-    """Mean of ln(predicted / measured): positive if too much is predicted [1]."""
+    """Mean of ln(predicted / measured) [1]; positive if predictions are too high."""
 
     @property
     def coverage(self) -> float:
-        """Share of the measurements that there is a prediction for [1]."""
+        """Share of the measurements with a prediction [1]."""
         return self.predicted / self.rows if self.rows else 0.0
 
     def record(self) -> dict[str, object]:
-        """All fields and the coverage, by name."""
+        """Fields and coverage by name."""
         return {**self._asdict(), "coverage": self.coverage}
 
 
 def log_errors(measured: Numbers, predicted: Numbers) -> Array:
-    """Natural logarithm of predicted over measured, which treats half and double alike.
+    """Logarithm of predicted over measured values, symmetric for half and double.
 
     Parameters
     ----------
     measured, predicted : array_like, shape (n,)
-        Positive, in any common unit. NaN is no measurement; a prediction that is not positive and finite is none.
+        Positive values in a common unit. NaN means no measurement; predictions must be positive and finite.
 
     Returns
     -------
     ndarray, shape (n,)
-        NaN where one of the two is missing [1].
+        NaN if either value is missing [1].
 
     Raises
     ------
@@ -330,7 +330,7 @@ def log_errors(measured: Numbers, predicted: Numbers) -> Array:
 
 
 def accuracy(measured: Numbers, predicted: Numbers) -> Accuracy:
-    """Errors of predictions; see :func:`log_errors` for parameters and errors.
+    """Error statistics of predictions; see :func:`log_errors` for parameters and errors.
 
     Examples
     --------
@@ -348,14 +348,14 @@ def accuracy(measured: Numbers, predicted: Numbers) -> Accuracy:
 
 
 def by_group(groups: Sequence[str], measured: Numbers, predicted: Numbers) -> dict[str, Accuracy]:
-    """Accuracy of each group, in the order in which they first appear; see :func:`accuracy`.
+    """Accuracy of each group, in order of first appearance; see :func:`accuracy`.
 
     Parameters
     ----------
     groups : sequence of str, length n
-        The group of each pair.
+        Group of each pair.
     measured, predicted : array_like, shape (n,)
-        As in :func:`accuracy`.
+        Values as in :func:`accuracy`.
     """
     real, guess, names = np.asarray(measured, dtype=float), np.asarray(predicted, dtype=float), np.asarray(groups)
     return {name: accuracy(real[names == name], guess[names == name]) for name in dict.fromkeys(groups)}

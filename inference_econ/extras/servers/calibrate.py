@@ -1,4 +1,4 @@
-"""Fit constants of the assumptions to files of measurements, as one answer."""
+"""Fit constants of the assumptions to files of measurements."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from inference_econ.records.plain import attributes, finite_or_none
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Calibrated(Shown):
-    """Constants fitted to measurements, and how far off the fit is.
+    """Constants fitted to measurements, and the errors of the fit.
 
     Attributes
     ----------
     fitted : Fit
         The constants.
     folds : mapping of str to list of Fold
-        Fits that left something out, by what it was.
+        Cross-validation, by what was held out.
     left_out : mapping of str to int
-        Rows that were not fitted, by reason [1].
+        Excluded measurements by reason [1].
     """
 
     page = "extras.servers.pages.run_vs_prediction:CalibrationPage"
@@ -41,7 +41,7 @@ class Calibrated(Shown):
     left_out: Mapping[str, int]
 
     def record(self) -> dict[str, Any]:
-        """Return constants and errors as plain data, in base units."""
+        """Constants and errors as plain data, in base units."""
         fitted = self.fitted
         return {
             "rows": len(fitted.rows),
@@ -55,7 +55,7 @@ class Calibrated(Shown):
                 | {"rows": len(fold.rows), "median_errors": _medians(fitted, fold.errors)}
                 for fold in shown_folds(self.folds)
             ],
-            # Shares of rows in intervals of 80 % that were made without their group, by what was left out.
+            # Coverage of cross-validated 80% intervals, by what was held out.
             "coverage_of_80_percent": {
                 target: {by: finite_or_none(coverage(held_out(self.folds, by, index))) for by in GROUPS}
                 for index, target in enumerate(fitted.targets)
@@ -63,7 +63,7 @@ class Calibrated(Shown):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record per constant: value, standard error, that of the base, whether rows determine it."""
+        """One record per constant: value, standard error, base value, and whether the data determine it."""
         fitted = self.fitted
         columns = zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True)
         return [
@@ -81,13 +81,13 @@ class Calibrated(Shown):
 
 
 def shown_folds(folds: Mapping[Unlike, Sequence[Fold]]) -> list[Fold]:
-    """Return the fits that left a chip or a model out."""
+    """Fits that held out a chip or a model."""
     kinds: tuple[Unlike, ...] = ("hardware", "model")
     return [fold for by in kinds for fold in folds.get(by, ())]
 
 
 def _medians(fitted: Fit, errors: Array) -> dict[str, float | None]:
-    """Median size of the errors of each target, of rows that have one [1]."""
+    """Median absolute error of each target [1]."""
     sizes = {
         target: np.abs(column[np.isfinite(column)]) for target, column in zip(fitted.targets, errors.T, strict=True)
     }
@@ -111,27 +111,27 @@ def calibrate(
     data : str, Path or sequence of these
         Files of measurements, results of load generators, or names of shipped files.
     constants : sequence of str
-        Which to fit.
+        Constants to fit.
     targets : sequence of str
-        What is to be reproduced: tpot, ttft, request, throughput.
+        Quantities to reproduce: tpot, ttft, request, throughput.
     base : str, optional
-        Preset to begin with; by default the profile of the rows' chips and engine.
+        Preset to start from; by default the profile of the measured chips and engine.
     prior : float
-        Freedom from the base [1]; ``inf`` ignores it.
+        Factor on the allowed deviation from the base [1]; ``inf`` ignores the base.
     server : MeasuredServer, optional
-        What results of load generators do not say of the server.
+        Facts about the server that results of load generators lack.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share.
 
     Returns
     -------
     Calibrated
-        The constants, their errors, and those of fits that left something out.
+        Constants, their errors, and the cross-validation.
 
     Raises
     ------
     InputError
-        If a file or name cannot be used, or the rows are too few.
+        If a file or name is invalid, or there are too few measurements.
     """
     sources = [data] if isinstance(data, (str, Path)) else list(data)
     rows, left_out = chosen(read_all(sources, server), [], [])
@@ -141,7 +141,7 @@ def calibrate(
 
 
 def base_of(rows: Sequence[Measurement]) -> str:
-    """The profile that all rows have, or that of all servers; for chips without one, ``deployable``."""
+    """Profile of all measurements, or of all servers; ``deployable`` for chips without a profile."""
     names = {profiles.name_for(catalog.hardware(row.hardware).generation, row.engine) for row in rows}
     if len(names) == 1:
         return names.pop()
@@ -149,12 +149,12 @@ def base_of(rows: Sequence[Measurement]) -> str:
 
 
 def read_all(data: Sequence[str | Path], server: MeasuredServer | None) -> list[Measurement | Skipped]:
-    """Every row of some files, or of shipped files by their names.
+    """Read measurements from files, or from shipped files by name.
 
     Raises
     ------
     InputError
-        If a file is none, or a result whose server nobody has described.
+        If a file is invalid, or a result lacks the facts about its server.
     """
     files = catalog.server_files()
     return [row for name in data for row in measurements.read_measurements(files.get(str(name), name), server)]

@@ -1,4 +1,4 @@
-"""The command that holds predictions against measurements."""
+"""The ``validate`` and ``calibrate`` commands."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
 
-#: Datasets that are not of servers, each with the file that replaces it.
+#: Datasets other than servers, each with the file that replaces it.
 Others = list[tuple[str, str | None]]
 
 
 def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
-    """Files of servers, and other datasets with the file that follows each; if none is named, all."""
+    """Server files, and other datasets with the file after each; all if none is named."""
     if not arguments:
         return list(validation.SERVERS), [(name, None) for name in validation.DATASETS]
     servers: list[str] = []
@@ -45,7 +45,7 @@ def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
     return servers, others
 
 
-#: Options that say which run is held to which deployment, and how that is shown.
+#: Options of the comparison of a run with a deployment.
 _HELD = ("datasets", "against", "choice", "form", "as_json", "as_csv", "output", "quiet", "why", "plot")
 _LISTED = "\n".join(
     [
@@ -79,7 +79,7 @@ def validate(
     choice: int | None,
     engine: str,
 ) -> Page:
-    """See the help."""
+    """Run the command; its help is set below."""
     if against is not None:
         saved_services.check_alone(request, against, _HELD)
         return _against(datasets, against, choice)
@@ -112,12 +112,12 @@ validate.__doc__ = _HELP
 
 
 def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_prediction.AgainstPage:
-    """The numbers of a run beside those of an answer.
+    """Compare a run with a saved result.
 
     Raises
     ------
     InputError
-        If there is not one result, or it is of another load than the answer.
+        If there is not exactly one run, or its load differs from the result.
     """
     from inference_econ.answers.deployments.serving_options import engine_of
     from inference_econ.answers.launching.instance import LaunchDegrees
@@ -135,10 +135,10 @@ def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_pr
         held = servers.hold(chosen.expected, chosen.load, replicas, part.service, run)
     except InputError as error:
         raise InputError(f"{results[0]} against {path}: {error}", error.option) from error
-    # Parts of a step that could explain a TPOT of the median, or the mean, outside its interval.
+    # Parts of a step that could explain a TPOT outside its interval.
     outside = [entry for entry in held if entry.expected.measure == "tpot" and entry.inside is False]
     suspects = servers.suspects(part.service, chosen.in_flight / part.replicas, outside[0]) if outside else ()
-    # What fits levels to the run; constants, of which it determines one at most, stay where they were.
+    # Command that fits corrections to the run. Constants keep their values, since a run determines at most one.
     degrees, question, precision = LaunchDegrees.of(part.service), saved.options, part.service.setup.precision
     named = {
         "--hardware": question.get("decode_on") or question["hardware"],
@@ -231,22 +231,22 @@ def calibrate(
 
 
 class _Measured(NamedTuple):
-    """Measurements that were read, and what becomes of them."""
+    """Measurements, and how they are used."""
 
     rows: list[servers.Measurement]
-    """Rows that can be fitted and are wanted."""
+    """Measurements that can be fitted and are selected."""
     left_out: Mapping[str, int]
-    """Number of other rows by reason [1]."""
+    """Other measurements by reason [1]."""
     used: list[servers.Measurement]
-    """Rows of :attr:`rows` that are fitted: thinned if there are many."""
+    """Fitted subset of :attr:`rows`."""
     first_skipped: str
-    """The first row that cannot be understood, its line, and why; empty if there is none."""
+    """First unreadable measurement, with its line and the reason; empty without one."""
 
     @classmethod
     def of(
         cls, data: Sequence[str], where: Sequence[str], without: Sequence[str], most: int, server: ie.MeasuredServer
     ) -> _Measured:
-        """Return the measurements that the files and the options of the command name."""
+        """Read the measurements that files and options select."""
         from inference_econ.extras.servers.calibrate import read_all
 
         wanted = [condition for text in where for condition in servers.conditions(text)]
@@ -261,14 +261,14 @@ class _Measured(NamedTuple):
 
     @property
     def why_few(self) -> str:
-        """Words for why few rows can be fitted, with the first that cannot be understood."""
+        """Text on why few measurements can be fitted."""
         if not self.left_out:
             return ""
         text = "; left out: " + ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
         return f"{text} ({self.first_skipped})" if self.first_skipped else text
 
     def notes(self, fitted: servers.Fit | None, most: int) -> list[str]:
-        """Notes on rows that cannot be fitted, or are not wanted, and on those that this fit left out."""
+        """Notes on measurements that are excluded."""
         rows, used = len(self.rows), len(self.used)
         notes = [f"left out: {count} rows: {reason}" for reason, count in self.left_out.items()]
         if fitted is None:

@@ -1,4 +1,4 @@
-"""Fit assumptions to measurements: bounded, in logarithms, robust, and honest about what is not known."""
+"""Fit assumptions to measurements: bounded robust least squares of logarithms, with errors and cross-validation."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from inference_econ.inputs import LEVELS, Assumptions, Unlike, likely_ends, valu
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An assumption that can be fitted.
+    """Assumption that can be fitted.
 
     Attributes
     ----------
     low, high : float
-        Bounds that physics sets, in base units.
+        Physical bounds, in base units.
     start : float
-        Where a fit begins if the assumptions have no value of their own.
+        Start value if the assumptions have none.
     spread : float
-        How far from the assumptions it may well be: standard deviation of the logarithm [1].
+        Prior standard deviation of the logarithm [1].
     unit : str
-        Of bounds and start.
+        Unit of bounds and start.
     """
 
     low: float
@@ -47,22 +47,22 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A quantity of a row that a fit may look at.
+    """Measured quantity that a fit can reproduce.
 
     Attributes
     ----------
     field : str
-        Of :class:`Measurement` and :class:`Prediction`.
+        Field of :class:`Measurement` and :class:`Prediction`.
     scatter : float
-        Errors that are usual for it: beyond, rows pull less and less; of the logarithm [1].
+        Usual error of the logarithm [1]. Larger errors have less weight.
     """
 
     field: str
     scatter: float
 
 
-#: What can be fitted, by the name of the field. The best kernels reach 0.9 of the memory bandwidth, and dense
-#: products of 16 bits 0.65 to 0.85 of the peak (scenarios/measured/kernels.csv).
+#: Constants that can be fitted, by field name. The best kernels reach 0.9 of the memory bandwidth, and dense 16-bit
+#: products 0.65 to 0.85 of the peak (scenarios/measured/kernels.csv).
 with Path(__file__).with_name("constants.csv").open(encoding="utf-8", newline="") as _table:
     CONSTANTS: Mapping[str, Constant] = {
         row["constant"]: Constant(
@@ -76,20 +76,20 @@ TARGETS: Mapping[str, Target] = {
     "request": Target("request_seconds", 0.15),
     "throughput": Target("output_tokens_per_second_per_accelerator", 0.15),
 }
-#: A mean TTFT has the start of the run in it, with compilation and full queues: so much wider are its errors [1].
+#: Factor on the usual error of mean TTFTs, which include the start of the run with compilation and full queues [1].
 _MEAN_TTFT = 1.5
-#: Step of the differences, in logarithms [1].
+#: Step of finite differences of logarithms [1].
 _STEP = 0.02
 
 
 def with_constants(base: Assumptions, names: Sequence[str], values: Sequence[float] | Array) -> Assumptions:
-    """Assumptions with some constants set for every family of chips."""
+    """Assumptions with constants set for every chip family."""
     constants = {name: float(value) for name, value in zip(names, values, strict=True)}
     return base.changed(constants).without_exceptions(names).model_copy(update={"calibration": None, "levels": None})
 
 
 def log_ratios(predictions: Sequence[Prediction], targets: Sequence[str]) -> Array:
-    """ln(predicted / measured) [1], shape (rows, targets); NaN where one of the two is missing."""
+    """ln(predicted / measured) [1], shape (rows, targets); NaN if either is missing."""
     fields = [TARGETS[target].field for target in targets]
     pairs = [(getattr(each, field), getattr(each.measurement, field)) for each in predictions for field in fields]
     ratios = [math.log(ours / real) if ours and real and math.isfinite(ours) else math.nan for ours, real in pairs]
@@ -98,24 +98,24 @@ def log_ratios(predictions: Sequence[Prediction], targets: Sequence[str]) -> Arr
 
 @dataclass(frozen=True, slots=True)
 class FitProblem:
-    """Least-squares problem over the logarithms of the constants.
+    """Least-squares problem in the logarithms of the constants.
 
     Attributes
     ----------
     rows : tuple of Measurement
-        Those that can be predicted.
+        Predictable measurements.
     names : tuple of str
-        Of the constants.
+        Names of the constants.
     base : Assumptions
-        Everything else.
+        All other assumptions.
     targets : tuple of str
         Keys of :data:`TARGETS`.
     centre, spreads : ndarray, shape (n,)
-        Where the constants probably are, and how far from there they may well be; logarithms [1].
+        Prior means and standard deviations of the logarithms [1].
     low, high : ndarray, shape (n,)
         Bounds of the logarithms [1].
     shares : ndarray, shape (rows,)
-        How much a row counts [1].
+        Weights of the measurements [1].
     """
 
     rows: tuple[Measurement, ...]
@@ -130,7 +130,7 @@ class FitProblem:
 
     @property
     def scatters(self) -> Array:
-        """Usual errors, shape (rows, targets)."""
+        """Usual errors [1], shape (rows, targets)."""
         wide = np.array([_MEAN_TTFT if row.statistic == "mean" else 1.0 for row in self.rows])
         columns = [
             TARGETS[target].scatter * (wide if target == "ttft" else np.ones_like(wide)) for target in self.targets
@@ -138,7 +138,7 @@ class FitProblem:
         return np.stack(columns, axis=-1)
 
     def errors(self, logs: Array) -> Array:
-        """ln(predicted / measured), shape (rows, targets); NaN where one of the two is missing."""
+        """ln(predicted / measured) [1], shape (rows, targets); NaN if either is missing."""
         assumptions = with_constants(self.base, self.names, np.exp(logs))
         return log_ratios(predict(self.rows, lambda _: assumptions), self.targets)
 
@@ -153,19 +153,19 @@ class FitProblem:
         return np.stack(columns, axis=-1)
 
     def cost(self, logs: Array) -> float:
-        """Minus the logarithm of the probability, up to a constant [1]."""
+        """Negative log probability, up to a constant [1]."""
         scaled = np.nan_to_num(self.errors(logs)) / self.scatters
         data = self.shares[:, None] * np.log1p(scaled**2)
         return 0.5 * float(data.sum() + (((logs - self.centre) / self.spreads) ** 2).sum())
 
     def weighted_jacobian(self, errors: Array, jacobian: Array) -> Array:
-        """Rows that pull less count less, shape (rows * targets, n)."""
+        """Derivatives weighted as in the robust loss, shape (rows * targets, n)."""
         scaled = np.nan_to_num(errors) / self.scatters
         pull = np.sqrt(self.shares[:, None] / (1.0 + scaled**2)) / self.scatters
         return (np.nan_to_num(jacobian) * pull[:, :, None]).reshape(-1, jacobian.shape[-1])
 
     def solve(self, start: Array, evaluations: int, meter: Meter) -> Array:
-        """Constants of the lowest cost, as logarithms."""
+        """Constants of minimal cost, as logarithms."""
         last: dict[bytes, Array] = {}
 
         def errors(logs: Array) -> Array:
@@ -180,7 +180,7 @@ class FitProblem:
     def least(
         self, start: Array, errors: Callable[[Array], Array], jacobian: Callable[[Array], Array], evaluations: int
     ) -> Array:
-        """Constants of the lowest cost under given errors and derivatives."""
+        """Constants of minimal cost for given errors and derivatives."""
         from scipy.optimize import least_squares
 
         priors, count = np.diag(1.0 / self.spreads), self.shares.size * len(self.targets)
@@ -208,13 +208,13 @@ class FitProblem:
 
 
 class Meter:
-    """Counts evaluations of all rows."""
+    """Progress by predictions of all measurements."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
     def step(self) -> None:
-        """One more evaluation is done."""
+        """Count one prediction of all measurements."""
         self.done += 1
         if self.progress is not None:
             self.progress(min(self.done / self.total, 0.99), "fitting")
@@ -223,7 +223,7 @@ class Meter:
 def problem_of(
     rows: Sequence[Measurement], names: Sequence[str], base: Assumptions, targets: Sequence[str], prior: float
 ) -> FitProblem:
-    """Problem that :func:`inference_econ.extras.servers.fit.fit` minimises; see there for parameters and errors."""
+    """Problem that :func:`inference_econ.extras.servers.fit.fit` minimizes, with its parameters and errors."""
     predictions = predict(rows, lambda _: base)
     finite = np.isfinite(log_ratios(predictions, targets))
     usable = [prediction.measurement for prediction, kept in zip(predictions, finite, strict=True) if np.any(kept)]
@@ -236,7 +236,7 @@ def problem_of(
     limits = [CONSTANTS[name] for name in names]
     low, high = (np.log([getattr(limit, side) for limit in limits]) for side in ("low", "high"))
     centre = np.log([float(value_of(base, name) or CONSTANTS[name].start) for name in names])
-    # Without trust in the base, nothing but the bounds holds a constant that the rows do not see.
+    # Without a prior, only the bounds limit constants that the data do not determine.
     spreads = np.minimum(prior * np.array([limit.spread for limit in limits]), 1e3)
     groups = [(row.engine, row.model, row.hardware) for row in usable]
     counts = Counter(groups)
@@ -244,47 +244,47 @@ def problem_of(
     return FitProblem(tuple(usable), tuple(names), base, tuple(targets), centre, spreads, low, high, shares)
 
 
-#: A constant is known if the rows bring its variance below this share of the one it had before, or if nothing was
-#: known before, its logarithm to this standard error [1].
+#: A constant is determined if the data reduce its variance below the first share of the prior variance. Without a
+#: prior, its log standard error must be below the second value [1].
 _LEARNT, _KNOWN = 0.5, 0.5
-#: A constant of which no more than this factor is known is not determined at all [1].
+#: Uncertainty factor above which a constant is undetermined [1].
 _MOST = 1000.0
-#: Most steps of the search; each predicts all rows once for each constant [1].
+#: Most steps of the search [1]. Each predicts all measurements once per constant.
 _STEPS = 12
-#: Time of a row and a constant, fits without some of the rows included [s].
+#: Time per measurement and constant, including cross-validation [s].
 _SECONDS = 0.075
-#: Share of the cost that a parabola rises by at two standard errors, below which a constant is not determined [1].
+#: A constant is undetermined if the cost rises by less than this share of a parabola at two standard errors [1].
 _FLAT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fitted constants with what is known about them.
+    """Fitted constants and their uncertainty.
 
     Attributes
     ----------
     names : tuple of str
         Keys of :data:`CONSTANTS`.
     values : ndarray, shape (n,)
-        In base units.
+        Constants in base units.
     covariance : ndarray, shape (n, n)
-        Of their logarithms [1].
+        Covariance of their logarithms [1].
     unknown : tuple of str
-        For each constant, why the rows do not determine it; empty if they do.
+        Reason why the data do not determine each constant; empty if they do.
     base, assumptions : Assumptions
-        What the fit began with, and that with the fitted constants.
+        Start of the fit, and the same with the fitted constants.
     targets : tuple of str
         Keys of :data:`TARGETS`.
     errors : ndarray, shape (rows, targets)
-        ln(predicted / measured) [1]; NaN where one of the two is missing.
+        ln(predicted / measured) [1]; NaN if either is missing.
     base_errors : ndarray, shape (rows, targets)
-        The same of the base [1].
+        Errors of the base [1].
     jacobian : ndarray, shape (rows, targets, n)
         Derivatives of the errors with respect to the logarithms [1].
     rows : tuple of Measurement
-        What was fitted.
+        Fitted measurements.
     prior : float
-        Trust in the base: its constants' spreads were multiplied by it [1].
+        Factor on the prior standard deviations [1].
     """
 
     names: tuple[str, ...]
@@ -306,7 +306,7 @@ class Fit:
         return np.sqrt(np.diag(self.covariance))
 
     def median_error(self, target: str) -> float:
-        """Median absolute error of a target [1]; NaN if no row has it."""
+        """Median absolute error of a target [1]; NaN without measurements of it."""
         errors = self.errors[:, self.targets.index(target)]
         return float(np.nanmedian(np.abs(errors))) if np.isfinite(errors).any() else math.nan
 
@@ -320,40 +320,41 @@ def fit(
     prior: float = 1.0,
     progress: Progress | None = None,
 ) -> Fit:
-    """Fit some assumptions to measurements.
+    """Fit assumptions to measurements.
 
     Parameters
     ----------
     rows : sequence of Measurement
-        What was measured; rows without a target, or that the model cannot predict, are left out.
+        Measurements; those without a target, or that the model cannot predict, are ignored.
     names : sequence of str
         Keys of :data:`CONSTANTS`.
     base : Assumptions
-        Everything else, and where the constants probably are; exceptions by family for a fitted one are dropped.
+        Prior means and all other assumptions; exceptions by chip family for fitted constants are dropped.
     targets : sequence of str
         Keys of :data:`TARGETS`.
     prior : float
-        Factor on the spreads of :data:`CONSTANTS`: below 1 the base is trusted more; ``inf`` is not at all [1].
+        Factor on the spreads of :data:`CONSTANTS` [1]; below 1 trusts the base more, ``inf`` ignores it.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share.
 
     Returns
     -------
     Fit
-        Bounded by :data:`CONSTANTS`.
+        Constants within the bounds of :data:`CONSTANTS`.
 
     Raises
     ------
     InputError
-        If a name cannot be fitted, or there are too few rows for the constants.
+        If a name cannot be fitted, or there are too few measurements.
     TooMuchError
-        If it would take too long.
+        If the fit would take too long.
 
     Notes
     -----
-    Most likely values for errors of the logarithms that are Cauchy-distributed (rows far off pull hardly at all) and
-    log-normal priors. Of n rows of one engine, model and chip, the square root of n counts: their errors are alike.
-    SciPy's trust-region reflective method; the covariance is the inverse of the Gauss-Newton matrix at the optimum.
+    Maximum a posteriori estimate with Cauchy-distributed log errors, which reduce the weight of outliers, and
+    log-normal priors. The n measurements of one engine, model and chip have the weight of sqrt(n), since their errors
+    are similar. SciPy's trust-region reflective method solves the problem. The covariance is the inverse Gauss-Newton
+    matrix at the optimum.
     """
     for name in names:
         if name not in CONSTANTS:
@@ -390,7 +391,7 @@ def fit(
 
 
 def _unknown(problem: FitProblem, logs: Array, covariance: Array, meter: Meter) -> tuple[str, ...]:
-    """Why a constant is not determined; a profile of the likelihood is followed along the linearised valley."""
+    """Reason why each constant is undetermined, from the likelihood profile along the linearized valley."""
     lowest, reasons = problem.cost(logs), []
     for index in range(logs.size):
         error = float(np.sqrt(covariance[index, index]))
@@ -414,7 +415,7 @@ def _unknown(problem: FitProblem, logs: Array, covariance: Array, meter: Meter) 
     return tuple(reasons)
 
 
-#: What rows may have in common that are left out together.
+#: Fields that define groups for cross-validation.
 GROUPS: Mapping[Unlike, Callable[[Measurement], str]] = {
     "traffic": lambda row: f"{row.isl or row.context:g}/{row.osl or 0:g}",
     "version": version_of,
@@ -424,26 +425,26 @@ GROUPS: Mapping[Unlike, Callable[[Measurement], str]] = {
     "hardware": lambda row: row.hardware,
     "engine": lambda row: row.engine or UNKNOWN,
 }
-#: Steps of a fit whose derivatives are known already [1].
+#: Most steps of a fit with known derivatives [1].
 _HOLDOUT_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Rows that were predicted by a fit to the others.
+    """Held-out group and its predictions.
 
     Attributes
     ----------
     by : str
         Key of :data:`GROUPS`.
     left_out : str
-        What they have in common.
+        Value that the held-out measurements share.
     values : ndarray, shape (n,)
-        Constants that the others give, in base units.
+        Constants fitted to the others, in base units.
     errors : ndarray, shape (rows, targets)
-        ln(predicted / measured) [1]; NaN where one of the two is missing.
+        ln(predicted / measured) [1]; NaN if either is missing.
     rows : tuple of Measurement
-        Those left out.
+        Held-out measurements.
     """
 
     by: Unlike
@@ -454,25 +455,25 @@ class Fold:
 
 
 def cross_validated(fitted: Fit, by: Unlike, *, progress: Progress | None = None) -> list[Fold]:
-    """Predict each group of rows by a fit to all others.
+    """Predict each group of measurements by a fit to all others.
 
     Parameters
     ----------
     fitted : Fit
-        To all rows.
+        Fit to all measurements.
     by : str
         Key of :data:`GROUPS`.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share.
 
     Returns
     -------
     list of Fold
-        Empty if all rows are of one group.
+        Empty if there is only one group.
 
     Notes
     -----
-    Each fit begins at the one to all rows, whose derivatives it uses; the predictions for the rows left out are exact.
+    Each fit starts from the full fit and reuses its derivatives. Predictions of the held-out group are exact.
     """
     labels = np.array([GROUPS[by](row) for row in fitted.rows])
     groups = list(dict.fromkeys(labels.tolist()))
@@ -500,41 +501,41 @@ def cross_validated(fitted: Fit, by: Unlike, *, progress: Progress | None = None
 
 
 def all_folds(fitted: Fit, *, progress: Progress | None = None) -> dict[Unlike, list[Fold]]:
-    """Each key of :data:`GROUPS` with its folds; see :func:`cross_validated`."""
+    """Folds of each key of :data:`GROUPS`; see :func:`cross_validated`."""
     return {by: cross_validated(fitted, by, progress=_part(progress, part)) for part, by in enumerate(GROUPS)}
 
 
 def _part(progress: Progress | None, part: int) -> Progress | None:
-    """Progress of one of the kinds of groups as a part of the whole."""
+    """Progress callback for one kind of group."""
     if progress is None:
         return None
     return lambda share, doing: progress((part + share) / len(GROUPS), doing)
 
 
 def held_out(folds: Mapping[Unlike, Sequence[Fold]], by: Unlike, target: int) -> list[list[Array]]:
-    """ln(measured / predicted) of one target for rows that the fit had not seen [1].
+    """Errors ln(measured / predicted) of one target for held-out measurements [1].
 
     Parameters
     ----------
     folds : mapping
-        By key of :data:`GROUPS`.
+        Folds by key of :data:`GROUPS`.
     by : str
-        Such a key.
+        Key of :data:`GROUPS`.
     target : int
         Column of the errors.
 
     Returns
     -------
     list of list of ndarray
-        Groups that a new server is one more of, with the errors of each of their runs: a deployment under one version
-        of its engine. What differs in its traffic alone is a run itself; otherwise a group is what a fit left out.
+        Errors by group and run. A run is a deployment under one engine version. For ``by="traffic"`` every run is a
+        group; otherwise a group is a fold.
     """
     groups = [runs for fold in folds.get(by, ()) if (runs := _runs(fold, target))]
     return [[run] for runs in groups for run in runs] if by == "traffic" else groups
 
 
 def _runs(fold: Fold, target: int) -> list[Array]:
-    """The errors of each deployment under one version of its engine, of those that are known [1]."""
+    """Errors of each deployment and engine version, without NaN [1]."""
     runs: dict[tuple[str, str], list[float]] = {}
     for row, error in zip(fold.rows, (-fold.errors[:, target]).tolist(), strict=True):
         if np.isfinite(error):
@@ -543,7 +544,7 @@ def _runs(fold: Fold, target: int) -> list[Array]:
 
 
 def own_errors(fitted: Fit, target: int) -> list[list[Array]]:
-    """The fit's own errors of one target, widened by those of its constants, where nothing could be left out [1]."""
+    """In-sample errors of one target, widened by the uncertainty of the constants [1]; used if no group is held out."""
     constants = np.einsum("ri,ij,rj->r", fitted.jacobian[:, target], fitted.covariance, fitted.jacobian[:, target])
     scatter = TARGETS[fitted.targets[target]].scatter
     errors = -fitted.errors[:, target] * np.sqrt(1.0 + np.maximum(constants, 0.0) / scatter**2)
@@ -553,48 +554,46 @@ def own_errors(fitted: Fit, target: int) -> list[list[Array]]:
 
 #: Groups of runs, as lists of the errors of each run.
 Groups = Sequence[Sequence[npt.ArrayLike]]
-#: Standard deviations beyond which a run is a misfit: of normal errors one in 500 million, of Student's t with three
-#: degrees of freedom one in a hundred; at least so many runs tell a misfit from others; and differences that nobody
-#: measures [1].
+#: Outlier threshold [standard deviations]: exceeded by one in 500 million normal errors, or one in a hundred of
+#: Student's t with three degrees of freedom. Then the fewest runs for which outliers are detected [1], and the smallest
+#: standard deviation [1].
 _MISFIT, _TELLING, _NOISE = 6.0, 5, 0.05
-#: A standard deviation over the median absolute deviation of normal errors [1].
+#: Standard deviation over median absolute deviation, for normal errors [1].
 _NORMAL = 1.4826
-#: Groups whose distances are as uncertain as those of a profile differ from its base's. The logarithm of a distance to
-#: the quantiles of 10 and 90 % of n normal errors has a variance of 0.9 / n; those of engines on a generation of chips
-#: have one of 0.23 around the generation's (docs/howto/confidence.md) [1].
+#: Number of groups whose spread is as uncertain as the difference between a profile and its base [1]. The log distance
+#: to the 10% and 90% quantiles of n normal errors has a variance of 0.9 / n. The log distances of engines have a
+#: variance of 0.23 around their chip generation (docs/howto/confidence.md).
 BASE_GROUPS = 4.0
-#: Share of an interval that coverage is counted of, and distances that are as good as none [1].
+#: Level of the intervals whose coverage is reported, and smallest distance [1].
 _LEVEL, _LEAST = 0.8, 1e-3
-#: Intraclass correlation of being held: by how much rows of a run go together (``sh run.sh validate error-spreads``)
-#: [1].
+#: Intraclass correlation of coverage within a run (``sh run.sh validate error-spreads``) [1].
 _ALIKE = 0.4
-#: Shares of samples that have less and more than what chance leaves [1].
+#: Tail probabilities of a 95% interval [1].
 _BEYOND = (0.025, 0.975)
 _MIDDLE = LEVELS.index(0.5)
 _SIDES = np.sign(np.asarray(LEVELS) - 0.5)
 
 
 def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tuple[float, ...] | None:
-    """Quantiles at :data:`LEVELS` of the errors of a group that is not among those that are known.
+    """Quantiles of the prediction error of a new group, at :data:`LEVELS`.
 
     Parameters
     ----------
     groups : sequence of sequences of array_like
-        Errors by group and run, finite [1]; see :func:`inference_econ.extras.servers.fit.held_out`.
+        Finite errors by group and run [1]; see :func:`inference_econ.extras.servers.fit.held_out`.
     base : sequence of float, optional
-        Such quantiles of what the fit began with [1].
+        Quantiles of the base profile [1].
 
     Returns
     -------
     tuple of float or None
-        Ascending; None without errors [1].
+        Ascending quantiles [1]; None without errors.
 
     Notes
     -----
-    The errors are those of predictions with constants that other rows gave, so that what the constants are uncertain
-    by, which their covariance says, is in them already, and is not added again. Of a bias that the base does not have,
-    a part is believed of few groups; what is left of that of a single one, of which no stretch says how others differ,
-    widens the interval on its side.
+    The errors are cross-validated, so they already contain the uncertainty of the constants. With few groups, only a
+    part of a bias that the base lacks is adopted. For a single group, the rest of its bias widens the interval on that
+    side.
 
     Examples
     --------
@@ -618,9 +617,9 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
 
 
 def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | None:
-    """Quantiles around the median of errors that say nothing of how far other groups are off: of these, or of the base.
+    """Quantiles around the median error, at each level the wider of these errors and the base.
 
-    At each level the further of both; see :func:`error_quantiles` for parameters.
+    Used if the errors contain no information on other groups; see :func:`error_quantiles` for parameters.
     """
     kept = without_misfits(groups)
     if not kept:
@@ -631,35 +630,35 @@ def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | No
 
 
 def _of_all(groups: Groups, kept: Groups) -> Array:
-    """Quantiles of the errors that are kept between which lie as many of all errors as there should, misfits included.
+    """Quantiles of the errors without outliers, at levels that account for the excluded errors.
 
-    How far off misfits are moves none of them, how many they are does.
+    The number of outliers matters, but not their size.
     """
     share = joined(kept).size / joined(groups).size
     return np.quantile(joined(kept), np.clip(0.5 + (np.asarray(LEVELS) - 0.5) / share, 0.0, 1.0))
 
 
 def _around(middle: float, distances: Array) -> tuple[float, ...]:
-    # Beyond a factor of e^10 nothing is said of errors.
+    # Errors are limited to a factor of e^10.
     return tuple(float(value) for value in (middle + _SIDES * distances).round(4).clip(-10.0, 10.0))
 
 
 def _pooled(own: Array, base: Array, share: float) -> Array:
-    """Distances between those of a profile and those of its base: means of their logarithms by share [1]."""
+    """Geometric means of own and base distances, weighted by ``share`` [1]."""
     logs = share * np.log(np.maximum(own, _LEAST)) + (1.0 - share) * np.log(np.maximum(base, _LEAST))
     return np.where(np.asarray(LEVELS) == 0.5, 0.0, np.exp(logs))
 
 
 def own_share(groups: int) -> float:
-    """Weight that the groups of a profile have beside its base [1]."""
+    """Weight of a profile's own groups compared with its base [1]."""
     return groups / (groups + BASE_GROUPS)
 
 
 def stretch(groups: int) -> float:
-    """Factor by which further from the middle a new group may be than those that are known, as these are few [1].
+    """Factor that widens error quantiles of few groups for a new group [1].
 
-    The quantile of Student's t for one more normal variable after so many, over the normal one. A single group says
-    nothing of others: 1.
+    It is the quantile of Student's t for one more normal value, over the normal quantile. A single group contains no
+    information on others, so its factor is 1.
 
     Examples
     --------
@@ -674,7 +673,7 @@ def stretch(groups: int) -> float:
 
 
 def without_misfits(groups: Groups) -> list[list[Array]]:
-    """Groups without runs whose median is far beyond those of the others, and without groups of nothing else."""
+    """Remove outliers: runs whose median is far from the others, and groups without other runs."""
     runs = [[np.asarray(run, dtype=float) for run in group] for group in groups]
     medians = np.array([np.median(run) for group in runs for run in group])
     if medians.size < _TELLING:
@@ -688,20 +687,20 @@ def without_misfits(groups: Groups) -> list[list[Array]]:
 
 
 def joined(groups: Groups) -> Array:
-    """The errors of all rows, shape (n,) [1]."""
+    """Errors of all measurements, shape (n,) [1]."""
     runs = [np.asarray(run, dtype=float) for group in groups for run in group]
     return np.concatenate(runs) if runs else np.empty(0)
 
 
 def coverage(groups: Groups, base: Sequence[float] | None = None, level: float = _LEVEL) -> float:
-    """Share of all errors, misfits included, that are in an interval made from the other groups [1].
+    """Share of all errors, outliers included, within an interval from the other groups [1].
 
     Parameters
     ----------
     groups, base
-        As in :func:`error_quantiles`.
+        See :func:`error_quantiles`.
     level : float
-        Share that should be [1].
+        Nominal share [1].
 
     Returns
     -------
@@ -715,9 +714,9 @@ def coverage(groups: Groups, base: Sequence[float] | None = None, level: float =
 def held_by_run(
     groups: Groups, base: Sequence[float] | None = None, level: float = _LEVEL
 ) -> list[list[npt.NDArray[np.bool_]]]:
-    """Whether each error lies in an interval made from the other groups, by group and run; see :func:`coverage`.
+    """Check whether each error is within an interval from the other groups, by group and run.
 
-    Empty with fewer than two groups.
+    See :func:`coverage`. The list is empty with fewer than two groups.
     """
     held = []
     for index, group in enumerate(groups if len(groups) > 1 else ()):
@@ -729,26 +728,28 @@ def held_by_run(
 
 
 def by_chance(sizes: Sequence[float], level: float = _LEVEL) -> tuple[float, float]:
-    """Between which shares of rows an interval that should hold a share of them does in nineteen samples of twenty.
+    """Range of shares that an interval of correct width covers in 95% of samples.
 
     Parameters
     ----------
     sizes : sequence of float
-        Rows of each run, or of what else was left out together, at least one [1].
+        Measurements of each run or other held-out unit, at least one [1].
     level : float
-        Share that should be held [1].
+        Nominal share [1].
 
     Returns
     -------
     (float, float)
-        Quantiles of 2.5 and 97.5 % [1].
+        Quantiles of 2.5 and 97.5% [1].
 
     Notes
     -----
-    Rows of a run are held or not together. With an intraclass correlation r, a share of n rows in runs of k has the
-    variance of one of n / (1 + (k - 1) r) rows by themselves (Kish's design effect); the beta distribution of that
-    mean and variance is what its share follows, as far as two moments say. All or none of few rows are held more often
-    than that, as it is continuous: an end is 1 or 0 where so many by themselves all would be, or none.
+    Measurements of a run are correlated. With intraclass correlation r, n measurements in runs of k have the variance
+    of n / (1 + (k - 1) r) independent ones (Kish's design effect). A beta distribution of that mean and variance
+    approximates the share.
+
+    The continuous distribution understates the probability of all or none. An end is therefore 1 or 0 if that many
+    independent measurements could all be covered, or none.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Levels of measured servers over what a fitted profile predicts of them, shipped ones and one's own.
+"""Measured corrections: factors between measured and predicted step times, shipped or from your servers.
 
-Predictions of a profile are off by what servers have in common: one model on one chip, one version of an engine, one
-way of serving, one deployment. :func:`observed` reads how far measured rows are off and how that follows from steps,
-:func:`pooled` fits levels to them, :func:`levels_data` writes them, and :func:`own_profile` fits those of one's own
-servers. Those that are shipped are made by ``data/levels``.
+Prediction errors of a profile are similar for one model on one chip, one engine version, one serving mode and one
+deployment. :func:`observed` computes errors and how they depend on step times. :func:`pooled` fits corrections,
+:func:`levels_data` writes them, and :func:`own_profile` fits those of your servers. ``data/levels`` makes the shipped
+corrections.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from inference_econ.extras.servers.prediction.deployed import version_told
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.inputs.engine import profiles
 
-#: What levels are fitted to, and which of these the level of a kind of step is told by first.
+#: Quantities that corrections are fitted to: first for decode steps, then for prefill steps.
 QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
-#: What steps that decode have in common beside where they belong, whatever the model: proposed tokens, which no profile
-#: is fitted to.
+#: Decode-step corrections that all models share: speculation, which no profile is fitted to.
 SHARED = ("speculation",)
-#: Logarithm of a level that is tried to see what follows from it [1].
+#: Log correction of the finite differences [1].
 _TRIED = 0.05
 #: Logarithms of levels are written within this: few rows can say a factor that a file cannot hold [1].
 _LARGEST = 2.0
@@ -38,56 +37,56 @@ _NO_SPREAD = inputs.LevelSpreads(subject=0, version=0, way=0, deployment=0, row=
 
 
 class Group(NamedTuple):
-    """An engine on a generation of chips: what has a profile of its own."""
+    """Engine on a chip generation, which has its own profile."""
 
     engine: str
     """Serving engine."""
     generation: str
-    """Of chips."""
+    """Chip generation."""
 
     @property
     def profile(self) -> str:
-        """The name of its profile."""
+        """Name of its profile."""
         return f"profiles/{self.engine}_{self.generation}"
 
 
 class Place(NamedTuple):
-    """Where a row belongs: the same entries from the first on make two rows more and more alike."""
+    """Position of a measurement in the hierarchy of corrections, widest entry first."""
 
     subject: tuple[str, str]
-    """Model and chip, by their names in the catalogue."""
+    """Model and chip, by catalog name."""
     version: str
-    """Of the engine."""
+    """Engine version."""
     way: tuple[bool, bool]
-    """Whether prompts are read by other instances than decode, and whether tokens are proposed."""
+    """Disaggregated, and with speculation."""
     deployment: tuple[str, str]
-    """Layout of the instance, and format of the weights."""
+    """Layout of the instance, and weight format."""
 
 
-#: A level: its group, the kind of step, and the first entries of a place, or :data:`SHARED`.
+#: Correction: its group, the kind of step, and the first entries of a place, or :data:`SHARED`.
 Name = tuple[Group, int, tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A measured row beside its prediction.
+    """Measurement with its prediction.
 
     Attributes
     ----------
     row : Measurement
-        What was measured.
+        The measurement.
     prediction : Prediction
-        Of the profile alone.
+        Prediction of the profile without corrections.
     group : Group
-        Whose profile.
+        Group of the profile.
     places : tuple of Place
-        Where it belongs, of steps that decode and of those that read prompts: pools have a layout each.
+        Places of the decode and the prefill steps; pools have separate layouts.
     errors : ndarray, shape (2,)
-        ln(measured / predicted) of TPOT and TTFT [1]; NaN where one was not measured.
+        ln(measured / predicted) of TPOT and TTFT [1]; NaN if not measured.
     slopes : ndarray, shape (2, 2)
-        By how much their predicted logarithms follow those of levels of decode and prefill steps [1].
+        Derivatives of their predicted logarithms with respect to log corrections of decode and prefill steps [1].
     shared : tuple of Name
-        Levels of all models that steps that decode have.
+        Decode-step corrections that all models share.
     """
 
     row: Measurement
@@ -100,14 +99,14 @@ class Observed:
 
 
 def group_of(row: Measurement) -> Group | None:
-    """The engine and generation of a row, if they have a profile of their own."""
+    """Engine and generation of a measurement; None without a profile."""
     generation = profiles.generation_of(specs(row.model, row.hardware)[1])
     group = Group(row.engine, generation)
     return group if row.engine and generation and group.profile in inputs.catalog.names("assumptions") else None
 
 
 def places_of(row: Measurement) -> tuple[Place, Place]:
-    """Where a row belongs, of steps that decode and of those that read prompts."""
+    """Places of the decode and the prefill steps of a measurement."""
     model, _ = specs(row.model, row.hardware)
     way = (row.decode is not None, row.speculates)
     weights, subject = formats(model, row.weights), (row.model, row.hardware)
@@ -120,29 +119,29 @@ def places_of(row: Measurement) -> tuple[Place, Place]:
 
 
 def shared_of(group: Group, row: Measurement) -> tuple[Name, ...]:
-    """Levels of all models that the decode steps of a row have: that of an engine's proposed tokens."""
+    """Shared decode-step corrections of a measurement: speculation of its engine."""
     return ((Group(group.engine, ""), 0, SHARED),) if row.speculates else ()
 
 
 def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], inputs.Assumptions]) -> list[Observed]:
-    """The rows of engines on generations that have a profile of their own, beside their predictions.
+    """Pair measurements with predictions, for groups that have a profile.
 
     Parameters
     ----------
     rows : sequence of Measurement
-        Others, and those whose layout is not recorded, are left out.
+        Measurements; those without a profile or a recorded layout are ignored.
     assumptions : callable
-        The profile of a group, without levels.
+        Returns the profile of a group, without corrections.
 
     Notes
     -----
-    What follows from a level is the difference between predictions with and without one of 5 %.
+    Slopes are finite differences with a correction of 5%.
     """
     usable = [(row, group) for row in rows if (row.tp or row.decode) and (group := group_of(row))]
     profiles_of: dict[Group | None, inputs.Assumptions] = {group: assumptions(group) for _, group in usable}
 
     def all_predicted(decode: float, prefill: float) -> list[Prediction]:
-        """Predictions with the same level for everything that was measured of a group."""
+        """Predictions with one correction for all measurements of a group."""
         tried: dict[Group | None, inputs.Assumptions] = {}
         for group, base in profiles_of.items():
             assert group is not None
@@ -172,26 +171,26 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], inputs.
     ]
 
 
-#: What a row belongs to, wider groups first.
+#: Levels of the hierarchy, widest first.
 DEPTHS = ("subject", "version", "way", "deployment")
-#: What standard deviations do not fall below [1]: the digits of a file.
+#: Smallest standard deviation [1], from the digits of a file.
 LEAST = 1e-3
 
-#: Logarithms of levels of decode and prefill steps [1].
+#: Log corrections of decode and prefill steps [1].
 Levels = Mapping[Name, float]
 
 
 class Spreads(NamedTuple):
-    """Standard deviations that levels are pooled with [1]."""
+    """Standard deviations for pooling corrections [1]."""
 
     effects: Array
-    """Of decode and prefill by depth, and of what is shared, shape (2, 5)."""
+    """Standard deviations of decode and prefill corrections by depth, and of shared ones, shape (2, 5)."""
     rows: Array
-    """Of TPOT and TTFT around their levels, shape (2,)."""
+    """Standard deviations of TPOT and TTFT around their corrections, shape (2,)."""
 
     @classmethod
     def read(cls, spreads: Mapping[inputs.Quantity, inputs.LevelSpreads]) -> Spreads:
-        """Those of a file."""
+        """Read the standard deviations of a file."""
         by_quantity = [spreads[name] for name in QUANTITIES]
         return cls(
             np.array([[getattr(spread, depth) for depth in DEPTHS + SHARED] for spread in by_quantity], dtype=float),
@@ -200,35 +199,35 @@ class Spreads(NamedTuple):
 
 
 class SharedRows(NamedTuple):
-    """Rows that share effects."""
+    """Measurements that share random effects."""
 
     design: Array
-    """Shape (lines, effects) [1]."""
+    """Design matrix, shape (lines, effects) [1]."""
     errors: Array
-    """Shape (lines,) [1]."""
+    """Log errors, shape (lines,) [1]."""
     quantity: Array
-    """TPOT or TTFT of each line, as their places among :data:`QUANTITIES`."""
+    """Index in :data:`QUANTITIES` of each line."""
     kinds: Array
     """Kind of step and depth of each effect, shape (effects, 2)."""
     names: tuple[Name, ...]
-    """Of the effects."""
+    """Names of the effects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """Effects of one block."""
+    """Estimated effects of one block."""
 
     effects: Array
     covariance: Array
 
 
 def known_part(place: Place, depth: int) -> tuple[object, ...]:
-    """The first entries of a place."""
+    """First entries of a place."""
     return tuple(place[: depth + 1])
 
 
 def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
-    """The mixed model of some rows that share effects; ``beside``: with those of what models share."""
+    """Mixed model of measurements that share effects; ``beside`` includes effects shared by models."""
     index: dict[Name, int] = {}
     lines: list[tuple[dict[int, float], float, int]] = []
     for row in rows:
@@ -250,7 +249,7 @@ def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
 
 
 def solved_block(block: SharedRows, spreads: Spreads, fixed: Collection[tuple[object, ...]] = ()) -> Solved:
-    """The mixed-model equations of a block; effects that are ``fixed`` are known to be 0."""
+    """Solve the mixed-model equations of a block; ``fixed`` effects are 0."""
     scatter = spreads.rows[block.quantity] ** 2
     effects = np.where([part in fixed for _, _, part in block.names], 0.0, spreads.effects[tuple(block.kinds.T)])
     prior = np.maximum(effects, LEAST) ** 2
@@ -260,7 +259,7 @@ def solved_block(block: SharedRows, spreads: Spreads, fixed: Collection[tuple[ob
 
 
 def blocks(rows: Iterable[Observed]) -> list[list[Observed]]:
-    """Rows that share effects: of a model on a chip, and of all that an engine served with proposed tokens."""
+    """Split measurements into blocks that share no effects."""
     parts: list[tuple[set[object], list[Observed]]] = []
     for row in rows:
         names = {(row.group, row.places[0].subject), *row.shared}
@@ -274,18 +273,18 @@ def blocks(rows: Iterable[Observed]) -> list[list[Observed]]:
 def pooled(
     rows: Sequence[Observed], spreads: Spreads, *, fixed: Collection[tuple[object, ...]] = (), beside: bool = True
 ) -> dict[Name, float]:
-    """The level of everything that some rows belong to, all that is wider included, and of what they share [1].
+    """Corrections for everything that measurements belong to, as sums over wider effects [1].
 
     Parameters
     ----------
     rows : sequence of Observed
-        What was measured.
+        Measurements.
     spreads : Spreads
-        What levels are pooled with.
+        Standard deviations for pooling.
     fixed : collection of tuple
-        First entries of places whose own effects are known to be 0.
+        First entries of places whose own effects are 0.
     beside : bool
-        Whether what models share has effects.
+        True to include effects shared by models.
     """
     levels: dict[Name, float] = {}
     for part in blocks(rows):
@@ -298,7 +297,7 @@ def pooled(
 
 
 def level_of(levels: Levels, row: Observed) -> Array:
-    """The levels of decode and prefill steps of a row: of the narrowest thing that it is, and of what it shares [1]."""
+    """Log corrections of a measurement's decode and prefill steps: its narrowest known place, plus shared ones [1]."""
     sums = []
     for kind, place in enumerate(row.places):
         parts = (known_part(place, depth) for depth in reversed(range(len(DEPTHS))))
@@ -308,17 +307,17 @@ def level_of(levels: Levels, row: Observed) -> Array:
 
 
 class CorrectionEntry(NamedTuple):
-    """One level."""
+    """One correction."""
 
     rows: int
     """Measurements [1]."""
     decode: float
-    """Logarithm of that of steps that decode [1]."""
+    """Log correction of decode steps [1]."""
     prefill: float
-    """Logarithm of that of steps that read prompts [1]."""
+    """Log correction of prefill steps [1]."""
 
 
-#: Levels by the first entries of a :class:`Place`.
+#: Corrections by the first entries of a :class:`Place`.
 Entries = Mapping[tuple[Any, ...], CorrectionEntry]
 
 
@@ -331,7 +330,7 @@ def levels_data(
     date: str,
     shared: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The levels of one group as plain data of :class:`inference_econ.inputs.MeasuredLevels`."""
+    """Corrections of one group as plain data of :class:`inference_econ.inputs.MeasuredLevels`."""
     return {
         "form": inputs.LEVELS_FORM,
         "profile": group.profile,
@@ -358,7 +357,7 @@ def levels_data(
 
 
 def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[tuple[Any, ...], CorrectionEntry]:
-    """Levels that were fitted to some rows of a group, with how many rows each rests on."""
+    """Corrections of a group, with the number of measurements behind each."""
     counts: dict[tuple[Any, ...], set[int]] = {}
     for number, row in enumerate(rows):
         for place in row.places if row.group == group else ():
@@ -371,12 +370,12 @@ def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[t
 
 
 def known_shared(group: Group, file: inputs.MeasuredLevels) -> dict[Name, float]:
-    """Levels of all models that a file says."""
+    """Shared corrections of a file."""
     return {(Group(group.engine, ""), 0, SHARED): level.decode for level in file.shared}
 
 
 def known_entries(file: inputs.MeasuredLevels) -> dict[tuple[Any, ...], CorrectionEntry]:
-    """The levels of a file."""
+    """Corrections of a file."""
     entries: dict[tuple[Any, ...], CorrectionEntry] = {}
     for subject in file.subjects:
         part: tuple[Any, ...] = ((subject.model, subject.hardware),)
@@ -396,7 +395,7 @@ def _entry(level: inputs.MeasuredLevel) -> CorrectionEntry:
 
 
 def _nested(entries: Entries, within: tuple[Any, ...]) -> list[dict[str, Any]]:
-    """The levels right below one, each with those below it."""
+    """Corrections one level below a place, each with those below it."""
     depth = len(within)
     nested = []
     for part in sorted((part for part in entries if len(part) == depth + 1 and part[:depth] == within), key=str):
@@ -415,21 +414,21 @@ def _nested(entries: Entries, within: tuple[Any, ...]) -> list[dict[str, Any]]:
 
 
 class OwnProfile(NamedTuple):
-    """A fitted profile with levels of one's own servers."""
+    """Fitted profile with corrections from your servers."""
 
     group: Group
-    """Whose profile."""
+    """Group of the profile."""
     levels: dict[str, Any]
-    """As plain data."""
+    """Corrections as plain data."""
     rows: tuple[Measurement, ...]
-    """One's own."""
+    """Your measurements."""
     before: Array
-    """ln(predicted / measured) of TPOT and TTFT by what is shipped, shape (rows, 2) [1]."""
+    """ln(predicted / measured) of TPOT and TTFT with the shipped corrections, shape (rows, 2) [1]."""
     after: Array
-    """ln(predicted / measured) with one's own levels, shape (rows, 2) [1]."""
+    """ln(predicted / measured) with your corrections, shape (rows, 2) [1]."""
 
     def file(self, name: str, description: str, reference: str, data: str) -> dict[str, Any]:
-        """A preset of assumptions, as plain data."""
+        """Preset of assumptions as plain data."""
         where = f"partly pooled from {len(self.rows)} rows of {data} and the levels that come with {self.group.profile}"
         return {
             "extends": self.group.profile,
@@ -441,19 +440,19 @@ class OwnProfile(NamedTuple):
 
 
 def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
-    """The profile of one's own servers: that of their engine and chip, and their level over it.
+    """Fit the corrections of your servers over the profile of their engine and chip.
 
     Parameters
     ----------
     rows : sequence of Measurement
-        One or more, of one engine on one generation of chips.
+        At least one, of one engine on one chip generation.
     date : str
-        Of the fit.
+        Date of the fit.
 
     Raises
     ------
     InputError
-        If the rows are of several engines or generations, or of none with a profile of its own.
+        If there are several engines or generations, or no profile for them.
     """
     groups = list(dict.fromkeys(group_of(row) for row in rows))
     group = groups[0] if len(groups) == 1 else None
@@ -467,7 +466,7 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
             "name the engine with --engine, or choose rows with --where"
         )
     shipped, today = inputs.catalog.assumptions(group.profile), inputs.catalog.engine(group.engine).at().version
-    # A run that does not say its version is of the one that answers are about.
+    # A run without a version is assumed to have the version that predictions use.
     dated = [row if row.engine_version or row.ran else replace(row, engine_version=today) for row in rows]
     alone = inputs.catalog.as_fitted(group.profile)
     seen = observed(dated, lambda _: alone)
@@ -483,24 +482,24 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
 
 
 def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Observed], *, date: str) -> dict[str, Any]:
-    """Levels of one's own servers beside those of a file, as plain data.
+    """Corrections of your servers combined with those of a file, as plain data.
 
     Parameters
     ----------
     shipped : inputs.MeasuredLevels
-        Of servers that others have measured.
+        Corrections from other servers.
     group : Group
-        Whose profile.
+        Group of the profile.
     rows : sequence of Observed
-        One's own.
+        Your measurements.
     date : str
-        Of the fit.
+        Date of the fit.
 
     Notes
     -----
-    What others have measured is where one's own levels begin: their level is the mean, and of what they have measured
-    only one's own deployment may differ from it, of what they have not, all that is narrower. Errors over that are
-    pooled as all are (:mod:`inference_econ.extras.servers.levels`).
+    The shipped corrections are the prior mean. If your setup is among the shipped data, only your deployment may
+    deviate from it; otherwise all narrower places may. Deviations are pooled as in
+    :mod:`inference_econ.extras.servers.levels`.
     """
     shipped_entries, spreads = known_entries(shipped), Spreads.read(shipped.spreads)
     before = known_shared(group, shipped) | {
@@ -513,7 +512,7 @@ def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Obse
     further = pooled(beyond, spreads, fixed=fixed, beside=False)
     entries = dict(shipped_entries)
     for part, entry in entries_of(group, rows, further).items():
-        # What others have measured of a part, or of what it belongs to.
+        # Shipped correction of a place, or of the nearest wider one.
         wider = (shipped_entries.get(part[:length]) for length in range(len(part), 0, -1))
         nearest = next(filter(None, wider), CorrectionEntry(0, 0.0, 0.0))
         known = shipped_entries[part].rows if part in shipped_entries else 0

@@ -1,4 +1,4 @@
-"""A fit as a preset of assumptions, with the measurements behind it."""
+"""Convert a fit into a preset of assumptions with its calibration record."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from inference_econ.extras.servers import accuracy, fit
 from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.inputs.engine import profiles
 
-#: How times are written, for the sake of readers: unit and seconds.
+#: Units for times in files, and their seconds.
 _TIMES = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
-#: Rows of a quantity that say how far off predictions are, at least [1].
+#: Least measurements of a quantity for an error estimate [1].
 _ENOUGH = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Provenance that a profile states.
+    """Provenance of a profile.
 
     Attributes
     ----------
     name : str
-        For people.
+        Name of the profile.
     extends : str
-        Preset that the fit began with.
+        Base preset of the fit.
     data : str
-        What the rows are, for people.
+        Description of the measurements.
     reference : str
         Key of ``references.bib``, or ``user``.
     date : str
-        Of the fit.
+        Date of the fit.
     changes : tuple of str
-        ``FIELD=VALUE`` that were set before the fit.
+        ``FIELD=VALUE`` changes that were made before the fit.
     description : str
-        For people; if empty, which servers the constants were fitted to.
+        Description; if empty, the servers that the constants were fitted to.
     """
 
     name: str
@@ -56,40 +56,40 @@ class Provenance:
 def profile(
     fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]], provenance: Provenance
 ) -> dict[str, Any]:
-    """A fit as a preset.
+    """Convert a fit into a preset.
 
     Parameters
     ----------
     fitted : Fit
-        Constants, and the rows behind them.
+        Constants and measurements.
     folds : mapping
-        Predictions of rows by fits to the others; see :func:`inference_econ.extras.servers.fit.all_folds`.
+        Cross-validation; see :func:`inference_econ.extras.servers.fit.all_folds`.
     provenance : Provenance
-        Where it comes from.
+        Provenance of the profile.
 
     Returns
     -------
     dict
-        Plain data; :func:`inference_econ.inputs.yaml_writing.yaml_text` makes a file of it that
-        :func:`inference_econ.inputs.catalog.assumptions` reads.
+        Plain data. :func:`inference_econ.inputs.yaml_writing.yaml_text` writes it for
+        :func:`inference_econ.inputs.catalog.assumptions`.
 
     Raises
     ------
     SpecError
-        If a change is no valid value.
+        If a change is invalid.
     """
     pairs = [change.partition("=") for change in provenance.changes]
     settings = {key.strip(): value.strip() for key, _, value in pairs if key.strip() not in fitted.names}
     constants = {name: _quantity(name, value) for name, value in zip(fitted.names, fitted.values, strict=True)}
     values = {name: inputs.parsed_value(text, name) for name, text in settings.items()}
-    # Families whose own value would hide a fitted one have none.
+    # Remove values of chip families that would override fitted ones.
     exceptions = {
         f"per_family.{family}.{name}": None
         for family in fitted.base.per_family
         for name in inputs.exceptions_of(fitted.base, family)
         if name in fitted.names
     }
-    # Record of the measurements, the errors of predictions, and what the rows do not determine.
+    # Calibration record: measurements, errors, and undetermined constants.
     before = accuracy.calibration_behind(fitted.base)
     deployments = {*map(accuracy.deployment_key, fitted.rows), *(() if before is None else before.deployments.split())}
     days = accuracy.days_of(fitted.rows)
@@ -130,7 +130,7 @@ def profile(
 
 
 def _quantity(name: str, value: float) -> float | str:
-    """A constant with four digits, a time with its unit."""
+    """Constant with four digits, or time with its unit."""
     if fit.CONSTANTS[name].unit != "s":
         return _four_digits(value)
     unit, size = next((unit for unit in _TIMES if value >= unit[1]), _TIMES[-1])
@@ -142,7 +142,7 @@ def _four_digits(value: float) -> float:
 
 
 def _nested(values: Mapping[str, object]) -> dict[str, Any]:
-    """Mappings in mappings for values by their dotted names."""
+    """Convert dotted names to nested mappings."""
     nested: dict[str, Any] = {}
     for name, value in values.items():
         *groups, field = name.split(".")
@@ -154,7 +154,7 @@ def _nested(values: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _sources(fitted: fit.Fit, settings: Mapping[str, str], provenance: Provenance) -> dict[str, dict[str, str]]:
-    """Where every value comes from."""
+    """Sources of all values."""
     texts = {name: f"set before the fit: {name} = {text}" for name, text in settings.items()}
     for name, error, doubt in zip(fitted.names, fitted.log_errors, fitted.unknown, strict=True):
         error_text = f"standard error {inputs.percent(error)}{doubt and f'; {doubt}'}"
@@ -169,7 +169,7 @@ def _sources(fitted: fit.Fit, settings: Mapping[str, str], provenance: Provenanc
 
 
 def parallel(rows: Sequence[Measurement]) -> dict[inputs.Axis, list[str]]:
-    """Models whose instances were cut along each axis; without experts, groups are instances of their own."""
+    """Models measured with each parallel axis; for dense models, data parallelism means separate instances."""
     models: dict[inputs.Axis, set[str]] = {"dp": set(), "pp": set(), "ep": set()}
     for row in rows:
         model = inputs.catalog.model(row.model)
@@ -180,7 +180,7 @@ def parallel(rows: Sequence[Measurement]) -> dict[inputs.Axis, list[str]]:
 
 
 def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
-    """From the least to the most that was measured."""
+    """Ranges of the measurements."""
     values: dict[str, list[float | None]] = {
         "parameters": [float(inputs.catalog.model(row.model).total_parameters) for row in rows],
         "isl": [row.isl for row in rows],
@@ -196,7 +196,7 @@ def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
 
 
 def _errors(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]) -> dict[str, dict[str, Any]]:
-    """By what was left out and target; the fewer groups there are, the nearer to what the base knows."""
+    """Error spreads by held-out group and target; with few groups, closer to the base."""
     before = accuracy.calibration_behind(fitted.base)
     errors_by_kind: dict[inputs.Unlike, dict[inputs.Quantity, inputs.ErrorSpread]] = (
         {} if before is None else before.errors
@@ -223,7 +223,7 @@ def _spread(
     folds: Mapping[inputs.Unlike, Sequence[fit.Fold]],
     before: inputs.ErrorSpread | None,
 ) -> dict[str, Any]:
-    """Errors of a target without what rows have in common; empty if nothing says how large they are."""
+    """Error spread of a target for one kind of group; empty if unknown."""
     groups, base = fit.held_out(folds, by, target), None if before is None else before.quantiles
     if groups:
         few = len(fit.without_misfits(groups)) < fit.BASE_GROUPS
@@ -231,7 +231,7 @@ def _spread(
         return _described(fitted, target, groups, fit.error_quantiles(groups, base), before if few else None, share)
     if before is None and by != "traffic":
         return {}
-    # Nothing could be left out.
+    # No group could be held out.
     runs = fit.held_out(folds, "traffic", target) or fit.own_errors(fitted, target)
     together = [[run for group in runs for run in group]]
     if before is None:
@@ -239,7 +239,7 @@ def _spread(
     quantiles = fit.no_narrower(together, before.quantiles)
     behind: inputs.ErrorSpread | None = before
     if quantiles is not None:
-        # The base has the interval of 80 % if it is as wide, but for digits that are not written.
+        # Attribute the 80% interval to the base if both have the same width up to rounding.
         low, high = inputs.LEVELS.index(0.1), inputs.LEVELS.index(0.9)
         widths = (levels[high] - levels[low] for levels in (before.quantiles, quantiles))
         behind = before if math.isclose(*widths, abs_tol=3e-4) else None
@@ -254,7 +254,7 @@ def _described(
     behind: inputs.ErrorSpread | None = None,
     covered: float = math.nan,
 ) -> dict[str, Any]:
-    """Description of a target; where its interval is mostly that of the base, with the base's rows and groups."""
+    """Error spread of a target, with the base's counts if the interval is mostly the base's."""
     count = int(np.isfinite(fitted.errors[:, target]).sum())
     if quantiles is None or (count < _ENOUGH and len(fitted.targets) > 1):
         return {}
@@ -274,13 +274,13 @@ def _described(
 
 
 def _rounded(fitted: fit.Fit, errors: Array, statistic: Callable[[Array], Any]) -> dict[str, float]:
-    """A statistic of the sizes of the errors of each target that has any [1]."""
+    """Statistic of the absolute errors of each measured target [1]."""
     columns = zip(fitted.targets, np.abs(errors).T, strict=True)
     return {target: round(float(statistic(column)), 3) for target, column in columns if np.isfinite(column).any()}
 
 
 def _left_out(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]) -> list[dict[str, Any]]:
-    """Errors of each group without which the others were fitted."""
+    """Errors of each held-out group."""
     kinds: tuple[inputs.Unlike, ...] = ("hardware", "model", "subject")
     return [
         {"by": fold.by, "name": fold.left_out, "rows": len(fold.rows), "medians": medians}
@@ -290,7 +290,7 @@ def _left_out(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]
 
 
 def _unseen(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]) -> list[dict[str, Any]]:
-    """Errors by engine and generation of chips, of fits without the subject of each row."""
+    """Errors by engine and chip generation, with the subject of each row held out."""
     errors: dict[tuple[str, str], list[Array]] = {}
     for fold in folds.get("subject", ()):
         first = fold.rows[0]

@@ -1,6 +1,6 @@
-"""How files of results are told from tables, before anything is read."""
+"""File endings that distinguish results of load generators from tables."""
 
 from __future__ import annotations
 
-#: How names of result files end: JSON, one object a line, YAML, and the text of ``/metrics``.
+#: Endings of result files: JSON, JSON lines, YAML, and the text of ``/metrics``.
 RESULT_ENDINGS = (".json", ".jsonl", ".yaml", ".yml", ".prom", ".txt")

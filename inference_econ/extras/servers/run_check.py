@@ -1,4 +1,4 @@
-"""A run held against what was predicted of a deployment: kept or not, and what could explain the difference."""
+"""Compare a run with the prediction of its deployment, and find parts that could explain a difference."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import BenchmarkRun
 from inference_econ.serving import Service
 
-#: How far loads and mean lengths of a run may be from those of a prediction [1].
+#: Largest relative differences of load and mean lengths between run and prediction [1].
 _LOADS, _LENGTHS = 0.03, 0.1
-#: Constants that a part of a step rests on, for a fit; those of communication are of its latency.
+#: Constants behind each part of a step that can be fitted; for communication, those of the latency.
 CONSTANTS = {
     "activations": ("chip.hbm_efficiency",),
     "launches": ("host.graph_launch",),
@@ -28,14 +28,14 @@ _NETWORK = ("network.collective_overhead",)
 
 @dataclass(frozen=True, slots=True)
 class CheckedNumber:
-    """One number of a run beside its prediction.
+    """Number of a run with its prediction.
 
     Attributes
     ----------
     expected : Expected
-        Predicted.
+        Prediction.
     measured : float
-        Of the run, in the same unit.
+        Measured value, in the same unit.
     """
 
     expected: Expected
@@ -43,31 +43,31 @@ class CheckedNumber:
 
     @property
     def inside(self) -> bool | None:
-        """Whether it lies in the interval; None where there is none."""
+        """True if the value is within the interval; None without an interval."""
         low, high = self.expected.low, self.expected.high
         return None if low is None or high is None else low <= self.measured <= high
 
     @property
     def kept(self) -> bool | None:
-        """Whether the promise was kept; None where nothing was promised."""
+        """True if the SLO was met; None without an SLO."""
         promised = self.expected.promised
         return None if promised is None else self.measured <= promised
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A part of a decode step that could explain a difference by itself.
+    """Part of a decode step that could explain a difference by itself.
 
     Attributes
     ----------
     part : str
-        Of :data:`inference_econ.engine.step.PARTS`.
+        Part of :data:`inference_econ.engine.step.PARTS`.
     seconds : float
-        Predicted [s].
+        Predicted time [s].
     factor : float
-        How many times as long it would have to take [1].
+        Ratio of the time that would explain the difference [1].
     constants : tuple of str
-        What it rests on, and a fit can change.
+        Fittable constants behind the part.
     """
 
     part: str
@@ -77,7 +77,7 @@ class Suspect:
 
 
 def constants_of(setup: Setup, part: str) -> tuple[str, ...]:
-    """The constants that a part of a step rests on: with curves of kernels, how much of them is reached."""
+    """Constants behind a part of a step; kernel curves have an efficiency of their own."""
     share = {"compute": "math_efficiency", "weights": "hbm_efficiency"}.get(part)
     if share is not None:
         precision, curves = setup.precision, []
@@ -95,25 +95,25 @@ def constants_of(setup: Setup, part: str) -> tuple[str, ...]:
 def hold(
     expected: Sequence[Expected], load: OfferedLoad, instances: int, service: Service, run: BenchmarkRun
 ) -> list[CheckedNumber]:
-    """The numbers of a run beside those that were predicted.
+    """Compare the numbers of a run with predictions.
 
     Parameters
     ----------
     expected : sequence of Expected
-        Of the whole deployment.
+        Predictions for the whole deployment.
     load : OfferedLoad
-        Of the whole deployment.
+        Load of the whole deployment.
     instances : int
-        Equal instances, one of which may have been run by itself [1].
+        Equal instances, one of which may have been measured alone [1].
     service : Service
-        One of them.
+        One instance.
     run : BenchmarkRun
-        What was measured.
+        Measured run.
 
     Raises
     ------
     InputError
-        If the run had another load or other lengths, or no such statistic.
+        If the run had another load or other lengths, or lacks the statistic.
     """
     share = _share(load, instances, run)
     means = service.requests.isl.mean, service.requests.osl.mean
@@ -134,7 +134,7 @@ def hold(
 
 
 def _share(load: OfferedLoad, instances: int, run: BenchmarkRun) -> float:
-    """The part of the whole load that the run offered: all, or that of one instance [1].
+    """Share of the load that the run offered: all, or that of one instance [1].
 
     Raises
     ------
@@ -162,23 +162,23 @@ def _share(load: OfferedLoad, instances: int, run: BenchmarkRun) -> float:
 
 
 def suspects(service: Service, batch: float, held: CheckedNumber, most: int = 4) -> list[Suspect]:
-    """The parts of a decode step that are large enough to explain a difference in TPOT, the likeliest first.
+    """Parts of a decode step that could explain a difference in TPOT, likeliest first.
 
     Parameters
     ----------
     service : Service
         The instance.
     batch : float
-        Requests under way in it [1].
-    held : Held
-        A TPOT of the run.
+        Concurrent requests [1].
+    held : CheckedNumber
+        Measured TPOT.
     most : int
-        How many are wanted [1].
+        Largest number of parts [1].
 
     Notes
     -----
-    Steps with prompts are in the TPOT, but not among the parts; a part that would have to take less than nothing
-    explains nothing.
+    Prefill contributes to the TPOT, but is not among the parts. Parts whose time would have to be negative are
+    excluded.
     """
     plans, dp = service.plans, service.plans.stage / service.plans.attention_ranks
     tp, pp = (int(degree[0]) for degree in (plans.attention_ranks, plans.pp))

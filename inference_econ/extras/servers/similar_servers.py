@@ -1,4 +1,4 @@
-"""Measured servers that are like what a question is about: to be drawn beside its answer."""
+"""Measured servers similar to a query, for charts."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from inference_econ.extras.servers.measurements import Measurement, shipped
 from inference_econ.inputs import Precision
 from inference_econ.report.speed_cost import SimilarServer
 
-#: Shipped files with times per output token of servers.
+#: Shipped files with TPOT of servers.
 _WITH_TPOT = (
     *("serving_points", "inferencemax_aggregated", "poisson_load_a100", "poisson_load_h100", "decode_points"),
 )
-#: Lengths of requests are alike if neither is more than so many times the other [1].
+#: Largest ratio of similar request lengths [1].
 ALIKE = 1.25
 
 
 def servers_like(setup: Setup, isl: float, osl: float) -> list[SimilarServer]:
-    """Measured servers of the same model on the same chip with weights of the same format, and like requests.
+    """Measured servers with the same model, chip and weight format, and similar lengths.
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what; a what-if that changes a model or chip is like nothing that was measured.
+        Model and chip; modified specs match no measurement.
     isl, osl : float
-        Mean lengths of requests, each to be met within a factor of :data:`ALIKE` [tokens].
+        Mean request lengths, matched within a factor of :data:`ALIKE` [tokens].
 
     Returns
     -------
-    list of MeasuredServer
-        Of aggregated servers without speculation, one for each row that says what both speeds were.
+    list of SimilarServer
+        Aggregated servers without speculation, one per row with both speeds.
     """
     model, formats, servers = setup.model, _formats(setup.precision), []
     for row in _rows():
@@ -49,11 +49,11 @@ def servers_like(setup: Setup, isl: float, osl: float) -> list[SimilarServer]:
 
 @cache
 def _rows() -> Sequence[Measurement]:
-    """Rows of aggregated servers that could be drawn; read once, as that takes most of a second."""
+    """Rows of aggregated servers, cached because reading takes most of a second."""
     rows, _ = chosen(shipped(_WITH_TPOT))
     return [row for row in rows if row.tpot_seconds and row.decode is None]
 
 
 def _formats(precision: Precision) -> list[str]:
-    """Formats of the weights and of the experts, where both kinds of 16 bits are as fast."""
+    """Weight and expert formats; both 16-bit formats count as one, since they are equally fast."""
     return [dtype.replace("fp16", "bf16") for dtype in (precision.weights, precision.experts)]

@@ -1,4 +1,4 @@
-"""The command that holds a running server against its prediction, scrape by scrape."""
+"""The ``watch`` command, which compares a running server with its prediction."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from urllib.parse import urlsplit
 from inference_econ import inputs
 from inference_econ.extras import servers
 
-#: Options that say how a server is watched, not which.
+#: Options that control watching, not the deployment.
 _WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once", "number", "as_json", "quiet")
 
-#: Windows that a number of them may be off by rounding [1].
+#: Relative rounding tolerance of the number of windows [1].
 _ROUNDING = 1e-9
 
 
@@ -73,7 +73,7 @@ def watch(
 def _windows(
     request: Request, sources: Sequence[str], hosts: Sequence[str], every: float, lasting: float | None, *, once: bool
 ) -> Iterator[Window]:
-    """The windows that were asked for: of files that were kept, or as time goes by; without end it is said what ends.
+    """Requested windows, from saved files or live.
 
     Raises
     ------
@@ -100,12 +100,12 @@ def _windows(
 
 
 def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, float]:
-    """One instance of a saved answer or of the options, what is promised of it, and how bursty arrivals are.
+    """Instance of a saved result or of the options, its SLOs, and the burstiness of arrivals.
 
     Raises
     ------
     InputError
-        If it is neither, or the answer is of pools, each of which has metrics of its own.
+        If it is neither, or the result has pools, which have separate metrics.
     """
     if request.hardware:
         if request.number is not None or is_answer(answer):
@@ -139,13 +139,13 @@ def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, floa
     return parts[0].service, workload.targets(question), question.arrival_scv
 
 
-#: How long a server may take for a page [s], and the largest page [B].
+#: Timeout for a metrics page [s], and its largest size [B].
 _TIMEOUT_SECONDS, _LARGEST = 10.0, 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time between two scrapes: when it ended, and its means, or why it has none."""
+    """Time between two scrapes: its end, and its means or the reason for none."""
 
     at: str
     run: servers.BenchmarkRun | None
@@ -153,12 +153,12 @@ class Window:
 
 
 def recorded(paths: Sequence[str], seconds: float) -> Iterator[Window]:
-    """Windows between scrapes that were kept in files, so many seconds apart.
+    """Windows between scrapes in files, ``seconds`` apart.
 
     Raises
     ------
     InputError
-        If one cannot be read.
+        If a file is unreadable.
     """
     readings = [_read(path, ()) for path in paths]
     for path, (before, after) in zip(paths[1:], pairwise(readings), strict=True):
@@ -166,18 +166,18 @@ def recorded(paths: Sequence[str], seconds: float) -> Iterator[Window]:
 
 
 def live(source: str, hosts: Sequence[str], seconds: float, tell: Callable[[str], None]) -> Iterator[Window]:
-    """Windows of a server that is asked again and again, without end; a scrape that fails lengthens the window.
+    """Endless windows of a live server; a failed scrape extends the window.
 
     Parameters
     ----------
     source : str
-        Address of the server, or a file that somebody else writes again and again.
+        Address of the server, or a file that another program updates.
     hosts : sequence of str
-        Other machines that may be asked.
+        Other hosts that may be contacted.
     seconds : float
-        Between two scrapes [s].
+        Time between scrapes [s].
     tell : callable
-        Told that it goes on, once the first scrape is there.
+        Receives a message after the first scrape.
 
     Raises
     ------
@@ -206,12 +206,12 @@ def _window(at: str, before: servers.measurements.Scrape, after: servers.measure
 
 
 def _read(source: str, hosts: Sequence[str]) -> servers.measurements.Scrape:
-    """One scrape of an address or a file.
+    """Scrape an address or a file.
 
     Raises
     ------
     InputError
-        If it cannot be had, or is no page of metrics of a known engine.
+        If it is unreachable, or not a metrics page of a known engine.
     """
     if re.fullmatch(r"[\w.-]+:\d+(/.*)?", source):
         raise InputError(f"{source}: write an address with its scheme: http://{source}", option="metrics")
@@ -222,14 +222,14 @@ def _read(source: str, hosts: Sequence[str]) -> servers.measurements.Scrape:
 
 
 def _fetched(url: str, hosts: Sequence[str]) -> str:
-    """The page at an address, without redirections and proxies: no other machine is asked than the one named.
+    """Fetch a page without redirects and proxies, so that only the named host is contacted.
 
     Raises
     ------
     InputError
-        If it is no address of this machine nor of a host that was named, or nothing answers there with a page.
+        If the address is neither local nor a named host, or does not return a page.
     """
-    # With it comes what encrypts, which no other command needs.
+    # Imported here because it loads encryption, which no other command needs.
     import http.client
 
     from inference_econ.extras.web import is_loopback

@@ -1,1 +1,1 @@
-"""Sweeps: every combination of models, GPUs and settings, answered in processes and kept as Parquet."""
+"""Sweeps: frontiers of every combination of models, GPUs and settings, computed in processes and stored as Parquet."""

@@ -1,4 +1,4 @@
-"""The combinations of a sweep: numbered, so that any part of them can be asked anywhere and at any time."""
+"""Numbered combinations of a sweep, so that any part can be computed independently."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from inference_econ.extras.sweeps.scenario_kinds import (
 )
 from inference_econ.inputs import Settings, catalog, prices
 
-#: Parts that a sweep is written in, unless they would have fewer or more combinations than these [1].
+#: Parts of a sweep, and fewest and most combinations per part [1].
 _PARTS, _SMALLEST, _LARGEST = 400, 1, 256
-#: Settings that name an entry of the catalogue, by its kind.
+#: Settings that name a catalog entry, by kind.
 _NAMES: Mapping[str, catalog.Kind] = {
     "model": "models",
     "draft": "models",
     "hardware": "hardware",
     "assumptions": "assumptions",
 }
-#: What a combination takes, on average [s].
+#: Mean time per combination [s].
 _SECONDS = 0.1
-#: What rows look like; another number where files of before cannot be read together with new ones.
+#: Version of the row format; change it when old and new files cannot be read together.
 _FORM = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One combination of a sweep.
+    """Combination of a sweep.
 
     Attributes
     ----------
     number : int
-        In the whole product, from 0; the first axis changes slowest.
+        Index in the product, from 0; the first axis varies slowest.
     labels : dict of str
-        What its point on each axis is called.
+        Label of its point on each axis.
     settings : Settings
-        What is asked.
+        Settings of its frontier.
     """
 
     number: int
@@ -59,24 +59,24 @@ class Combination:
 
 @dataclass(frozen=True)
 class Combinations:
-    """All combinations of a sweep, none of which is made before it is needed.
+    """Combinations of a sweep, created on demand.
 
     Attributes
     ----------
     ask : SweepAsk
-        What is swept.
+        Sweep.
     """
 
     ask: SweepAsk
 
     @cached_property
     def axes(self) -> dict[str, dict[str, SweepPoint]]:
-        """Points by what they are called, by axis; names are those of the catalogue.
+        """Points by label, by axis, with catalog names.
 
         Raises
         ------
         UnknownNameError, InputError
-            If there is nothing of a name.
+            If a name is unknown.
         """
         return {name: self._points(name) for name in self.ask.axes}
 
@@ -86,17 +86,17 @@ class Combinations:
             shipped = (entry for entry in catalog.names(_NAMES[name]) if "/" not in entry)
             return {entry: {name: entry} for entry in shipped}
         meant = [(label, _named(point)) for label, point in axis_points(name, axis)]
-        # What is called after a name is called as the catalogue has it.
+        # Labels that are names use the catalog's spelling.
         return {str(point[name]) if name in _NAMES and [*point] == [name] else label: point for label, point in meant}
 
     @property
     def product(self) -> int:
-        """Combinations with those that are left out [1]."""
+        """Size of the product, excluded combinations included [1]."""
         return math.prod(len(points) for points in self.axes.values())
 
     @cached_property
     def batch(self) -> int:
-        """Numbers of the product that a part has [1]."""
+        """Combinations per part [1]."""
         return min(max(math.ceil(self.product / _PARTS), _SMALLEST), _LARGEST)
 
     @property
@@ -105,16 +105,16 @@ class Combinations:
         return math.ceil(self.product / self.batch)
 
     def numbers(self, index: int) -> range:
-        """Numbers of the product that are in a part."""
+        """Indices of a part."""
         return range(index * self.batch, min((index + 1) * self.batch, self.product))
 
     def part(self, index: int) -> list[Combination]:
-        """The combinations of a part, without those that are left out."""
+        """Combinations of a part, without excluded ones."""
         named = ((number, self._labels(number)) for number in self.numbers(index))
         return [self._combination(number, labels) for number, labels in named if not self._is_left_out(labels)]
 
     def _labels(self, number: int) -> dict[str, str]:
-        """Labels of the points of a combination."""
+        """Labels of a combination."""
         labels = {}
         for name, points in reversed(self.axes.items()):
             number, place = divmod(number, len(points))
@@ -148,20 +148,20 @@ class Combinations:
 
     @property
     def several_chips(self) -> bool:
-        """True if chips are compared, at prices that no axis says."""
+        """True if chips are compared and no axis sets prices."""
         points = [point for axis in self.axes.values() for point in axis.values()]
         return not any("price" in point for point in points) and len(_chips(points)) > 1
 
     @cached_property
     def price(self) -> float | str | None:
-        """The price of all combinations [USD/h], or its kind; of one source if several chips are priced alike."""
+        """Price of all combinations [USD/h] or its kind; from one source if several chips are priced alike."""
         points = (point for axis in self.axes.values() for point in axis.values())
         common = self.ask.common.price
         return prices.priced_alike(map(catalog.hardware, _chips(points)), common) if self.several_chips else common
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Settings]]:
-        """The settings of each point, by axis and what the point is called."""
+        """Settings of each point, by axis and label."""
         return {
             name: {label: point_settings(name, point) for label, point in points.items()}
             for name, points in self.axes.items()
@@ -169,7 +169,7 @@ class Combinations:
 
     @cached_property
     def digest(self) -> str:
-        """Digest that tells a sweep from others: what is asked, and which rows that gives."""
+        """Digest of the sweep: its content and row format."""
         content = {
             "axes": {name: list(points.items()) for name, points in self.axes.items()},
             "common": self._common.model_dump(mode="json", exclude_unset=True),
@@ -182,12 +182,12 @@ class Combinations:
 
     @cached_property
     def facts(self) -> str:
-        """Facts that tell answers of today from others: the release, the catalogue, and files of the user's own.
+        """Digest of everything that results depend on: release, catalog, and user files.
 
         Raises
         ------
         InputError
-            If a file is not there.
+            If a file is missing.
         """
         digest = hashlib.sha256(importlib.metadata.version("inference-econ").encode())
         kinds: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "engines")
@@ -199,7 +199,7 @@ class Combinations:
         return digest.hexdigest()
 
     def _own_files(self) -> set[tuple[catalog.Kind, str]]:
-        """Names that are not of the catalogue."""
+        """Names that are not in the catalog."""
         used = [self._common, *(settings for points in self._settings.values() for settings in points.values())]
         named = {(kind, getattr(settings, field)) for settings in used for field, kind in _NAMES.items()}
         return {(kind, name) for kind, name in named if name is not None and name not in catalog.names(kind)}
@@ -209,12 +209,12 @@ _READ = {"models": catalog.model, "hardware": catalog.hardware, "assumptions": c
 
 
 def _named(point: Mapping[str, Written]) -> SweepPoint:
-    """A point with the names that the catalogue has for what it names.
+    """Point with catalog names.
 
     Raises
     ------
     UnknownNameError, InputError
-        If there is nothing of a name.
+        If a name is unknown.
     """
     return {
         key: catalog.meaning(_NAMES[key], str(value)).name if key in _NAMES else value for key, value in point.items()
@@ -226,12 +226,12 @@ def _chips(points: Iterable[SweepPoint]) -> set[str]:
 
 
 def combinations_of(ask: SweepAsk) -> Combinations:
-    """The combinations of a sweep, checked.
+    """Create and check the combinations of a sweep.
 
     Raises
     ------
     InputError
-        If a name is unknown, no model or hardware is named, or everything is left out.
+        If a name is unknown, a model or hardware is missing, or everything is excluded.
     """
     made = Combinations(ask)
     first = next((combination for index in range(made.parts) for combination in made.part(index)), None)
@@ -244,21 +244,21 @@ def combinations_of(ask: SweepAsk) -> Combinations:
 
 
 def check_work(combinations: Combinations, parts: Iterable[int], at_once: int = 1) -> None:
-    """Refuse parts that would take too long, before they begin.
+    """Reject parts that would take too long, before they start.
 
     Parameters
     ----------
     combinations : Combinations
-        What is asked.
+        Combinations.
     parts : iterable of int
-        Those that are missing.
+        Missing parts.
     at_once : int
-        Processes that answer them [1].
+        Processes [1].
 
     Raises
     ------
     TooMuchError
-        With how many there are, and how long they take.
+        With the number of combinations and the estimated time.
     """
     number = sum(len(combinations.numbers(index)) for index in parts)
     check(f"{number:,} combinations", seconds=number * _SECONDS / at_once, smaller="the axes")

@@ -1,4 +1,4 @@
-"""The command of sweeps: answer every combination into a folder."""
+"""The ``sweep`` command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps as tables, data and pictures: what is the cheapest, and what has no frontier."""
+"""Run sweeps into folders, and show them as tables, data and charts."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from inference_econ.records.texts import dollars
 from inference_econ.report import charts
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Table
 
-#: Behind what no measurement stands behind, and what that says.
+#: Mark of costs without measured errors, and its explanation.
 _MARK = "*"
 _PRICES_DIFFER = (
     "Each chip has its default price, which may be of several kinds; 'price: alike' in the study's 'common' takes one "
     "source."
 )
 _UNKNOWN = "* by assumptions that were fitted to no measured server, so that nobody knows how far off it is."
-#: Reasons that are listed; the column "reason" of the folder has all [1].
+#: Most listed reasons; the column "reason" of the folder contains all [1].
 _REASONS = 12
 
 
 class SweepPage(AnswerPage[Swept]):
-    """A sweep, ready to be shown."""
+    """Page of a sweep."""
 
     def tables(self) -> Sequence[Table]:
-        """The cheapest of every row and speed, and why combinations have no frontier."""
+        """Tables of the cheapest by row and speed, and of reasons for missing frontiers."""
         swept = self.answer
         cells = {(best.row, best.speed): f"{best.among} {_marked(best)}" for best in swept.best}
         rows = [(name, *(cells.get((name, speed), "-") for speed in swept.speeds)) for name in swept.names]
@@ -61,16 +61,16 @@ class SweepPage(AnswerPage[Swept]):
         return tables
 
     def blocks(self) -> Sequence[Block]:
-        """The tables below how much there is."""
+        """Counts, then the tables."""
         return [Headline((counted(self.answer),)), *self.tables()]
 
     def markdown(self) -> str:
-        """Markdown of the counts and of the tables below them."""
+        """Markdown of the counts and the tables."""
         tables = (f"**{table.title}**\n\n{table.markdown()}" for table in self.tables())
         return "\n".join([f"{counted(self.answer)}\n", *tables])
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Chart of the cheapest by colour."""
+        """Chart of the cheapest by color."""
         swept, tiles = self.answer, []
         for best in swept.ordered():
             point = best.point
@@ -93,20 +93,20 @@ class SweepPage(AnswerPage[Swept]):
         return {"cheapest": charts.grid_chart(grid)}
 
     def question(self) -> str:
-        """Question about the cheapest."""
+        """Title of the page."""
         swept, only = self.answer, "".join(f", {name} {value}" for name, value in self.answer.where.items())
         return f"Which {swept.among} serves each {swept.rows} the cheapest at which speed{only}?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the size of a sweep."""
+        """Sentence with counts."""
         return [counted(self.answer)]
 
 
 def failures_table(swept: Swept) -> Table:
-    """Table of the reasons for which combinations have no frontier, the most frequent first."""
+    """Table of reasons for missing frontiers, most frequent first."""
     rows = []
     for reason in swept.reasons[:_REASONS]:
-        # Of many that do not fit, the text says how little is missing of one.
+        # The text describes the shortage of one of several combinations.
         others = "; and others" if reason.kind == "nothing_fits" and reason.combinations > 1 else ""
         rows.append((str(reason.combinations), f"{reason.text}{others}"))
     further = swept.reasons[_REASONS:]
@@ -116,7 +116,7 @@ def failures_table(swept: Swept) -> Table:
 
 
 def counted(swept: Swept) -> str:
-    """Sentence on the size of a sweep."""
+    """Sentence with counts."""
     failed = f", {swept.failures:,} without a frontier" if swept.failures else ""
     missing = f" {swept.missing:,} have not been asked yet: run the same again." if swept.missing else ""
     return (
@@ -131,18 +131,18 @@ def _heading(swept: Swept) -> str:
 
 
 def _marked(best: CheapestDeployment) -> str:
-    """Cost of the cheapest, with a mark if nobody knows how far off it may be."""
+    """Lowest cost, marked if its error is unknown."""
     return f"{dollars(best.dollars)}{'' if best.is_measured else _MARK}"
 
 
 try:
     import fcntl
-except ImportError:  # Windows, where two sweeps of one folder are not kept apart
+except ImportError:  # Windows, without locks between two sweeps of one folder
     fcntl = None  # type: ignore[assignment]
 
-#: What is locked while somebody writes into the folder.
+#: Lock file of a folder.
 _LOCK = ".lock"
-#: A manifest has a scenario in it, which is at most so long [B].
+#: Largest manifest, which contains a scenario [B].
 _MAX_BYTES = 10_000_000
 
 
@@ -153,32 +153,32 @@ def sweep(
     jobs: int | None = 1,
     progress: Progress | None = None,
 ) -> Sweep:
-    """Answer every combination of a sweep into a folder, or go on where that was stopped (``inference_econ.sweep``).
+    """Compute every combination of a sweep into a folder, or resume a stopped run (``inference_econ.sweep``).
 
     Parameters
     ----------
     scenario : Scenario or str
-        Of the kind ``sweep``, or its name or path.
+        Scenario of the kind ``sweep``, or its name or path.
     folder : Path or str
-        Where to; made if it is not there. Its parts are Parquet files that other programs can read, too.
+        Output folder, created if missing; contains Parquet files.
     jobs : int or None
-        Processes of this machine that answer [1]; None for as many as it has cores, where that pays. A script that
-        asks for several must be guarded by ``if __name__ == "__main__"``, since each of them imports it.
+        Processes [1]; None for up to one per core. Scripts with several processes need the guard ``if __name__ ==
+        "__main__"``, since each process imports them.
     progress : callable, optional
-        Told the share of the work done, how many combinations that is, and how long the rest will take.
+        Receives the completed share, the number of combinations, and the remaining time.
 
     Returns
     -------
     Sweep
-        All of it.
+        Complete sweep.
 
     Raises
     ------
     InputError
-        If the scenario is no sweep, a name in it is unknown, the folder is one of another sweep, of other facts, of
-        another program, or in use, it cannot be written, or workers cannot be had. What has been answered is kept.
+        If the scenario is not a sweep or has an unknown name; if the folder belongs to another sweep, other facts or
+        another program, is in use or not writable; or if workers cannot start. Finished parts are kept.
     TooMuchError
-        If it would take longer than ten minutes, unless :func:`inference_econ.allow` allows it.
+        If it would take longer than ten minutes, unless :func:`inference_econ.allow` permits it.
     """
     spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
     if not isinstance(spec.ask, SweepAsk):
@@ -198,24 +198,24 @@ def sweep(
 
 
 def _processes(jobs: int | None, folder: Path, combinations: Combinations) -> int:
-    """Processes of this machine for what is missing: no more than parts, and as many as pay where nobody says [1]."""
+    """Processes for the missing parts: given, or as many as pay off [1]."""
     todo = list(_missing(folder, combinations))
     wanted = worthwhile(len(todo) * combinations.batch) if jobs is None else jobs
     return max(min(wanted, len(todo)), 1)
 
 
 def load_sweep(folder: Path | str) -> Sweep:
-    """A sweep that was written into a folder, or as much of it as there is (``inference_econ.load_sweep``).
+    """Load a complete or partial sweep from a folder (``inference_econ.load_sweep``).
 
     Parameters
     ----------
     folder : Path or str
-        Of :func:`inference_econ.sweep`.
+        Folder of :func:`inference_econ.sweep`.
 
     Raises
     ------
     InputError
-        If it is no such folder.
+        If the folder has no sweep.
     """
     at = Path(folder)
     manifest = _manifest(at)
@@ -236,12 +236,12 @@ def _part_path(folder: Path, index: int) -> Path:
 
 
 def _missing(folder: Path, combinations: Combinations) -> Iterator[int]:
-    """Parts that are not there, or not whole."""
+    """Parts that are missing or incomplete."""
     return (index for index in range(combinations.parts) if not _is_whole(folder, combinations, index))
 
 
 def _is_whole(folder: Path, combinations: Combinations, index: int) -> bool:
-    """Return whether a part is there and whole; the end of a Parquet file says what is before it."""
+    """Check whether a part is complete, by the footer of its Parquet file."""
     from pyarrow import ArrowException, parquet
 
     try:
@@ -252,12 +252,12 @@ def _is_whole(folder: Path, combinations: Combinations, index: int) -> bool:
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
-    """Manifest in a folder: the sweep that it is of; None if the folder is not there, or has nothing in it.
+    """Manifest of a folder; None if the folder is missing or empty.
 
     Raises
     ------
     InputError
-        If it is a folder of something else, or damaged.
+        If the folder contains something else, or is damaged.
     """
     try:
         inside = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
@@ -279,12 +279,12 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def _check_same(folder: Path, combinations: Combinations) -> None:
-    """Refuse a folder whose rows are of something else.
+    """Reject a folder with rows of another sweep.
 
     Raises
     ------
     InputError
-        With what differs.
+        With the difference.
     """
     manifest = _manifest(folder)
     if manifest is None:
@@ -313,12 +313,12 @@ def _write_manifest(folder: Path, spec: Scenario, combinations: Combinations) ->
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """A folder that nobody else writes into, made if it is not there; the system lets go of it whatever happens.
+    """Lock a folder for writing, creating it if missing; the system releases the lock in any case.
 
     Raises
     ------
     InputError
-        If somebody does, or it cannot be made.
+        If it is locked, or cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -335,7 +335,7 @@ def _held(folder: Path) -> Iterator[None]:
 def _write(
     folder: Path, combinations: Combinations, todo: list[int], processes: int, progress: Progress | None
 ) -> None:
-    """Answer parts and write each as soon as it is there."""
+    """Compute parts, and write each when it is ready."""
     left = sum(len(combinations.numbers(index)) for index in todo)
     counted = _SweepProgress(combinations.product, combinations.product - left, time.monotonic())
     try:
@@ -351,7 +351,7 @@ def _write(
 
 
 def _write_part(path: Path, part: SweepPart) -> None:
-    """Write a part, which is on the disk before it has its name.
+    """Write a part to disk before it gets its name.
 
     Raises
     ------
@@ -374,11 +374,11 @@ class _SweepProgress:
     Attributes
     ----------
     whole, before : int
-        Combinations of the sweep, and those of them that were answered by runs before [1].
+        Combinations of the sweep, and those of earlier runs [1].
     since : float
-        When this run began [s].
+        Start of this run [s].
     answered, failures : int
-        Combinations that this run answered, and those of them without a frontier [1].
+        Combinations of this run, and those without a frontier [1].
     """
 
     whole: int
@@ -388,12 +388,12 @@ class _SweepProgress:
     failures: int = 0
 
     def add(self, numbers: int, part: SweepPart) -> None:
-        """Count a part with so many numbers of the product."""
+        """Count a part with a number of combinations."""
         self.answered += numbers
         self.failures += part.failures
 
     def progress(self) -> tuple[float, str]:
-        """The share that is done, and all of this in words."""
+        """Completed share, and a description."""
         done, failed = self.before + self.answered, f", {self.failures:,} failed" if self.failures else ""
         left = (self.whole - done) * (time.monotonic() - self.since) / max(self.answered, 1)
         return done / self.whole, f"{done:,} of {self.whole:,} combinations{failed}, {in_words(left)} left"

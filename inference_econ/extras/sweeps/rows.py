@@ -1,4 +1,4 @@
-"""A part of a sweep as rows: every point of every frontier, and a row with the reason where there is none."""
+"""Rows of a part of a sweep: every point of every frontier, or a row with the reason for none."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from inference_econ.studies.settings import frontier_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What a single combination may take, whatever the whole may [s].
+#: Time limit of a single combination [s].
 _SECONDS = 60.0
-#: Columns that say what was asked, as it was resolved.
+#: Columns of resolved settings.
 ASKED_TEXTS = ("model", "hardware", "weights", "activations", "kv", "assumptions")
 ASKED_NUMBERS = ("isl", "osl", "context", "dollars_per_accelerator_hour")
-#: Columns of a point that are predicted: with NAME_low and NAME_high between which 80 % of measured values lie.
+#: Predicted columns with 80% intervals in NAME_low and NAME_high.
 BOUNDED = ("tokens_per_second_per_user", "dollars_per_million_output_tokens", "ttft_seconds", "tpot_seconds")
 #: Other columns of a point.
 NUMBERS = (
@@ -44,32 +44,32 @@ NUMBERS = (
 DEGREES = ("tp", "dp", "pp", "ep")
 #: Columns of a combination without a frontier.
 FAILED = ("failure", "reason")
-#: Columns that an axis cannot have.
+#: Column names that an axis cannot have.
 _POINT = {"combination", "point", "layout", "engines", *BOUNDED, *NUMBERS, *DEGREES, *FAILED}
-#: Where a part says which sweep and which part it is.
+#: Metadata keys for the sweep and the part.
 DIGEST, INDEX = b"sweep", b"part"
-#: Where all that is asked is resolved, the only thing that can still be wrong is that numbers are too large together.
+#: Reason for the only remaining kind of error after all settings are resolved.
 _UNCOUNTABLE = "its numbers are together too large or too small to calculate with"
 
 
 class SweepPart(NamedTuple):
-    """A part of a sweep that has been answered."""
+    """Computed part of a sweep."""
 
     content: bytes
     """Rows as a Parquet file."""
     combinations: int
-    """Combinations that were asked [1]."""
+    """Computed combinations [1]."""
     failures: int
     """Combinations without a frontier [1]."""
 
 
 class AxisColumn(NamedTuple):
-    """Where rows say which point of an axis they are of."""
+    """Column with the point of an axis."""
 
     name: str
-    """Of the column; ``asked_NAME`` if the axis is called like what answers have."""
+    """Column name; ``asked_NAME`` if results have a column of that name."""
     numeric: bool
-    """Numbers, not texts."""
+    """True for numbers, False for texts."""
 
     def value(self, label: str) -> str | float:
         """Value of the column for a point."""
@@ -77,7 +77,7 @@ class AxisColumn(NamedTuple):
 
 
 def axis_columns(combinations: Combinations) -> dict[str, AxisColumn]:
-    """The column of each axis."""
+    """Column of each axis."""
     columns = {}
     for name, axis in combinations.axes.items():
         points = list(axis.values())
@@ -89,21 +89,21 @@ def axis_columns(combinations: Combinations) -> dict[str, AxisColumn]:
 
 
 def answered(asked: bytes, index: int, facts: str) -> SweepPart:
-    """A part of a sweep, wherever this process is.
+    """Compute a part of a sweep in any process.
 
     Parameters
     ----------
     asked : bytes
-        The :class:`~inference_econ.inputs.SweepAsk`, pickled.
+        Pickled :class:`~inference_econ.inputs.SweepAsk`.
     index : int
-        Of the part.
+        Index of the part.
     facts : str
-        :attr:`Combinations.facts` of whoever asks.
+        :attr:`Combinations.facts` of the calling process.
 
     Raises
     ------
     InputError
-        If the facts of this process are others.
+        If the facts of this process differ.
     """
     combinations = _unpickled(asked)
     if combinations.facts != facts:
@@ -123,7 +123,7 @@ def _unpickled(asked: bytes) -> Combinations:
 
 
 def part(combinations: Combinations, index: int) -> SweepPart:
-    """A part of a sweep, answered and written."""
+    """Compute a part of a sweep and write its rows."""
     from pyarrow import parquet
 
     some = combinations.part(index)
@@ -138,7 +138,7 @@ def part(combinations: Combinations, index: int) -> SweepPart:
 
 
 def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mapping[str, Any]:
-    """Columns of a combination: values of all its rows, or a list with one for each."""
+    """Columns of a combination, each a value for all of its rows or a list."""
     by_label = {columns[axis].name: columns[axis].value(label) for axis, label in combination.labels.items()}
     filled = with_defaults(combination.settings)
     asked = {name: getattr(filled, name, None) for name in (*ASKED_TEXTS, *ASKED_NUMBERS)}
@@ -156,9 +156,9 @@ def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mappin
 
 
 def _points(front: AnyFrontier) -> dict[str, Any]:
-    """Number formats, preset and price as they were resolved, and the points: a list for each column."""
+    """Resolved formats, preset and price, and a list per column of the points."""
     setup, points, ends = front.setup, front.points(), front.ends()
-    # Points of some kinds lack some numbers.
+    # Some kinds of points lack some numbers.
     numbers = {name: [getattr(point, name, None) for point in points] for name in (*BOUNDED, *NUMBERS)}
     for name in BOUNDED:
         for end, factor in zip(("low", "high"), ends.get(name, (None, None)), strict=True):
@@ -179,7 +179,7 @@ def _points(front: AnyFrontier) -> dict[str, Any]:
 
 
 def schema(combinations: Combinations) -> pa.Schema:
-    """The columns of all parts of a sweep."""
+    """Columns of all parts of a sweep."""
     import pyarrow as pa
 
     columns: dict[str, pa.DataType] = {"combination": pa.int64()}
@@ -196,7 +196,7 @@ def schema(combinations: Combinations) -> pa.Schema:
 
 
 def table(combinations: Combinations, blocks: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Blocks of rows as one table."""
+    """Combine blocks of rows into a table."""
     import pyarrow as pa
 
     columns = schema(combinations)

@@ -1,4 +1,4 @@
-"""Sweeps as scenarios: all combinations, held in memory."""
+"""Sweeps as scenarios, in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def answer(run: ScenarioRun, ask: SweepAsk) -> Result:
-    """Answer a scenario of this kind; :func:`inference_econ.sweep` writes larger sweeps as they are answered."""
+    """Run a scenario of this kind; :func:`inference_econ.sweep` writes larger sweeps to disk."""
     combinations = combinations_of(ask)
     check_work(combinations, range(combinations.parts))
     contents = []

@@ -1,4 +1,4 @@
-"""Questions of scenarios that are products: every combination of models, chips, formats, traffics and prices."""
+"""Sweep scenarios: every combination of models, chips, formats, workloads and prices."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.scenario_kinds import Positive, Settings
 from inference_econ.inputs.what_if import SPECIFICATIONS
 
-#: A setting as it is written: a name, a number, a quantity.
+#: Setting as written: a name, a number, or a quantity.
 Written = str | bool | int | float
-#: Settings, and what-ifs by their dotted names.
+#: Settings, and what-ifs by dotted name.
 SweepPoint = dict[str, Written]
 
 
@@ -22,8 +22,7 @@ def _form(values: Any) -> str:
     return "word" if isinstance(values, str) else "named" if isinstance(values, Mapping) else "listed"
 
 
-#: What an axis of a product goes through: values of the setting that it is called after, points of several settings by
-#: what they are called, or all that the catalogue has.
+#: Values of an axis: of the setting with its name, points of several settings by label, or all catalog entries.
 Axis = Annotated[
     Annotated[tuple[Written, ...], Field(min_length=1, strict=False), Tag("listed")]
     | Annotated[dict[str, SweepPoint], Field(min_length=1), Tag("named")]
@@ -35,21 +34,21 @@ Chosen = Annotated[
     Annotated[tuple[Written, ...], Field(min_length=1, strict=False), Tag("listed")] | Annotated[Written, Tag("word")],
     Discriminator(lambda values: "listed" if isinstance(values, (list, tuple)) else "word"),
 ]
-#: Axes whose values may be all of the catalogue.
+#: Axes whose values may be the entire catalog.
 WHOLE_CATALOGUE = ("model", "hardware")
 
 
 class Cheapest(Spec):
-    """View of a sweep's table and picture: by row and speed, the deployment of least cost."""
+    """View of a sweep's table and chart: cheapest deployment by row and speed."""
 
     rows: str | None = None
-    """Column with a row for each of its values; by default the model, or the first axis."""
+    """Column with a row per value; by default the model, or the first axis."""
     among: str | None = None
     """Column whose cheapest value is shown; by default the hardware, or the next axis."""
     speeds: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)] = (20, 50, 100, 200)
     """Least speeds [tokens/s per user]."""
     where: dict[str, Written] = Field(default_factory=dict)
-    """Columns that must have a value: one traffic of several."""
+    """Columns restricted to a value, such as one of several workloads."""
 
     def _check_fields(self) -> None:
         if list(self.speeds) != sorted(set(self.speeds)):
@@ -57,22 +56,24 @@ class Cheapest(Spec):
 
 
 class SweepAsk(Spec):
-    """Frontiers of every combination of some axes."""
+    """Frontiers of every combination of axes."""
 
     kind: Literal["sweep"]
-    """Names this kind of question."""
+    """Kind of scenario."""
     common: Settings = Field(default_factory=Settings)
     """Settings of all combinations."""
     axes: Annotated[dict[str, Axis], Field(min_length=1)]
-    """By name: values of that setting, or of that number of a specification (``hardware.hbm_bytes_per_second``); or
-    points of several settings by what they are called; ``all`` models or hardware of the catalogue. The first changes
-    slowest."""
+    """Axes by name: values of that setting or of that number of a specification (``hardware.hbm_bytes_per_second``), or
+    points of several settings by label, or ``all`` models or hardware of the catalog.
+
+    The first axis varies slowest.
+    """
     leave_out: Annotated[tuple[dict[str, Chosen], ...], Field(strict=False)] = ()
-    """Combinations that are not asked: those that have, on each axis that an entry names, one of its values."""
+    """Excluded combinations: those with a listed value on each axis of an entry."""
     unlisted: Annotated[tuple[Literal["nothing_fits", "refused"], ...], Field(strict=False)] = ()
-    """Kinds of failures that leave no row."""
+    """Kinds of failures without a row."""
     cheapest: Cheapest = Field(default_factory=Cheapest)
-    """View of it."""
+    """View of the sweep."""
 
     def _check_fields(self) -> None:
         owner: dict[str, str] = {}
@@ -101,7 +102,7 @@ class SweepAsk(Spec):
 
 
 def axis_points(name: str, axis: Axis) -> list[tuple[str, SweepPoint]]:
-    """The points of an axis with what they are called, in order; none of ``all``, which only the catalogue knows."""
+    """Points of an axis with their labels, in order; none for ``all``, which depends on the catalog."""
     if isinstance(axis, str):
         return []
     if isinstance(axis, Mapping):
@@ -110,17 +111,17 @@ def axis_points(name: str, axis: Axis) -> list[tuple[str, SweepPoint]]:
 
 
 def written(values: tuple[Written, ...] | Written) -> list[str]:
-    """Values as their points are called."""
+    """Labels of values."""
     return [_text(value) for value in (values if isinstance(values, tuple) else (values,))]
 
 
 def point_settings(name: str, point: Mapping[str, Written]) -> Settings:
-    """The settings of a point; keys with a dot are what-ifs.
+    """Settings of a point; keys with a dot are what-ifs.
 
     Raises
     ------
     SpecError
-        If a key is no setting or a value is not allowed.
+        If a key or a value is invalid.
     """
     fields = {key: value for key, value in point.items() if "." not in key}
     changes = [f"{key}={_text(value)}" for key, value in point.items() if "." in key]
@@ -128,12 +129,12 @@ def point_settings(name: str, point: Mapping[str, Written]) -> Settings:
 
 
 def _text(value: Written) -> str:
-    """A value as YAML has it."""
+    """Value as YAML text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check(name: str, label: str, point: SweepPoint) -> None:
-    """Refuse a point that is no settings."""
+    """Reject a point that is not valid settings."""
     for key in point:
         specification, dot, _ = key.partition(".")
         if dot and specification not in SPECIFICATIONS:

@@ -1,4 +1,4 @@
-"""A sweep that has been answered: rows in files or in memory, and what is the cheapest of them."""
+"""Computed sweep: rows in files or in memory, and its cheapest deployments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-#: Settings that whoever serves chooses, so that the cheapest of all is meant; others are what is asked of them.
+#: Settings that the provider chooses, over which the cheapest is searched; others describe the workload.
 _CHOICES = {
     "model", "hardware", "engine", "weights", "activations", "kv", "tp", "dp", "pp", "ep", "batch", "slots",
     "instance_gpus", "max_instance_gpus", "pipeline", "draft", "mtp", "eagle", "ngram", "draft_weights", "max_draft",
@@ -33,29 +33,29 @@ _CHOICES = {
 }  # fmt: skip
 _DOLLARS, _SPEED = "dollars_per_million_output_tokens", "tokens_per_second_per_user"
 _ENDS = (f"{_DOLLARS}_low", f"{_DOLLARS}_high")
-#: What is a power of speed between two points of a service, and what two batches of a layout have in common.
+#: Columns that are powers of speed between two points, and columns that batches of a layout share.
 _MOVED, _SAME = (_DOLLARS, _SPEED, "ttft_seconds"), ("layout", "engines", "accelerators")
-#: What is kept of the cheapest point.
+#: Columns of the cheapest point.
 _SHOWN = (
     _DOLLARS, *_ENDS, _SPEED, "ttft_seconds", "accelerators", "layout", "engines", "model", "hardware", "weights", "kv",
     "dollars_per_accelerator_hour",
 )  # fmt: skip
-#: What places a point, and says whether the one before it is another batch of its layout.
+#: Columns to order points, and to find the previous batch of a layout.
 _PLACED = ("combination", "point", "batch", "tp", "dp", "pp", *FAILED)
 
 
 @dataclass(frozen=True, repr=False)
 class Sweep(Shown):
-    """A sweep that has been answered, or as much of it as there is (``inference_econ.load_sweep``).
+    """Complete or partial sweep (``inference_econ.load_sweep``).
 
     Attributes
     ----------
     scenario : Scenario
-        What was asked.
+        Scenario.
     parts : sequence of Path or bytes
-        Where its rows are: Parquet files, or what is in them, in the order of the combinations.
+        Parquet files or their contents, in the order of the combinations.
     missing : int
-        Combinations that have not been asked yet [1].
+        Missing combinations [1].
     """
 
     scenario: Scenario
@@ -64,7 +64,7 @@ class Sweep(Shown):
 
     @property
     def displayed(self) -> Swept:
-        """The sweep in short."""
+        """Summary of the sweep."""
         return self.summary()
 
     @property
@@ -80,13 +80,13 @@ class Sweep(Shown):
         return points.astype({"point": "int32"}).reset_index(drop=True)
 
     def failures(self) -> pd.DataFrame:
-        """Every combination without a frontier, with the reason."""
+        """Combinations without a frontier, with the reason."""
         rows, columns = self.every_row(), self._columns
         failed = rows.loc[rows["failure"].notna(), [*columns[: columns.index("point")], *FAILED]]
         return failed.reset_index(drop=True)
 
     def every_row(self) -> pd.DataFrame:
-        """All points and all failures, in the order of the combinations."""
+        """All points and failures, in the order of the combinations."""
         import pyarrow as pa
 
         whole = pa.concat_tables([schema(self.combinations).empty_table(), *self._tables()])
@@ -94,22 +94,22 @@ class Sweep(Shown):
         return rows.sort_values(["combination", "point"], ignore_index=True)
 
     def summary(self, shown: Cheapest | None = None) -> Swept:
-        """The sweep in short.
+        """Summary of the sweep.
 
         Parameters
         ----------
         shown : Cheapest, optional
-            What is shown of it; by default what the scenario says.
+            View; by default that of the scenario.
 
         Raises
         ------
         InputError
-            If a column is named that there is not.
+            If a column does not exist.
         """
         assert isinstance(self.scenario.ask, SweepAsk)
         chosen = shown or self.scenario.ask.cheapest
         rows, among = self._shown_columns(chosen)
-        # The first point of each axis that is no choice of whoever serves: one traffic, one price, one what-if.
+        # First point of each axis that the provider does not choose: one workload, price, or what-if.
         columns, axes = axis_columns(self.combinations), self.combinations.axes
         varied = (name for name, points in axes.items() if any(set(point) - _CHOICES for point in points.values()))
         firsts = {columns[name].name: columns[name].value(next(iter(axes[name]))) for name in varied}
@@ -117,7 +117,7 @@ class Sweep(Shown):
         best: dict[tuple[float, str], CheapestDeployment] = {}
         reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
         frontiers = points = 0
-        # A combination lies in one part, so that the memory of one is enough for all.
+        # A combination is in one part, so only one part is in memory at once.
         for table in self._tables(list(dict.fromkeys([*_PLACED, *_SHOWN, rows, among, *where]))):
             frame = table.to_pandas()
             failed = frame["failure"].notna()
@@ -147,7 +147,7 @@ class Sweep(Shown):
         )
 
     def _tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
-        """The rows of each part."""
+        """Rows of each part."""
         from pyarrow import parquet
 
         for part in self.parts:
@@ -155,7 +155,7 @@ class Sweep(Shown):
             yield parquet.ParquetFile(source).read(columns).replace_schema_metadata(None)
 
     def _shown_columns(self, chosen: Cheapest) -> tuple[str, str]:
-        """The columns of rows, and of what is the cheapest."""
+        """Column of the rows, and column whose cheapest value is shown."""
         columns = [column.name for column in axis_columns(self.combinations).values()]
         rows = chosen.rows or ("model" if "model" in columns else columns[0])
         others = [name for name in columns if name != rows]
@@ -170,7 +170,7 @@ class Sweep(Shown):
         return [str(name) for name in schema(self.combinations).names if name not in FAILED]
 
     def _names(self, rows: str, best: Sequence[CheapestDeployment]) -> tuple[str, ...]:
-        """The rows in the order of their axis; those that are none in order of their names."""
+        """Rows in the order of their axis, or of their names without one."""
         of_axis = {column.name: axis for axis, column in axis_columns(self.combinations).items()}
         if rows not in of_axis:
             return tuple(sorted({cheapest.row for cheapest in best}))
@@ -181,23 +181,23 @@ class Sweep(Shown):
 def _best(
     frame: pd.DataFrame, rows: str, among: str, speeds: Sequence[float], where: Mapping[str, object]
 ) -> Iterator[CheapestDeployment]:
-    """The cheapest of some points by row and speed, of equals the first combination.
+    """Cheapest points by row and speed; ties go to the first combination.
 
-    Between two batches of a layout times and costs are powers of speed, as ``ServiceFrontier.cheapest`` has them; where
-    a batch between two that are kept is on no frontier, and of pools, the next point that is as fast counts.
+    Between two batches of a layout, times and costs are powers of speed, as in ``ServiceFrontier.cheapest``. For pools,
+    and if a batch in between is missing, the next point that is fast enough is used.
     """
     for name, value in where.items():
         is_number = frame[name].dtype.kind in "iuf" and not isinstance(value, str)
         frame = frame[frame[name] == value if is_number else frame[name].map(_text) == _text(value)]
     points = frame.sort_values(["combination", "point"], ignore_index=True)
     before = points.groupby("combination")[[*_MOVED, *_SAME, "batch"]].shift()
-    # Pools change their numbers of instances, and have to be cheaper by a part.
+    # Pools change their instance counts between points, so they are not interpolated.
     is_moved = points["ttft_seconds"].notna() & (points["accelerators"] == points["tp"] * points["dp"] * points["pp"])
     for name in _SAME:
         is_moved &= (points[name] == before[name]) | (points[name].isna() & before[name].isna())
     is_moved &= np.abs(np.log(points["batch"] / before["batch"])) < math.log(services.RATIO) * (1.0 + 1e-9)
     for least in map(float, speeds):
-        # Along a frontier cost and speed ascend together: of each layout the slowest point that is fast enough.
+        # On a frontier, cost rises with speed, so the slowest point that is fast enough is the cheapest.
         between = np.log(points[_SPEED] / least) / np.log(points[_SPEED] / before[_SPEED])
         back = between.where(is_moved & (before[_SPEED] < least), 0.0)
         moved = {name: points[name] * (before[name] / points[name]).pow(back).fillna(1.0) for name in _MOVED}
@@ -209,7 +209,7 @@ def _best(
 
 
 def _plain(value: Any) -> str | float | None:
-    """A value of a column: None where there is none."""
+    """Value of a column; None if missing."""
     if isinstance(value, str):
         return value
     return None if value is None or math.isnan(value) else float(value)

@@ -1,4 +1,4 @@
-"""View of a sweep: how many frontiers it has, why others have none, and what is the cheapest."""
+"""Summary of a sweep: number of frontiers, reasons for missing ones, and cheapest deployments."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from inference_econ.studies.results import Study
 
 @dataclass(frozen=True, slots=True)
 class FailureReason:
-    """Why some combinations have no frontier.
+    """Reason for missing frontiers.
 
     Attributes
     ----------
     kind : str
-        ``nothing_fits``, or ``refused`` for what cannot be asked: a format that a chip has no unit for, no price.
+        ``nothing_fits``, or ``refused`` for unsupported settings: no unit for a format, no price.
     text : str
-        In words; that of the first combination where each has its own.
+        Reason of the first combination.
     combinations : int
-        That fail so [1].
+        Combinations with this reason [1].
     """
 
     kind: str
@@ -31,14 +31,14 @@ class FailureReason:
 
 @dataclass(frozen=True, slots=True)
 class CheapestDeployment:
-    """Deployment of least cost, of all combinations of a row that are fast enough.
+    """Cheapest deployment of a row that is fast enough.
 
     Attributes
     ----------
     row, among : str
-        What the row and what is cheapest are called.
+        Values of the row, and of the column whose cheapest value is shown.
     speed : float
-        The least speed that was asked for [tokens/s per user].
+        Least speed [tokens/s per user].
     point : mapping of str
         Columns of the point: cost, speed, layout, number formats.
     """
@@ -50,42 +50,42 @@ class CheapestDeployment:
 
     @property
     def dollars(self) -> float:
-        """Its cost [USD per 1e6 output tokens]."""
+        """Cost [USD per 1e6 output tokens]."""
         return float(str(self.point["dollars_per_million_output_tokens"]))
 
     @property
     def is_measured(self) -> bool:
-        """True if its errors are known: measured servers stand behind its assumptions."""
+        """True if its assumptions have measured errors."""
         return self.point["dollars_per_million_output_tokens_low"] is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Swept(Study):
-    """A sweep in short.
+    """Summary of a sweep.
 
     Attributes
     ----------
     title : str
-        Of the scenario.
+        Title of the scenario.
     combinations, frontiers, points : int
-        Combinations with rows, those of them with a frontier, and points of these [1].
+        Combinations with rows, those with a frontier, and their points [1].
     missing : int
-        Combinations that have not been asked yet [1].
-    reasons : tuple of Reason
-        The most frequent first.
+        Missing combinations [1].
+    reasons : tuple of FailureReason
+        Reasons for missing frontiers, most frequent first.
     rows, among : str
-        Columns: rows of what is shown, and that whose cheapest value is shown.
+        Column of the rows, and column whose cheapest value is shown.
     names : tuple of str
-        Of the rows, in the order of the axis.
+        Names of the rows, in the order of the axis.
     speeds : tuple of float
-        Ascending [tokens/s per user].
+        Ascending speeds [tokens/s per user].
     where : mapping of str to str
-        Columns that have one value in all that is shown.
-    best : tuple of Best
-        By row and speed, where any is fast enough.
+        Columns restricted to one value.
+    best : tuple of CheapestDeployment
+        Cheapest by row and speed, if any is fast enough.
     price : str or None
-        What several chips are priced by: a kind, with its source if they are alike, or empty where each has its
-        default price; None of a single chip, or where an axis says prices.
+        Basis of prices of several chips: a kind with its source, or empty for default prices; None for a single chip,
+        or if an axis sets prices.
     """
 
     page = "extras.sweeps.page:SweepPage"
@@ -115,12 +115,12 @@ class Swept(Study):
         return self.title
 
     def ordered(self) -> list[CheapestDeployment]:
-        """Return the cheapest deployments in the order of the rows, and of each by speed."""
+        """Cheapest deployments in the order of rows and speeds."""
         place = {name: index for index, name in enumerate(self.names)}
         return sorted(self.best, key=lambda best: (place.get(best.row, len(place)), best.speed))
 
     def record(self) -> dict[str, Any]:
-        """Return the sweep in short as plain data."""
+        """Summary as plain data."""
         return {
             "title": self.title,
             **attributes(self, "combinations frontiers points missing"),
@@ -130,7 +130,7 @@ class Swept(Study):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the cheapest deployments, one record for each row and speed."""
+        """One record per row and speed with the cheapest deployment."""
         return [
             {"rows": best.row, "at_least_tokens_per_second": best.speed, "cheapest": best.among}
             | {**self.where, **best.point}

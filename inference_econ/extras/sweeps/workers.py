@@ -1,4 +1,4 @@
-"""Workers that answer the parts of a sweep: this process, or processes beside it."""
+"""Workers that compute the parts of a sweep: this process, or further processes."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from inference_econ.extras.sweeps.rows import SweepPart, answered
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
-#: Parts that are under way or wait for each worker: it never idles, and few results are held [1].
+#: Running and waiting parts per worker, so that workers never idle and few results are in memory [1].
 _EACH = 2
 #: Combinations that take as long as the start of a process, a few seconds [1].
 _WORTH = 50
 
 
 def worthwhile(combinations: int) -> int:
-    """Processes that answer so many combinations the soonest: of the cores of this process, as far as each pays [1]."""
+    """Processes that finish a number of combinations soonest, up to the available cores [1]."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, combinations // _WORTH))
 
 
 def answers(combinations: Combinations, parts: Iterable[int], jobs: int = 1) -> Iterator[tuple[int, SweepPart]]:
-    """Answer parts, each with its index, in any order.
+    """Compute parts, and yield each with its index, in any order.
 
     Parameters
     ----------
     combinations : Combinations
-        What is asked.
+        Combinations.
     parts : iterable of int
-        Parts that are answered.
+        Parts to compute.
     jobs : int
-        Processes that answer [1]: this one alone, or several beside it.
+        Processes [1]; this process if 1.
 
     Raises
     ------
     InputError
-        If the system ends one of the processes.
+        If the system kills one of the processes.
     """
     question, facts, todo = pickle.dumps(combinations.ask), combinations.facts, iter(parts)
     if jobs == 1:
@@ -75,7 +75,7 @@ def answers(combinations: Combinations, parts: Iterable[int], jobs: int = 1) -> 
 
 @contextmanager
 def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end with the block, however it ends, and with this process, however that ends."""
+    """Process pool that ends with the block, and if this process is killed."""
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context("spawn")
@@ -84,14 +84,14 @@ def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     finally:
-        # Nobody else holds this end: workers see it close, also when this process is killed.
+        # Only this process has this end of the pipe, so workers see it close even if the process is killed.
         holder.close()
         pool.shutdown(wait=True, cancel_futures=True)
         held.close()
 
 
 def _begin(held: Connection) -> None:
-    """Make a worker end when its pipe is closed, and leave interrupts to the process that has it."""
+    """Prepare a worker: exit when the pipe closes, and ignore interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(held,), daemon=True).start()
 

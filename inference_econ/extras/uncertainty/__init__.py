@@ -1,9 +1,7 @@
-"""How sure an answer is whose inputs are known as distributions.
+"""Uncertainty of costs and choices when inputs are distributions.
 
-What belongs here: variables (what is uncertain, and of which series), the design that samples them, the frontiers of
-the samples, Sobol shares of the inputs, and the answer that puts them together.
-
-Others use the modules of this package.
+Contains the variables, the sampling design, frontiers of the samples, Sobol shares, and the combined result. Other
+packages import its modules.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The answer to a study of uncertainty: bands, chances, shares, and what it is worth to know an input."""
+"""Result of an uncertainty study: intervals, probabilities, Sobol shares, and the value of knowing an input."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: Inputs that change no frontier: a price scales its costs, errors of a profile its costs and speeds.
+#: Inputs that need no new frontier: a price scales costs, and profile errors scale costs and speeds.
 CHEAP = ("price", PROFILE)
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One uncertain input.
+    """Uncertain input.
 
     Attributes
     ----------
     name : str
-        Of a number, see :func:`inference_econ.studies.settings.number`, or ``profile``.
+        Name of a number (see :func:`inference_econ.studies.settings.number`), or ``profile``.
     series : tuple of str
-        Labels of the series that have it, all with the same value.
+        Labels of the series that share its value.
     given : Distribution or str
-        What is known of it.
+        Distribution of the input.
     label : str
-        What tables call it: its name, with its series if not all have it.
+        Label in tables, with the series if not all have it.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Variable:
 
 
 def variables(ask: UncertaintyAsk) -> tuple[Variable, ...]:
-    """Everything that is uncertain in a study: what all series share, then what each has for itself."""
+    """Uncertain inputs of a study: shared ones first, then those of each series."""
     labels = tuple(series.label for series in ask.series)
     shared = [Variable(name, labels, distribution, name) for name, distribution in ask.inputs.items()]
     separate = [
@@ -81,12 +81,12 @@ def variables(ask: UncertaintyAsk) -> tuple[Variable, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Samples of k variables for Sobol shares: two independent sets, and the first with one variable of the second.
+    """Saltelli design of k variables: two independent sets of points, and mixtures of both.
 
     Attributes
     ----------
     shares : ndarray, shape (samples * (k + 2), k)
-        Each variable by the share of its values that are lower [1], in the order that SALib analyses.
+        Quantile of each variable [1], in SALib's order.
     samples : int
         Points of each set [1].
     """
@@ -96,21 +96,21 @@ class Design:
 
     @property
     def block(self) -> int:
-        """Rows of one point: of the first set, one for each variable, and of the second set [1]."""
+        """Rows per point: first set, one per variable, second set [1]."""
         return int(self.shares.shape[1]) + 2
 
     def both(self, values: Array) -> Array:
-        """Values of the two independent sets, one point after the other; shape (2 * samples, ...)."""
+        """Values of the two independent sets, alternating; shape (2 * samples, ...)."""
         return values.reshape(self.samples, self.block, *values.shape[1:])[:, [0, -1]].reshape(-1, *values.shape[1:])
 
     @property
     def first_half(self) -> npt.NDArray[np.bool_]:
-        """Which rows of :meth:`both` are of the first set; bool, shape (2 * samples,)."""
+        """Rows of :meth:`both` in the first set; bool, shape (2 * samples,)."""
         return np.tile([True, False], self.samples)
 
 
 def design(count: int, samples: int, seed: int) -> Design:
-    """A scrambled Sobol sequence as Saltelli's design.
+    """Create a Saltelli design from a scrambled Sobol sequence.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def design(count: int, samples: int, seed: int) -> Design:
     samples : int
         Points, a power of two [1].
     seed : int
-        Of the scrambling.
+        Seed of the scrambling.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def design(count: int, samples: int, seed: int) -> Design:
 
     Notes
     -----
-    Saltelli et al. (2010). The sequence is that of :class:`scipy.stats.qmc.Sobol`.
+    Saltelli et al. (2010). The sequence is :class:`scipy.stats.qmc.Sobol`.
     """
     sobol = salib("sample.sobol")
     sampled = sobol.sample(problem(count), samples, calc_second_order=False, scramble=True, seed=seed)
@@ -136,17 +136,17 @@ def design(count: int, samples: int, seed: int) -> Design:
 
 
 def problem(count: int) -> dict[str, Any]:
-    """So many variables as SALib describes them, each uniform from 0 to 1."""
+    """SALib problem with uniform variables from 0 to 1."""
     return {"num_vars": count, "names": [f"x{index}" for index in range(count)], "bounds": [[0.0, 1.0]] * count}
 
 
 def salib(module: str) -> Any:
-    """A module of SALib, which is loaded by who needs it.
+    """Import a module of SALib on use.
 
     Raises
     ------
     InputError
-        If it is not installed, with what to type.
+        If SALib is not installed, with the command to install it.
     """
     from importlib import import_module
 
@@ -160,21 +160,20 @@ def salib(module: str) -> Any:
         ) from error
 
 
-#: Spreads below this share of the mean are rounding [1].
+#: Relative spread that is attributed to rounding [1].
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares of a variance by input.
+    """Sobol shares of a variance by input.
 
     Attributes
     ----------
     first, total : ndarray, shape (k,)
-        Of each input by itself, and together with all others: the variance that is gone once it is known, and the
-        variance that is left if all others are known [1].
+        Share of the variance that disappears if the input is known, and share that remains if all others are known [1].
     first_half_width, total_half_width : ndarray, shape (k,)
-        Half the width of their 95 % confidence intervals, from resampling [1].
+        Half-widths of the bootstrapped 95% confidence intervals [1].
     """
 
     first: Array
@@ -184,30 +183,29 @@ class Shares:
 
 
 def shares(plan: Design, output: Array, seed: int) -> Shares | None:
-    """Sobol shares of first order, and in total.
+    """Calculate first-order and total Sobol shares.
 
     Parameters
     ----------
     plan : Design
-        The samples.
+        Samples.
     output : ndarray, shape (rows of the design,)
-        What is explained, finite [any].
+        Finite values of the output [any].
     seed : int
-        Of the resampling.
+        Seed of the bootstrap.
 
     Returns
     -------
     Shares or None
-        None if the output does not vary.
+        None if the output is constant.
 
     Notes
     -----
-    Saltelli et al. (2010); the variance is that of the design itself, so that shares may be a little below 0 or
-    above 1.
+    Saltelli et al. (2010). The variance is that of the design, so shares can be slightly below 0 or above 1.
     """
     if float(output.std()) <= _ROUNDING * max(float(np.abs(output).max()), 1.0):
         return None
-    # SALib takes a seed of 0 for none.
+    # SALib treats a seed of 0 as none.
     analysed = salib("analyze.sobol").analyze(
         problem(plan.shares.shape[1]), output, calc_second_order=False, seed=seed + 1
     )
@@ -215,16 +213,16 @@ def shares(plan: Design, output: Array, seed: int) -> Shares | None:
     return Shares(*columns)
 
 
-#: Promises of services, which errors of a profile decide about.
+#: SLOs of services, which profile errors can violate.
 _PROMISES = ("ttft", "tpot", "e2e")
-#: Speeds whose costs are looked for together [1].
+#: Speeds per vectorized evaluation of costs [1].
 _AT_ONCE = 30_000
 
 
 def cost_at(front: AnyFrontier, speeds: Array) -> Array:
-    """Cost of 1e6 tokens at some speeds [tokens/s] over the price of a chip by the hour; infinite beyond all [h].
+    """Cost of 1e6 tokens at given speeds [tokens/s] over the hourly price of a chip [h]; infinite if not reached.
 
-    Of services at the batch that has the speed, of decode steps alone at the cheapest point that is as fast.
+    Services use the batch with that speed, decode steps the cheapest point that is fast enough.
     """
     price, points = front.dollars_per_accelerator_hour, front.tokens_per_second
     if not isinstance(front, ServiceFrontier):
@@ -235,18 +233,18 @@ def cost_at(front: AnyFrontier, speeds: Array) -> Array:
 
 @dataclass(frozen=True)
 class SampledSeries:
-    """One series with its uncertain inputs.
+    """Series with its uncertain inputs.
 
     Attributes
     ----------
     label : str
-        Of the series.
+        Label.
     settings : Settings
-        As the study has them.
+        Settings of the study.
     inputs : mapping of int to Variable
-        By their columns in the design.
+        Inputs by column of the design.
     present : ServiceFrontier or Frontier
-        The frontier of the settings.
+        Frontier at the nominal settings.
     """
 
     label: str
@@ -255,54 +253,54 @@ class SampledSeries:
     present: AnyFrontier
 
     def check(self) -> None:
-        """Refuse errors that nobody knows.
+        """Reject profile errors that are unknown.
 
         Raises
         ------
         InputError
-            If the assumptions were fitted to no server.
+            If the assumptions were not fitted to any server.
         """
         self._errors(np.full((1, max(self.inputs, default=0) + 1), 0.5))
 
     def cost_now(self, speeds: Array) -> Array:
-        """Cost at some speeds with the present inputs; infinite where none is so fast [USD per 1e6 output tokens]."""
+        """Nominal cost at given speeds; infinite if not reached [USD per 1e6 output tokens]."""
         return self.present.dollars_per_accelerator_hour * cost_at(self.present, speeds)
 
     @property
     def costly(self) -> list[int]:
-        """Columns of the inputs that change the frontier."""
+        """Columns of inputs that change the frontier."""
         return [column for column, variable in self.inputs.items() if variable.name not in CHEAP]
 
     def needed(self, samples: int) -> int:
-        """Frontiers of a design of so many points [1]: of both sets, and of the first with each input changed."""
+        """Frontiers that a design needs [1]: both sets, and the first set with each input replaced."""
         inputs = len(self.costly)
         return 0 if inputs == 0 else samples * (2 if inputs == 1 else inputs + 2)
 
     def values(self, column: int, shares: Array) -> Array:
-        """An input that is a number, by the share of its values that are lower [base units]."""
+        """Values of a numeric input at given quantiles [base units]."""
         variable = self.inputs[column]
         assert isinstance(variable.given, Distribution)
         factor = number(self.settings, variable.name) if variable.given.relative else 1.0
         return factor * variable.given.quantiles(shares)
 
     def quantiles(self, variable: Variable, shares: Array) -> Array:
-        """An input by the share of its values that are lower: in base units, of a profile the error of times [1]."""
+        """Values of an input at given quantiles, in base units; for a profile, the error of times [1]."""
         if variable.name == PROFILE:
             return errors_of(variable.given, self.present)(shares).tpot
         return self.values(next(column for column, other in self.inputs.items() if other == variable), shares)
 
     def frontier(self, shares: Mapping[int, float]) -> AnyFrontier | None:
-        """The frontier with some inputs that change it, by the share of their values that are lower.
+        """Frontier with frontier-changing inputs at given quantiles.
 
         Returns
         -------
         ServiceFrontier, Frontier or None
-            None where nothing fits. Without promises, if errors of a profile decide whether they are kept.
+            None if nothing fits. SLOs are removed if profile errors decide on them.
 
         Raises
         ------
         InputError
-            If a value cannot be, with the value.
+            If a value is out of range.
         """
         numbers = {
             self.inputs[column].name: float(self.values(column, np.asarray(share))) for column, share in shares.items()
@@ -320,7 +318,7 @@ class SampledSeries:
 
     @property
     def practices(self) -> tuple[str, ...]:
-        """The engines and recipes of the present frontier: those that samples are of."""
+        """Engines and recipes on the nominal frontier, which the samples use."""
         front = self.present
         if not isinstance(front, ServiceFrontier):
             return ()
@@ -332,26 +330,26 @@ class SampledSeries:
         return promised and self._column(PROFILE) is not None
 
     def costs(self, shares: Array, speeds: Array, progress: Callable[[int], None]) -> tuple[Array, Array]:
-        """Cost at some speeds, and the fastest speed, in every sample.
+        """Cost at given speeds, and highest speed, in every sample.
 
         Parameters
         ----------
         shares : ndarray, shape (n, k)
-            Of the design [1].
+            Quantiles of the design [1].
         speeds : ndarray, shape (s,)
-            Of a user [tokens/s].
+            Speeds of a user [tokens/s].
         progress : callable
-            Told after each frontier how many samples it was of.
+            Receives the number of samples after each frontier.
 
         Returns
         -------
         tuple of ndarray
-            Costs of shape (n, s), infinite where the speed is not reached [USD per 1e6 output tokens]; fastest speeds
-            of shape (n,), 0 where nothing fits [tokens/s].
+            Costs of shape (n, s), infinite if not reached [USD per 1e6 output tokens], and highest speeds of shape
+            (n,), 0 if nothing fits [tokens/s].
         """
         costs, fastest = np.full((len(shares), speeds.size), np.inf), np.zeros(len(shares))
         groups: Sequence[Indices] = [np.arange(len(shares))]
-        if self.costly:  # samples by the frontier that they need
+        if self.costly:  # group samples by frontier
             _, inverse, counts = np.unique(shares[:, self.costly], axis=0, return_inverse=True, return_counts=True)
             groups = np.split(np.argsort(inverse.ravel(), kind="stable"), np.cumsum(counts)[:-1])
         for rows in groups:
@@ -362,7 +360,7 @@ class SampledSeries:
         return costs, fastest
 
     def _of_frontier(self, front: AnyFrontier, shares: Array, speeds: Array) -> tuple[Array, Array]:
-        """Costs, as :meth:`costs`, for samples of one frontier."""
+        """Costs as in :meth:`costs`, for samples of one frontier."""
         errors = self._errors(shares)
         price = np.full(len(shares), front.dollars_per_accelerator_hour)
         column = self._column("price")
@@ -373,7 +371,7 @@ class SampledSeries:
         if not self._promises_are_uncertain:
             hours, fastest = cost_at(front, np.outer(errors.tpot, speeds)), front.tokens_per_second[-1] / errors.tpot
             return (price * errors.cost)[:, None] * hours, fastest
-        # What keeps the promises differs between samples: times are so many times as long as predicted.
+        # Samples differ in which points meet the SLOs, because predicted times are scaled by their errors.
         assert isinstance(front, ServiceFrontier)
         promised = promises_of(with_defaults(self.settings))
         hours, fastest = np.full((len(shares), speeds.size), np.inf), np.zeros(len(shares))
@@ -390,11 +388,11 @@ class SampledSeries:
         return (price * errors.cost)[:, None] * hours, fastest
 
     def _column(self, name: str) -> int | None:
-        """The column of an input; None where it is certain."""
+        """Column of an input; None if it is certain."""
         return next((column for column, variable in self.inputs.items() if variable.name == name), None)
 
     def _errors(self, shares: Array) -> Errors:
-        """Measured over predicted values in some samples [1]."""
+        """Measured over predicted values in given samples [1]."""
         column = self._column(PROFILE)
         if column is None:
             return _equal(np.ones(len(shares)))
@@ -402,47 +400,46 @@ class SampledSeries:
 
 
 class Errors(NamedTuple):
-    """Measured over predicted values; arrays of one shape."""
+    """Measured over predicted values; arrays of equal shape."""
 
     tpot: Array
     """Time per output token [1]."""
     ttft: Array
-    """Time to the first token [1]."""
+    """Time to first token [1]."""
     e2e: Array
-    """Time to the last token [1]."""
+    """End-to-end latency [1]."""
     cost: Array
-    """Cost of a token, the inverse of a throughput [1]."""
+    """Cost per token, the inverse of throughput [1]."""
 
 
-#: Errors of servers by the share of servers that are faster.
+#: Function from quantiles of servers, fastest first, to errors.
 ErrorsOf = Callable[[Array], Errors]
 
 
 def errors_of(given: UncertainInput, front: AnyFrontier) -> ErrorsOf:
-    """The errors of a frontier's predictions.
+    """Distribution of a frontier's prediction errors.
 
     Parameters
     ----------
     given : Distribution or str
-        Of measured over predicted times, or ``held_out``: those that the profile has for servers as unlike the
-        measured ones as these.
+        Distribution of measured over predicted times, or ``held_out`` for the cross-validated errors of the profile.
     front : ServiceFrontier or Frontier
-        What is predicted.
+        Predicted frontier.
 
     Returns
     -------
     callable
-        From shares of servers that are faster, 0 to 1 [1], to errors.
+        Function from quantiles, 0 (fastest) to 1 [1], to errors.
 
     Raises
     ------
     InputError
-        If the assumptions were fitted to no server.
+        If the assumptions were not fitted to any server.
 
     Notes
     -----
-    One share stands for all quantities of a server: who is slow per token has a low throughput and a late first token,
-    since all three are sums of the same steps.
+    One quantile applies to all quantities of a server. A slow TPOT implies a low throughput and a late first token,
+    since all are sums of the same steps.
     """
     if isinstance(given, Distribution):
         return lambda slower: _equal(given.quantiles(slower))
@@ -452,7 +449,7 @@ def errors_of(given: UncertainInput, front: AnyFrontier) -> ErrorsOf:
             f"{PROFILE}: {front.setup.assumptions.name} was fitted to no measured server, so that its errors are not "
             f"known; give them: {PROFILE}: {{distribution: lognorm, s: 0.2, relative: true}}"
         )
-    # Decode steps alone cost what they take.
+    # The cost of decode steps alone is proportional to their time.
     throughput = _spread(front, "throughput") if isinstance(front, ServiceFrontier) else None
     ttft, e2e = _spread(front, "ttft") or tpot, _spread(front, "request") or tpot
 
@@ -468,7 +465,7 @@ def _equal(times: Array) -> Errors:
 
 
 def _spread(front: AnyFrontier, quantity: Quantity) -> ErrorSpread | None:
-    """The held-out errors of a quantity; None if they are not known."""
+    """Widest cross-validated error spread of a quantity; None if unknown."""
     spreads = [
         likely_errors(instances.setup.assumptions, quantity, subjects_of(instances)) for instances in front.subjects()
     ]
@@ -476,14 +473,14 @@ def _spread(front: AnyFrontier, quantity: Quantity) -> ErrorSpread | None:
 
 
 def quantile(spread: ErrorSpread, shares: Array) -> Array:
-    """Errors by the share of errors that are lower.
+    """Interpolate error quantiles.
 
     Parameters
     ----------
     spread : ErrorSpread
-        Quantiles of ln(measured / predicted) at some levels.
+        Quantiles of ln(measured / predicted) at fixed levels.
     shares : ndarray
-        From 0 to 1 [1].
+        Quantiles from 0 to 1 [1].
 
     Returns
     -------
@@ -492,8 +489,8 @@ def quantile(spread: ErrorSpread, shares: Array) -> Array:
 
     Notes
     -----
-    Between the levels straight over the scores of a normal distribution, and beyond the outermost straight on: exact
-    for normal errors. Nothing is known of the tails beyond 5 and 95 %.
+    Linear in the normal score, with linear extrapolation; exact for normal errors. The tails beyond 5 and 95% are
+    unknown.
     """
     score, levels = (
         special.normal_quantiles(share) for share in (np.clip(shares, 1e-9, 1.0 - 1e-9), np.asarray(LEVELS))
@@ -504,33 +501,33 @@ def quantile(spread: ErrorSpread, shares: Array) -> Array:
     return np.asarray(values[piece] + slopes[piece] * (score - levels[piece]))
 
 
-#: Points of a design by default: where no sample needs a frontier of its own, and where some do [1].
+#: Default points of a design, without and with frontiers per sample [1].
 _MANY, _FEW = 4096, 256
-#: Speeds of bands [1].
+#: Speeds of interval curves [1].
 _STEPS = 60
-#: How much faster than the fastest present point bands are drawn to [1].
+#: Upper end of interval curves over the highest nominal speed [1].
 _FASTER = 1.15
-#: Shares of the values of an input between which it is tried once, to see whether anything depends on it [1].
+#: Quantiles between which each input is varied once, to check that a result depends on it [1].
 _ENDS = (0.01, 0.99)
-#: Shares of samples that bands have as edges and middle [1].
+#: Quantiles of interval curves: ends and median [1].
 QUANTILES = (0.1, 0.5, 0.9)
-#: Bytes of a number, and how many of each cost are held at a time, copies included.
+#: Bytes per number, and copies of each cost in memory [1].
 _NUMBER, _COPIES = 8.0, 3.0
-#: Points after which a study can be stopped: a share of all, and at least so many [1].
+#: Number of steps after which a study can be stopped, and fewest points per step [1].
 _STEPS_OF_ALL, _LEAST = 32, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """Worth of knowing inputs before choosing.
+    """Value of knowing inputs before choosing a series.
 
     Attributes
     ----------
     mistakes : Estimate
-        How much less often another series would have been cheaper than the chosen one [1].
+        Reduction of the probability that another series is cheaper [1].
     dollars : Estimate or None
-        How much less the chosen one costs on average [USD per 1e6 output tokens]; None if a series does not reach the
-        speed in every sample.
+        Reduction of the mean cost [USD per 1e6 output tokens]; None if a series does not reach the speed in every
+        sample.
     """
 
     mistakes: decisions.Estimate
@@ -539,30 +536,30 @@ class Knowledge:
 
 @dataclass(frozen=True, repr=False)
 class Uncertainty(Study):
-    """How sure the cost of some series is, and the choice between them.
+    """Uncertainty of the costs of series, and of the choice between them.
 
     Attributes
     ----------
     scenario : Scenario
-        What was asked.
+        Scenario.
     series : tuple of SampledSeries
-        What is compared.
+        Compared series.
     variables : tuple of Variable
-        What is uncertain, k of them.
+        The k uncertain inputs.
     plan : Design
-        The samples.
+        Samples.
     speed : float
-        At which choices and shares are looked at [tokens/s].
+        Speed for choices and Sobol shares [tokens/s].
     shown : tuple of float
-        Speeds that tables show, ``speed`` among them [tokens/s].
+        Speeds in tables, including ``speed`` [tokens/s].
     speeds : ndarray, shape (s,)
-        At which costs are known, ascending, those that are shown among them [tokens/s].
+        Ascending speeds with known costs, including those shown [tokens/s].
     costs : ndarray, shape (rows of the design, s, series)
-        Infinite where a speed is not reached [USD per 1e6 output tokens].
+        Costs, infinite if not reached [USD per 1e6 output tokens].
     fastest : ndarray, shape (rows of the design, series)
-        [tokens/s]
+        Highest speeds [tokens/s].
     frontiers : int
-        How many were computed.
+        Number of computed frontiers.
     """
 
     page = "extras.uncertainty.page:UncertaintyPage"
@@ -580,18 +577,18 @@ class Uncertainty(Study):
 
     @property
     def ask(self) -> UncertaintyAsk:
-        """The question of the scenario."""
+        """Query of the scenario."""
         assert isinstance(self.scenario.ask, UncertaintyAsk)
         return self.scenario.ask
 
     @property
     def used(self) -> tuple[UsedSource, ...]:
-        """Sources of the present frontiers."""
+        """Sources of the nominal frontiers."""
         return tuple(dict.fromkeys(used for series in self.series for used in series.present.sources))
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of the series."""
+        """Labels of the series."""
         return tuple(series.label for series in self.series)
 
     @cached_property
@@ -601,66 +598,66 @@ class Uncertainty(Study):
 
     @cached_property
     def bands(self) -> Array:
-        """Quantiles of the costs, shape (len(QUANTILES), s, series); infinite where too few samples are so fast."""
+        """Quantiles of the costs, shape (len(QUANTILES), s, series); infinite if too few samples reach the speed."""
         return np.asarray(np.quantile(self.sampled, QUANTILES, axis=0, method="inverted_cdf"))
 
     @cached_property
     def reached(self) -> Array:
-        """In which share of the samples a speed is reached, shape (s, series) [1]."""
+        """Share of samples that reach a speed, shape (s, series) [1]."""
         return np.asarray(np.isfinite(self.sampled).mean(axis=0))
 
     @property
     def wrong(self) -> float:
-        """In which share of the samples the series that is most often the cheapest at ``speed`` is not [1]."""
+        """Probability that the series with the best chance is not the cheapest at ``speed`` [1]."""
         return float(decisions.wrong_choice(self.sampled[:, self.at]).mean(axis=0).min())
 
     @cached_property
     def chances(self) -> Array:
-        """In which share of the samples a series is the cheapest at a speed, shape (s, series) [1]."""
+        """Probability that a series is the cheapest at a speed, shape (s, series) [1]."""
         return np.asarray(decisions.cheapest(self.sampled).mean(axis=0))
 
     @property
     def at(self) -> int:
-        """The position of ``speed`` among the speeds."""
+        """Index of ``speed`` among the speeds."""
         return int(np.searchsorted(self.speeds, self.speed))
 
     @property
     def margin(self) -> Array:
-        """Ln of the cost of the first series over that of the cheapest other, at ``speed``, in all rows [1]."""
+        """Log ratio of the cost of the first series to the cheapest other at ``speed``, in all rows [1]."""
         costs = self.costs[:, self.at]
         with np.errstate(invalid="ignore"):
             return np.asarray(np.log(costs[:, 0]) - np.log(costs[:, 1:].min(axis=1)))
 
     def outputs(self) -> Mapping[str, Array]:
-        """Outputs whose shares are taken at ``speed``: ln of the cost of each series, and the margin between them."""
+        """Outputs with Sobol shares at ``speed``: log cost of each series, and the margin between them."""
         costs = {f"cost of {label}": np.log(self.costs[:, self.at, index]) for index, label in enumerate(self.labels)}
         return {MARGIN: self.margin, **costs} if len(self.labels) > 1 else costs
 
     @cached_property
     def shares(self) -> Mapping[str, Shares]:
-        """Sobol shares of the inputs in :meth:`outputs`; of those that are finite in all samples, and vary."""
+        """Sobol shares of :meth:`outputs` that are finite in all samples and not constant."""
         finite = {name: values for name, values in self.outputs().items() if np.isfinite(values).all()}
         shares_by_name = {name: shares(self.plan, values, self.ask.seed) for name, values in finite.items()}
         return {name: parts for name, parts in shares_by_name.items() if parts is not None}
 
     @property
     def all_reach(self) -> float:
-        """The fastest speed that all series reach in all samples [tokens/s]."""
+        """Highest speed that all series reach in all samples [tokens/s]."""
         return float(self.fastest.min())
 
     @cached_property
     def knowledge(self) -> Sequence[Knowledge]:
-        """Worth of knowing each input at ``speed``; for the choice between several series."""
+        """Value of knowing each input for the choice at ``speed``."""
         inputs = self.plan.both(self.plan.shares)
         return [self._knowledge(inputs[:, column]) for column in range(len(self.variables))]
 
     @cached_property
     def all_known(self) -> Knowledge:
-        """Worth of knowing all inputs at ``speed``."""
+        """Value of knowing all inputs at ``speed``."""
         return self._knowledge(None)
 
     def _knowledge(self, values: Array | None) -> Knowledge:
-        """Worth of knowing an input by its values in the samples, or of knowing all inputs."""
+        """Value of knowing an input, given its sampled values, or of knowing all inputs."""
 
         def value(losses: Array) -> decisions.Estimate:
             if values is None:
@@ -672,20 +669,20 @@ class Uncertainty(Study):
 
     @cached_property
     def present(self) -> Array:
-        """Costs with the present inputs, shape (s, series); infinite where a speed is not reached."""
+        """Nominal costs, shape (s, series); infinite if a speed is not reached."""
         return np.stack([series.cost_now(self.speeds) for series in self.series], axis=-1)
 
     def chance(self, index: int, at: int) -> decisions.Estimate:
-        """In which share of the samples a series is the cheapest at one of the speeds."""
+        """Probability that a series is the cheapest at one of the speeds."""
         return decisions.share(decisions.cheapest(self.sampled[:, at])[:, index])
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of all series with present inputs."""
+        """Nominal setups of all series."""
         return [series.present.setup for series in self.series]
 
     def record(self) -> dict[str, object]:
-        """Return bands, chances, shares and the worth of knowing; what is not reached is null."""
+        """Intervals, probabilities, Sobol shares and values of knowing inputs; unreached speeds are null."""
         return {
             "scenario": self.scenario.name,
             "description": self.scenario.description,
@@ -709,7 +706,7 @@ class Uncertainty(Study):
         }
 
     def records(self) -> list[dict[str, object]]:
-        """Return bands and chances, one record per series and speed; NaN where a speed is not reached."""
+        """One record per series and speed, with intervals and probabilities; NaN if a speed is not reached."""
         cost = "dollars_per_million_output_tokens"
         return [
             {
@@ -749,7 +746,7 @@ class Uncertainty(Study):
         }
 
     def _knowledge_record(self, column: int | None) -> dict[str, object] | None:
-        """Record of the worth of knowing an input, or all of them; None if there is nothing to choose."""
+        """Record of the value of knowing an input, or all inputs; None without a choice."""
         if len(self.labels) == 1:
             return None
         knowledge = self.all_known if column is None else self.knowledge[column]
@@ -764,30 +761,30 @@ def _nulls(values: Array) -> list[float | None]:
     return [finite_or_none(float(value)) for value in values]
 
 
-#: Names of the quantiles in data.
+#: Names of the quantiles in records.
 _NAMES = ("p10", "median", "p90")
-#: What the ratio of costs is called among outputs.
+#: Name of the cost ratio among the outputs.
 MARGIN = "choice"
 
 
 def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None = None) -> Uncertainty:
-    """Sample the inputs of a study, and count what comes out.
+    """Run an uncertainty study.
 
     Parameters
     ----------
     scenario : Scenario
-        The study.
+        Scenario.
     ask : UncertaintyAsk
-        Its question: what is compared, and what is uncertain.
+        Query of the scenario: series and uncertain inputs.
     progress : callable, optional
-        Told the share of the work done, and what is being done.
+        Receives the completed share and a description.
 
     Raises
     ------
     InputError
-        If a name, a distribution or a value of one cannot be used, or nothing depends on an input.
+        If a name, distribution or value is invalid, or no result depends on an input.
     NothingFitsError
-        If a series has no frontier with its present inputs.
+        If a series has no nominal frontier.
     """
     every = variables(ask)
     series = tuple(_series(ask, index, every) for index in range(len(ask.series)))
@@ -806,7 +803,7 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
         if progress is not None:
             progress(done / (rows * len(series)), label)
 
-    # Only frontiers take long; what needs none is sampled in one step.
+    # Only frontiers take long; without them, one step covers all samples.
     plan, costs, fastest = _sampled(
         series, plan, speeds, tell, max(_LEAST, samples // _STEPS_OF_ALL) if times else samples
     )
@@ -819,7 +816,7 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
 def _sampled(
     series: Sequence[SampledSeries], plan: Design, speeds: Array, tell: Callable[[str, int], None], points: int
 ) -> tuple[Design, Array, Array]:
-    """Costs and fastest speeds of all series, some points at a time; an interrupt leaves those that are done."""
+    """Costs and highest speeds of all series in steps; an interrupt keeps completed steps."""
     steps: list[tuple[Array, Array]] = []
     rows = points * plan.block
     try:
@@ -835,7 +832,7 @@ def _sampled(
 
 
 def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> SampledSeries:
-    """A series with its inputs, each of which it has a number or a profile for."""
+    """Series with its inputs, each of which exists in its settings."""
     asked_series = ask.series[index]
     settings = asked_series.settings.over(ask.common)
     inputs = {column: variable for column, variable in enumerate(every) if asked_series.label in variable.series}
@@ -852,12 +849,12 @@ def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> Sampl
 
 
 def _check_name(settings: Settings, variable: Variable) -> None:
-    """Refuse inputs that a question has no number for, and quantities of another dimension.
+    """Reject inputs that the settings lack, and quantities of another dimension.
 
     Raises
     ------
     InputError
-        As :func:`inference_econ.studies.settings.number` does, or as the specification that has the number does.
+        From :func:`inference_econ.studies.settings.number`, or from the spec of the number.
     """
     if variable.name == PROFILE:
         return
@@ -874,22 +871,22 @@ def _check_name(settings: Settings, variable: Variable) -> None:
 
 
 def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]) -> Sequence[float]:
-    """Refuse inputs that no series depends on.
+    """Reject inputs that affect no series.
 
     Returns
     -------
     sequence of float
-        What each frontier took that was computed to see it [s].
+        Times of the frontiers computed for this check [s].
 
     Raises
     ------
     InputError
-        With the first.
+        With the first such input.
     """
     times: list[float] = []
 
     def tried(sampled: SampledSeries, column: int, share: float) -> AnyFrontier | None:
-        # Of this process alone: a busy machine is waited for, and not refused.
+        # Process time, so that a busy machine does not lead to a rejection.
         started = process_time()
         front = sampled.frontier({column: share})
         times.append(process_time() - started)
@@ -916,7 +913,7 @@ def _differ(front: AnyFrontier | None, other: AnyFrontier | None) -> bool:
 
 
 def _speeds(ask: UncertaintyAsk, series: Sequence[SampledSeries]) -> tuple[float, tuple[float, ...], Array]:
-    """The speed of the choice, those that tables show, and all that costs are sampled at [tokens/s]."""
+    """Speed of the choice, speeds in tables, and all sampled speeds [tokens/s]."""
     present = [sampled.present.tokens_per_second for sampled in series]
     high = min(float(speeds[-1]) for speeds in present)
     common = [speed for speed in common_speeds(present) if speed <= high] or [high]
@@ -927,12 +924,12 @@ def _speeds(ask: UncertaintyAsk, series: Sequence[SampledSeries]) -> tuple[float
 
 
 def _check_work(samples: int, frontiers: int, seconds: float, costs: int) -> None:
-    """Refuse designs that take too long or too much room, before they are made; each frontier takes some seconds."""
+    """Reject designs that take too long or too much memory; ``seconds`` is the time per frontier."""
     work = f"{frontiers:,} frontiers of {samples:,} samples" if frontiers else f"{samples:,} samples"
     _work.check(work, seconds=seconds * frontiers, size=_COPIES * _NUMBER * costs, smaller="samples")
 
 
 def answer_scenario(run: ScenarioRun, ask: UncertaintyAsk) -> Result:
-    """Answer a scenario of this kind."""
+    """Run a scenario of this kind."""
     study = answer(run.scenario, ask, progress=run.progress)
     return run.result(study.used, study=study)

@@ -1,4 +1,4 @@
-"""The command 'sensitivity' with distributions of inputs."""
+"""The ``sensitivity`` command with distributions of inputs."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def uncertainty(
 
 
 def _study(request: Request, name: str, vary: tuple[str, ...], overrides: Mapping[str, object]) -> ie.Scenario:
-    """A study of the catalogue or of a file, with samples, seed and speed in the place of its own.
+    """Study from the catalog or a file, with samples, seed and speed from the options.
 
     Raises
     ------
     InputError
-        If it asks something else, or an option says what its file says.
+        If it is another kind of scenario, or an option repeats its content.
     """
     from inference_econ.extras.uncertainty.scenario_kinds import UncertaintyAsk
 
@@ -65,7 +65,7 @@ def _study(request: Request, name: str, vary: tuple[str, ...], overrides: Mappin
 
 
 def _varied(texts: tuple[str, ...]) -> dict[str, str]:
-    """Distributions by input, ``profile`` alone for its own errors."""
+    """Distributions by input; ``profile`` alone means its cross-validated errors."""
     distributions: dict[str, str] = {}
     for text in texts:
         key, sign, value = (part.strip() for part in text.partition("="))

@@ -1,4 +1,4 @@
-"""Questions of uncertainty in one line: chips side by side, and what is uncertain as text."""
+"""Uncertainty studies from one call: chips to compare, and distributions as text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from inference_econ.extras.uncertainty.scenario_kinds import PROFILE
 from inference_econ.inputs import HELD_OUT, FrontierAsk, Scenario, parsed_value
 from inference_econ.studies.compare import Rate, asked_scenario
 
-#: A distribution: ``"lognorm(s=0.2, relative)"``, or the same as a mapping.
+#: Distribution: ``"lognorm(s=0.2, relative)"``, or an equivalent mapping.
 Given = str | Mapping[str, object]
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
-#: What a study is called that was asked in one line.
+#: Name of studies from one call.
 _NAME = "Uncertainty"
 
 
@@ -32,7 +32,7 @@ def uncertainty(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Uncertainty:
-    """How sure costs are, and the choice between chips, where inputs are uncertain (``inference_econ.uncertainty``).
+    """Uncertainty of costs, and of the choice between chips (``inference_econ.uncertainty``).
 
     Parameters
     ----------
@@ -41,32 +41,32 @@ def uncertainty(
     hardware : str or sequence of str
         Names or paths; several are compared.
     vary : mapping of str to str or mapping
-        Distributions by the name of an input, ``{"price": "lognorm(s=0.2, relative)"}``, which all chips share, or of
-        a chip and an input, ``{"b200: price": ...}``; ``{"profile": "held_out"}`` for the errors of the profile.
+        Distributions by name of an input that all chips share, ``{"price": "lognorm(s=0.2, relative)"}``, or of a chip
+        and an input, ``{"b200: price": ...}``. ``{"profile": "held_out"}`` uses the errors of the profile.
     speed : float, optional
-        That the choice is made for [tokens/s per user]; a round one that all reach by default.
+        Speed for the choice [tokens/s per user]; by default a round one that all reach.
     samples : int, optional
-        Of the design, a power of two [1].
+        Points of the design, a power of two [1].
     seed : int
-        Of its scrambling.
+        Seed of the scrambling.
     price : float or str, or mapping of str to these, optional
-        As in :func:`inference_econ.compare`.
+        See :func:`inference_econ.compare`.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share.
     **settings
         Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all chips.
 
     Returns
     -------
     Uncertainty
-        Bands, chances, shares, and what it is worth to know an input.
+        Intervals, probabilities, Sobol shares, and the value of knowing an input.
 
     Raises
     ------
     InputError
-        If a name, a setting or a distribution cannot be used, or nothing depends on an input.
+        If a name, setting or distribution is invalid, or no result depends on an input.
     NothingFitsError
-        If a chip has no frontier with the present inputs.
+        If a chip has no nominal frontier.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def asked(
     choices: Mapping[str, object],
     settings: Mapping[str, Any],
 ) -> Scenario:
-    """The scenario that :func:`uncertainty` answers; see there. ``choices`` are fields of the question itself."""
+    """Scenario behind :func:`uncertainty`, with its parameters; ``choices`` are fields of the query."""
     compared = asked_scenario(model, hardware, price, None, settings).ask
     assert isinstance(compared, FrontierAsk)
     series = [curve.model_dump(exclude_unset=True) for curve in compared.series]
@@ -108,7 +108,7 @@ def asked(
 
 
 def _inputs(vary: Mapping[str, Given], labels: Sequence[str]) -> tuple[dict[str, object], dict[str, dict[str, object]]]:
-    """Inputs that all series share, and those of single series by their labels."""
+    """Inputs that all series share, and inputs of single series by label."""
     shared: dict[str, object] = {}
     inputs_of: dict[str, dict[str, object]] = {}
     for key, text in vary.items():
@@ -121,12 +121,12 @@ def _inputs(vary: Mapping[str, Given], labels: Sequence[str]) -> tuple[dict[str,
 
 
 def parsed(text: str) -> object:
-    """A distribution from text.
+    """Parse a distribution.
 
     Parameters
     ----------
     text : str
-        ``lognorm(s=0.2, scale=2.5 USD/h)``, with ``relative`` for factors; ``held_out`` for the errors of a profile.
+        For example ``lognorm(s=0.2, scale=2.5 USD/h)``, with ``relative`` for factors; ``held_out`` for profile errors.
 
     Raises
     ------

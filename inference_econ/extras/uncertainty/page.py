@@ -1,4 +1,4 @@
-"""Uncertainty of costs and of a choice, as tables, data and pictures."""
+"""Uncertainty of costs and choices as tables, data and charts."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Table
 from inference_econ.report.questions.frontier import assumed, warned
 
-#: A standard error of avoided mistakes that is too large to say that there are none [1].
+#: Standard error of avoided mistakes above which no statement is made [1].
 _VAGUE = 0.02
-#: What one axis and one column are called wherever they are.
+#: Labels of the axes and columns.
 _SPEED, _COST = "tokens per second per user", "US dollars per million output tokens"
 
 
 class UncertaintyPage(AnswerPage[Uncertainty]):
-    """The answer to a study of uncertainty, ready to be shown."""
+    """Page of an uncertainty study."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Costs by series and speed, and what they come from."""
+        """Tables of costs by series and speed, and of inputs."""
         return (cost_table(self.answer), input_table(self.answer))
 
     def blocks(self) -> Sequence[Block]:
-        """The tables below what they say."""
+        """Findings, then the tables."""
         return (Headline(findings(self.answer)), *self.tables())
 
     def markdown(self) -> str:
-        """Markdown of the findings and of the tables below them."""
+        """Markdown of the findings and the tables."""
         return "\n".join((*(f"{line}\n" for line in findings(self.answer)), super().markdown()))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Bands, how often each series is the cheapest, and shares beside each other; what to measure."""
+        """Charts of intervals, probabilities and Sobol shares, and of the inputs to measure."""
         study, several = self.answer, len(self.answer.labels) > 1
         panels = charts.panels([band_plot(study), *([chance_plot(study)] if several else [])])
         if (explanation := explained(study)) is not None:
@@ -69,13 +69,13 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         return drawn
 
     def question(self) -> str:
-        """Question about how sure costs are."""
+        """Title of the page."""
         several = len(self.answer.labels) > 1
         what = "are the costs, and the choice" if several else "is the cost"
         return f"How sure {what} at {self.answer.speed:g} tokens/s per user?"
 
     def conclusion(self) -> Pieces:
-        """The answer in a few sentences."""
+        """Findings in a few sentences."""
         return [" ".join(findings(self.answer))]
 
     def sources(self) -> Sequence[UsedSource]:
@@ -84,14 +84,14 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
 
 
 def explained(study: Uncertainty) -> tuple[str, Shares] | None:
-    """Output whose shares are shown: the choice between several series, or the cost of one; None without shares."""
+    """Output with shown Sobol shares: the choice between series, or the cost of a single one; None without shares."""
     name = MARGIN if len(study.labels) > 1 else next(iter(study.outputs()))
     shares = study.shares.get(name)
     return None if shares is None else (name, shares)
 
 
 def findings(study: Uncertainty) -> list[str]:
-    """The answer in a few lines."""
+    """Findings in a few lines."""
     at, speed = study.at, f"{study.speed:g} tokens/s"
     if len(study.labels) == 1:
         low, middle, high = (_dollars(study.bands[index, at, 0]) for index in range(len(QUANTILES)))
@@ -103,7 +103,7 @@ def findings(study: Uncertainty) -> list[str]:
         _first_measured(study),
     ]
     if any(variable.name == PROFILE and len(variable.series) > 1 for variable in study.variables):
-        # The choice if errors that samples share are those of each chip, as comparisons take them.
+        # Probability with independent errors of each chip, as comparisons assume.
         fronts = [series.present for series in study.series]
         costs = [front.at_speed(study.speed) if isinstance(front, ServiceFrontier) else None for front in fronts]
         likely = costs[best]
@@ -122,7 +122,7 @@ def findings(study: Uncertainty) -> list[str]:
 
 
 def _first_measured(study: Uncertainty) -> str:
-    """Sentence on the input to measure before choosing, and on others that are worth as much as far as samples say."""
+    """Sentence on the input to measure before choosing, and others of similar value within sampling error."""
     worth = [knowledge.mistakes for knowledge in study.knowledge]
     first = int(np.argmax([estimate.value for estimate in worth]))
     error = 2.0 * worth[first].standard_error
@@ -147,7 +147,7 @@ def _first_measured(study: Uncertainty) -> str:
 
 
 def cost_table(study: Uncertainty) -> Table:
-    """One row per series and speed."""
+    """Table with one row per series and speed."""
     several, fronts = len(study.labels) > 1, {series.label: series.present for series in study.series}
     rows = []
     for index, label in enumerate(study.labels):
@@ -189,7 +189,7 @@ def cost_table(study: Uncertainty) -> Table:
 
 
 def input_table(study: Uncertainty) -> Table:
-    """One row per input: what is known of it, its shares, and what knowing it is worth."""
+    """Table with one row per input: quantiles, Sobol shares, and value of knowing it."""
     several, explanation = len(study.labels) > 1, explained(study)
     shares = ("alone", "with others") if explanation else ()
     rows = []
@@ -243,12 +243,12 @@ def _percent(estimate: Estimate) -> str:
 
 
 def _dollars(value: float) -> str:
-    """Cost of a million tokens as text; a dash where a speed is not reached."""
+    """Cost of a million tokens as text; a dash if the speed is not reached."""
     return str(dollars(float(value))) if math.isfinite(value) else "-"
 
 
 def band_plot(study: Uncertainty) -> Plot:
-    """Cost against speed: the median of the samples, and where 80 % of them are."""
+    """Plot of cost over speed: median, and 80% interval."""
     lines = []
     for index, label in enumerate(study.labels):
         low, middle, high = (list(map(finite_or_nan, study.bands[level, :, index])) for level in range(len(QUANTILES)))
@@ -264,7 +264,7 @@ def band_plot(study: Uncertainty) -> Plot:
 
 
 def chance_plot(study: Uncertainty) -> Plot:
-    """Plot of how often each series is the cheapest, against speed."""
+    """Plot of the probability that each series is the cheapest, over speed."""
     speeds = study.speeds.tolist()
     lines = [
         PlotSeries(label, speeds, (100 * study.chances[:, index]).tolist()) for index, label in enumerate(study.labels)
@@ -276,7 +276,7 @@ def chance_plot(study: Uncertainty) -> Plot:
 
 
 def share_bars(study: Uncertainty, name: str, shares: Shares) -> charts.Bars:
-    """Shares of the inputs in the variance of an output: with interactions, and a tick where they are by themselves."""
+    """Bars of total Sobol shares by input, with ticks at first-order shares."""
     bars = {
         variable.label: charts.Bar(
             100 * shares.total[column],

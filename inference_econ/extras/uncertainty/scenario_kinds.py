@@ -1,4 +1,4 @@
-"""Questions of uncertainty: series whose inputs are distributions."""
+"""Scenarios of uncertainty: series whose inputs are distributions."""
 
 from __future__ import annotations
 
@@ -10,38 +10,41 @@ from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.scenario_kinds import Positive, Series, Settings
 from inference_econ.inputs.workload.distributions import Distribution, UncertainInput, checkable
 
-#: The input whose values are errors of predictions: a time is so many times as long as it was predicted to be.
+#: Name of the input for prediction errors: measured over predicted times.
 PROFILE = "profile"
-#: Least and most samples of a design [1].
+#: Fewest and most samples of a design [1].
 _LEAST, _MOST = 16, 2**20
 
 
 class UncertainSeries(Series):
-    """One curve, with inputs that no other curve has."""
+    """Series with inputs of its own."""
 
     inputs: dict[str, UncertainInput] = Field(default_factory=dict)
-    """Of this series alone, independent of those of all others."""
+    """Inputs of this series only, independent of other series."""
 
 
 class UncertaintyAsk(Spec):
-    """Cost and speed of one or several series whose inputs are known as distributions only."""
+    """Cost and speed of series whose inputs are distributions."""
 
     kind: Literal["uncertainty"]
-    """Names this kind of question."""
+    """Kind of scenario."""
     common: Settings = Field(default_factory=Settings)
     """Settings of all series."""
     series: Annotated[tuple[UncertainSeries, ...], Field(min_length=1, strict=False)]
-    """Series that are compared."""
+    """Compared series."""
     inputs: dict[str, UncertainInput] = Field(default_factory=dict)
-    """Distributions by the name of a number (``price``, ``hardware.hbm_bytes_per_second``) or ``profile``; all series
-    have the same value of each."""
+    """Distributions that all series share, by name of a number or ``profile``.
+
+    Names are such as ``price`` and ``hardware.hbm_bytes_per_second``.
+    """
     speed: Positive | None = None
-    """Speed of a user that the choice is made for [tokens/s]; a round one that all series reach by default."""
+    """Speed of a user for the choice [tokens/s]; by default a round one that all series reach."""
     samples: Annotated[int, Field(ge=_LEAST, le=_MOST)] | None = None
-    """Points of the quasi-Monte-Carlo design, a power of two [1]; 4,096 where they need no frontier of their own, else
-    256."""
+    """Points of the quasi-Monte-Carlo design, a power of two [1]; by default 4,096 if no sample needs a frontier of its
+    own, else 256.
+    """
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    """Of the scrambling."""
+    """Seed of the scrambling."""
 
     def _check_fields(self) -> None:
         if not self.inputs and not any(series.inputs for series in self.series):
@@ -71,7 +74,7 @@ class UncertaintyAsk(Spec):
 
 
 def _check(name: str, value: UncertainInput) -> None:
-    """Refuse what an input of this name cannot be."""
+    """Reject distributions that an input cannot have."""
     if not isinstance(value, Distribution):
         if name != PROFILE:
             raise ValueError(f"{name}: only {PROFILE} has held_out errors; give {name} a distribution")

@@ -1,7 +1,7 @@
-"""Answers over HTTP and to assistants: one model per question, a JSON API with its document, tools, and a page.
+"""Web interface: JSON API with OpenAPI document, MCP tools, and the explorer page.
 
-What belongs here: models of requests, made of the tables of commands; work in processes that can be stopped, replies,
-guards, documents. The only package with starlette, uvicorn and mcp. Functions of commands answer; the tables name them.
+Contains request models built from the command tables, worker processes, replies, guards, and documents. It is the only
+package that imports starlette, uvicorn and mcp. The functions of the commands compute the results.
 """
 
 import lazy_loader

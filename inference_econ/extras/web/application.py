@@ -1,4 +1,4 @@
-"""The application: questions and their answers over HTTP."""
+"""ASGI application: commands and their results over HTTP."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _DAY_SECONDS = 86_400
-#: What an answer that is kept takes beside its body, about [B].
+#: Approximate size of a cached reply in addition to its body [B].
 _HEAD_BYTES = 1_000
-#: How names begin that say which deployment is looked at.
+#: Prefix of parameters that select a deployment.
 _AT = "at."
-#: Which series can be asked about.
+#: Indices of series that a request may select.
 _ROWS = tuple(map(str, range(MOST_SERIES)))
-#: What is served.
+#: Type of the application.
 Application: TypeAlias = Starlette
 
 
 class _Explorer:
-    """State that the addresses of one application have in common.
+    """Shared state of the routes of one application.
 
     Parameters
     ----------
     limits : WorkerLimits
-        How much is answered.
+        Limits on the work.
     """
 
     def __init__(self, limits: WorkerLimits) -> None:
@@ -53,23 +53,23 @@ class _Explorer:
 
     @cached_property
     def models(self) -> Mapping[str, type[BaseModel]]:
-        """The model of each question's requests."""
+        """Request model of each command."""
         return {name: request_model(question) for name, question in self.questions.items()}
 
     @cached_property
     def choices(self) -> Mapping[str, Any]:
-        """Offers of the controls of the page."""
+        """Choices of the controls on the page."""
         return page.choices(self.questions.values())
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        """Processes that answer, as long as the server runs."""
+        """Run worker processes while the server runs."""
         self.workers = Workers(self.limits)
         yield
         self.workers.close()
 
     async def question(self, request: Request) -> Response:
-        """Answer the question of an address."""
+        """Answer the command in an address."""
         name, form = requests.question_and_form(request, self.models)
         if request.method == "POST":
             sent = await requests.json_object(request, self.limits.upload_bytes)
@@ -81,7 +81,7 @@ class _Explorer:
         return _response(answer, named)
 
     async def view(self, request: Request) -> Response:
-        """Answer that a panel of the page shows, of the state of the page."""
+        """Answer a panel of the page, given the state of the page."""
         name, shown = request.path_params["question"], request.query_params
         if name not in page.QUESTIONS:
             raise HTTPException(404, f"no panel asks {name[:40]!r}")
@@ -92,7 +92,7 @@ class _Explorer:
         return _response(await self.answer(request, name, fields, "view"), {})
 
     async def answer(self, request: Request, name: str, fields: Fields, form: Form | Literal["view"]) -> Reply:
-        """The reply of a process, as long as somebody waits for it."""
+        """Compute a reply in a worker while the client is connected."""
         key = recent.key(name, fields, form)
         while True:
             kept = self.replies.get(key)
@@ -101,14 +101,14 @@ class _Explorer:
             coming = self.coming.get(key)
             if coming is None:
                 break
-            await coming.wait()  # somebody asks the same
+            await coming.wait()  # another client sent the same request
         arguments = name, fields, form, self.texts.named(fields)
         coming = self.coming[key] = anyio.Event()
         made: Reply
         try:
             made = await requests.while_connected(request, self.workers, reply, *arguments)
             self.replies.put(key, made, len(made.body) + _HEAD_BYTES)
-        except RefusedError as error:  # it took too long, as it would again
+        except RefusedError as error:  # timed out, and would do so again
             made = Reply(b"", "", str(error), error.option)
             self.replies.put(key, made, _HEAD_BYTES)
         finally:
@@ -117,28 +117,28 @@ class _Explorer:
         return made
 
     async def keep(self, request: Request) -> Response:
-        """Keep a text that somebody sends, under a name that options may have."""
+        """Store an uploaded text under a name that options can use."""
         content = await requests.body(request, self.limits.upload_bytes)
         return JSONResponse({"name": self.texts.keep(content)})
 
     def page(self, request: Request) -> Response:
-        """The page for people, with its controls set as the address says."""
+        """Explorer page, with its controls set as in the address."""
         return HTMLResponse(page.html(self.choices, request.query_params.multi_items()))
 
     async def openapi(self, _: Request) -> Response:
-        """The document of all this."""
+        """OpenAPI document."""
         return JSONResponse(openapi.document(self.questions, self.models))
 
 
 def application(hosts: Sequence[str] = (), limits: WorkerLimits | None = None) -> Application:
-    """Questions and their answers over HTTP, as an ASGI application.
+    """Create the ASGI application.
 
     Parameters
     ----------
     hosts : sequence of str
-        Names that the server goes by, beside those of this machine for itself.
+        Host names of the server in addition to loopback names.
     limits : WorkerLimits, optional
-        How much is done at most.
+        Limits on the work.
     """
     explorer = _Explorer(WorkerLimits() if limits is None else limits)
     routes = [
@@ -159,7 +159,7 @@ def application(hosts: Sequence[str] = (), limits: WorkerLimits | None = None) -
 
 
 def _drawing(_: Request) -> Response:
-    """Script that draws charts in a browser, which keeps it for a day."""
+    """Script that draws charts, cached by the browser for a day."""
     from inference_econ.report import charts
 
     headers = {"Cache-Control": f"max-age={_DAY_SECONDS}"}

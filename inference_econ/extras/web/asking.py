@@ -1,4 +1,4 @@
-"""Questions of the panels of the page: the state of its controls as options."""
+"""Convert the state of the page's controls into options of commands."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from inference_econ.inputs.options import SAID_BY_TRAFFIC
 from inference_econ.inputs.workload import percentiles
 from inference_econ.requests import Command
 
-#: The flag that says that nobody proposes tokens.
+#: Flag that disables speculation.
 NOBODY = "no_speculation"
-#: What is not asked where another control says it.
+#: Options that another control overrides.
 _COVERED_BY = {"traffic": SAID_BY_TRAFFIC, "power_budget": ("request_rate",)}
-#: What a high percentile of the time per token is over its mean at most, as a rule [1].
+#: Typical largest ratio of a high percentile of TPOT to its mean [1].
 _TAIL = 1.5
-#: Degrees of a deployment that is looked at.
+#: Degrees that select a deployment.
 DEGREES = ("tp", "dp", "pp", "ep")
 
 
 def fields(question: Command, shown: State, rows: Sequence[int], point: Mapping[str, str]) -> Fields:
-    """The options of a question, as texts.
+    """Options of a command, as texts.
 
     Parameters
     ----------
     question : Command
-        With options of its own for one series, or one that lists series.
+        Command for one series, or one that lists series.
     shown : State
-        What the controls are set to.
+        State of the controls.
     rows : sequence of int
-        Which series it is about; the first, if it is about one.
+        Selected series; a command for one series uses the first.
     point : mapping of str to str
-        Degrees, ``batch``, ``tpot`` [ms], ``engine``, ``kv``, ``speculation``, ``draft_length`` and ``apart`` of the
-        deployment that is looked at, if it is about one; ``file``: the name of what was measured.
+        Selected deployment: degrees, ``batch``, ``tpot`` [ms], ``engine``, ``kv``, ``speculation``, ``draft_length``
+        and ``apart``; and ``file``, the name of uploaded measurements.
 
     Raises
     ------
     RefusedError
-        If the deployment is of pools, and the question is of instances that do both.
+        If the deployment is disaggregated, and the command supports only aggregated ones.
     """
     options = {option.field: option for option in question.asked}
     chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
@@ -53,7 +53,7 @@ def fields(question: Command, shown: State, rows: Sequence[int], point: Mapping[
     subject = {"series": series(chosen)} if "series" in options else alone
     values = {name: value for name, value in {**_shared(shown.shared), **subject}.items() if value and name in options}
     if "percentile" not in options:
-        # A frontier has no queue, and takes all promises as means.
+        # Frontiers have no queue, so SLOs apply to means.
         values |= {name: str(values[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in values}
     elif point.get("tpot"):
         values["tpot"] = _kept(shown.shared["tpot"], point["tpot"])
@@ -63,30 +63,30 @@ def fields(question: Command, shown: State, rows: Sequence[int], point: Mapping[
 
 
 def address(question: str, fields: Fields, form: str) -> str:
-    """Address of an answer to some options."""
+    """Address of a result for given options."""
     return f"/api/v1/{question}.{form}?{urlencode(fields, doseq=True)}"
 
 
 def series(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Series as ``compare`` takes them: a label that tells it from the others, and its settings."""
+    """Series in the syntax of ``compare``: a label and its settings."""
     settings = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in rows]
     return [f"{label}: {text}" for label, text in zip(labels(rows), settings, strict=True)]
 
 
 def labels(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Labels that tell series apart, each once."""
+    """Labels that distinguish series, each unique."""
     apart = [name for name in OF_SERIES if len({row[name] for row in rows}) > 1] or ["model", "hardware"]
     plain = [", ".join(row[name] or f"{name} by default" for name in apart) for row in rows]
     return [f"{label} ({index + 1})" if label in plain[:index] else label for index, label in enumerate(plain)]
 
 
 def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
-    """Settings that all series have in common."""
+    """Settings that all series share."""
     proposer, arrangement = values["speculation"], values["arrangement"]
     flags = {name: "true" for name in (proposer, arrangement) if name}
     accepted = {} if proposer and proposer != NOBODY else {"acceptance": ""}
     changes = [line.strip() for line in values["set"].splitlines() if line.strip()]
-    # Closed forms are there at once; to play loads takes seconds.
+    # The analytical model is instant; simulations take seconds.
     played = values["simulate"] or "false"
     return {
         **{name: value.strip() for name, value in values.items()},
@@ -98,27 +98,27 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
 
 
 def _kept(promise: str, milliseconds: str) -> str:
-    """Promise of the time per token that a fleet keeps: the mean of the point, or the promise if that is tighter."""
+    """TPOT target of a fleet: the mean of the selected point, or the SLO if that is tighter."""
     try:
         time = percentiles.promise(promise).time if promise.strip() else ""
         most = parse_quantity(time if time[-1:].isalpha() else f"{time} ms", "s") if time else math.inf
     except InputError:
-        return promise  # the question says what is wrong with it
+        return promise  # the command reports the error
     return promise if _TAIL * float(milliseconds) / 1e3 > most else f"mean:{milliseconds}"
 
 
 def _deployment(question: Command, shown: State, row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:
-    """The deployment that is looked at, as its engine's recipe has it, and the engine that is to start it.
+    """Selected deployment with the recipe of its engine, and the engine to start.
 
     Raises
     ------
     RefusedError
-        If it is of pools, and the question is of instances that do both.
+        If it is disaggregated, and the command supports only aggregated ones.
     """
     if not point:
         return {}
     options = {option.field for option in question.asked}
-    # Of all that can start it the first is shown.
+    # The first of several possible engines is shown.
     engine = (row["engine"] or point.get("engine", "")).replace("@", ",").partition(",")[0]
     proposer = point.get("speculation", "")
     recipe = {"engine": row["engine"] or engine, "kv": row["kv"] or point.get("kv", "")}

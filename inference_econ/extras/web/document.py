@@ -1,4 +1,4 @@
-"""The document around sections: one file, which loads nothing."""
+"""HTML report: one self-contained file."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-#: Fields of a reference that are listed [1].
+#: Most fields listed per reference [1].
 _FIELDS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with its answer.
+    """Command with its result.
 
     Attributes
     ----------
     page : Page
-        The answer.
+        The result.
     line : str
-        The command line that asks it; empty of an answer in Python.
+        Equivalent command line; empty for results from Python.
     remarks : sequence of str
-        What a reader must know of where the answer comes from.
+        Notes on the origin of the result.
     engine : str or None
-        What is to start it; one that can, if None.
+        Engine to start; None for any that can.
     """
 
     page: Page
@@ -56,14 +56,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """Number that a reader may change, and its range.
+    """Number that a reader can change.
 
     Attributes
     ----------
     name : {"price", "prices", "use", "cached"}
-        What it scales.
+        Quantity that it scales.
     value, low, high, step : float
-        As it was answered, and in which range it moves.
+        Initial value, range and step.
     """
 
     name: str
@@ -75,18 +75,18 @@ class Slider:
 
 @dataclass(frozen=True, slots=True)
 class PictureSection:
-    """A chart with its words outside of it, where they are broken as the window wants.
+    """Chart whose text is outside of it, so that it wraps with the window.
 
     Attributes
     ----------
     name : str
-        Of the chart on its page.
+        Name of the chart on its page.
     title : str
-        The question it answers.
+        Title.
     words : str
-        What is drawn.
+        Description.
     specification : dict
-        Vega-Lite, without its title and theme.
+        Vega-Lite, without title and theme.
     """
 
     name: str
@@ -96,20 +96,20 @@ class PictureSection:
 
 
 class Reference(NamedTuple):
-    """One reference and what it gives."""
+    """Reference, and the fields that it supports."""
 
     title: str
     url: str
-    """Empty where it has none."""
+    """Address; empty without one."""
     file: str
-    """Specification that it is of."""
+    """Specification file."""
     fields: str
-    """Fields of it."""
+    """Names of the fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One question: its answer, charts, tables, and what it rests on."""
+    """Section of one command: result, charts, tables and sources."""
 
     asked: Asked
     question: str
@@ -126,7 +126,7 @@ class Section:
 
 
 def section(question: Asked) -> Section:
-    """Everything that a document shows of a question."""
+    """Create the section of a command."""
     page = question.page
     answer, start = page.conclusion(), page.start()
     tables = [_without(table, "".join(answer)) for table in page.tables()]
@@ -147,19 +147,19 @@ def section(question: Asked) -> Section:
 
 
 def script(start: Start, to: str | None = None) -> str:
-    """Script that starts a deployment, and holds it to account.
+    """Script that starts a deployment and benchmarks it.
 
     Parameters
     ----------
     start : Start
-        The deployment.
+        Deployment.
     to : str, optional
-        Engine; by default one that can start the layout.
+        Engine; by default one that supports the layout.
 
     Returns
     -------
     str
-        Why there is none, in one line that begins with ``#``, where no engine is known to start it.
+        Script; a comment line with the reason if no engine supports the layout.
     """
     try:
         return launch.start_script(start, to)
@@ -168,7 +168,7 @@ def script(start: Start, to: str | None = None) -> str:
 
 
 def _without(table: Table, answer: str) -> Table:
-    """A table without the note that is the answer."""
+    """Remove the note that repeats the conclusion from a table."""
     return replace(table, notes=tuple(note for note in table.notes if note != answer))
 
 
@@ -181,12 +181,12 @@ def _picture(name: str, chart: Any) -> PictureSection:
 
 
 def _joined(lines: Sequence[str]) -> str:
-    """Lines as one; those that end in a hyphen were broken there."""
+    """Join lines; lines that end in a hyphen are joined without a space."""
     return "".join(line if line.endswith("-") else f"{line} " for line in lines).rstrip()
 
 
 def _sliders(page: Page, answer: Pieces, tables: Sequence[Table]) -> list[Slider]:
-    """Sliders of what may be changed exactly: none without amounts, or where one is in no proportion to a price."""
+    """Sliders for quantities with exact scaling; none without amounts that are proportional to a price."""
     shown = [*answer, *(cell for table in tables for row in table.rows for cell in row)]
     if not page.proportional or not any(isinstance(text, Amount) for text in shown):
         return []
@@ -224,7 +224,7 @@ def _facts(setup: Setup) -> tuple[str, ...]:
 
 
 def _references(used: Sequence[UsedSource]) -> list[Reference]:
-    """References with what each gives, in the order of use."""
+    """References with their fields, in order of use."""
     fields: dict[tuple[str, str], list[str]] = {}
     titles: dict[tuple[str, str], tuple[str, str]] = {}
     for source in used:
@@ -236,7 +236,7 @@ def _references(used: Sequence[UsedSource]) -> list[Reference]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Some names, and how many more there are."""
+    """First names, and the number of further ones."""
     more = f" and {len(names) - _FIELDS} more" if len(names) > _FIELDS else ""
     return ", ".join(names[:_FIELDS]) + more
 
@@ -245,35 +245,35 @@ _HERE = "inference_econ.extras.web"
 
 
 def write(path: Path | str, questions: Sequence[Asked], again: str = "") -> None:
-    """Write a report, whole or not at all.
+    """Write a report, completely or not at all.
 
     Parameters
     ----------
     path : Path or str
-        Where to, ending in .html.
-    asked : sequence of Asked
-        Its questions, at least one.
+        File to write, ending in .html.
+    questions : sequence of Asked
+        Commands with results, at least one.
     again : str
-        The command line that makes it again; empty of an answer in Python.
+        Command line that reproduces the report; empty for results from Python.
 
     Raises
     ------
     InputError
-        If the name ends otherwise, or the place cannot be written.
+        If the name has another ending, or the file cannot be written.
     """
     check_page(path)
     write_text(path, document_text([section(question) for question in questions], again))
 
 
 def document_text(sections: Sequence[Section], again: str = "") -> str:
-    """The document.
+    """Render the document.
 
     Parameters
     ----------
     sections : sequence of Section
-        One per question.
+        One per command.
     again : str
-        The command line that makes it again.
+        Command line that reproduces the report.
     """
     drawn = any(section.pictures for section in sections)
     return (
@@ -294,7 +294,7 @@ def document_text(sections: Sequence[Section], again: str = "") -> str:
 
 @cache
 def _templates() -> Environment:
-    """The templates of the package; what is put into them is escaped."""
+    """Templates of the package, with escaping."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -305,21 +305,21 @@ def _templates() -> Environment:
 
 
 def _inside(name: str) -> Markup:
-    """A file of the package that goes into the document as it is."""
+    """Package file that is inserted unchanged."""
     from markupsafe import Markup
 
     return Markup((resources.files(_HERE) / "templates" / name).read_text(encoding="utf-8"))
 
 
 def _library() -> Markup:
-    """Script that draws charts; a script ends where its end tag is, be it inside of a text."""
+    """Script that draws charts; end tags in its strings are escaped."""
     from markupsafe import Markup
 
     return Markup(charts.javascript().replace("</script", "<\\/script"))
 
 
 def _inline_json(value: object) -> Markup:
-    """Data inside of a script element, in which nothing ends it."""
+    """JSON for a script element, without sequences that end it."""
     from markupsafe import Markup
 
     written = json.dumps(value, separators=(",", ":"), allow_nan=False)
@@ -327,7 +327,7 @@ def _inline_json(value: object) -> Markup:
 
 
 def _amount(piece: str) -> Markup | str:
-    """A piece of text; an amount as data that follow the price of a chip."""
+    """Escaped text; amounts become data elements that follow the price of a chip."""
     from markupsafe import Markup
 
     if not isinstance(piece, Amount):
@@ -336,7 +336,7 @@ def _amount(piece: str) -> Markup | str:
 
 
 def _numeric(table: Table) -> Mapping[str, bool]:
-    """Columns of a table by head, with whether each is one of numbers."""
+    """Columns of a table by heading, with True for numeric ones."""
     cells = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.columns)
     return {head: is_numeric(column) for head, column in zip(table.columns, cells, strict=True)}
 

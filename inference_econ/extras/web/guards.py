@@ -1,4 +1,4 @@
-"""Guards against other pages, and the parts of every reply: hosts, origins, headers, errors."""
+"""Protection against other sites, and common parts of replies: hosts, origins, headers, errors."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-#: Names that a machine goes by for itself.
+#: Loopback names.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-#: All addresses of a machine.
+#: Addresses that mean all interfaces.
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
-#: Scripts only from files of this server, nothing from elsewhere, and no page around it.
+#: Content security policy: only files of this server, and no embedding.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -37,14 +37,14 @@ HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-#: Seconds until one may ask again where too many wait [s].
+#: Retry-After of a busy server [s].
 _RETRY_SECONDS = "2"
 
 
 def middleware(hosts: Sequence[str]) -> list[Middleware]:
-    """Middleware before an application that goes by some names beside those of loopback.
+    """Middleware that accepts requests for given host names and loopback names.
 
-    One that listens at all addresses of a machine goes by each of them, and by the name of the machine.
+    A server on all interfaces accepts every address and the name of the machine.
     """
     everywhere = bool(EVERYWHERE & set(hosts))
     named = (socket.gethostname().lower(), socket.getfqdn().lower()) if everywhere else ()
@@ -52,23 +52,23 @@ def middleware(hosts: Sequence[str]) -> list[Middleware]:
 
 
 class Guard:
-    """Refuses requests under other names (DNS rebinding) or from other pages, and says so in every reply's headers.
+    """Reject requests for other hosts (DNS rebinding) or from other origins, and add security headers.
 
     Parameters
     ----------
     app : ASGI application
-        Behind it.
+        Protected application.
     hosts : frozenset of str
-        Names that the server goes by.
+        Accepted host names.
     addresses : bool
-        Whether it goes by every address, which no other page can make its own as it can a name.
+        True to accept every IP address, which other sites cannot claim.
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], *, addresses: bool = False) -> None:
         self.app, self.hosts, self.addresses = app, hosts, addresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Forward or reject a request."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -82,7 +82,7 @@ class Guard:
         await behind(scope, receive, send_with_headers)
 
     def _refused(self, headers: Headers) -> str:
-        """Reason for which a request is not passed on; empty if it is."""
+        """Reason to reject a request; empty to accept it."""
         host = headers.get("host", "")
         name = _host_name(host)
         if name not in self.hosts and not (self.addresses and _is_address(name)):
@@ -96,7 +96,7 @@ class Guard:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without its port; empty if it is none, as where a user stands before it."""
+    """Host name in a Host header, without port; empty if invalid or with user information."""
     if "@" in host:
         return ""
     try:
@@ -114,7 +114,7 @@ def _is_address(name: str) -> bool:
 
 
 def error(status: int, message: str, field: str | None = None, headers: Mapping[str, str] | None = None) -> Response:
-    """Reply where there is no answer: the message, and the option that caused it."""
+    """Error reply with a message, and the option that caused it."""
     return JSONResponse({"error": {"message": message, "field": field}}, status, dict(headers or {}))
 
 
@@ -130,7 +130,7 @@ def _http(_: Request, problem: Any) -> Response:
     return error(problem.status_code, str(problem.detail), headers=problem.headers)
 
 
-#: What is replied to each kind of problem.
+#: Handler of each kind of error.
 HANDLERS: Mapping[Any, Callable[[Request, Any], Response]] = {
     RefusedError: _refused,
     BusyError: _busy,

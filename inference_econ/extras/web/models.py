@@ -1,4 +1,4 @@
-"""One pydantic model per question, made of its options: what requests may hold, and its JSON schema."""
+"""Pydantic request models, one per command, with their JSON schemas."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from inference_econ.extras.web.questions import Fields, RefusedError
 from inference_econ.requests import Command, Parameter
 
-#: Longest text of an option, and most entries of a list of them [1].
+#: Longest text of an option [characters], and most entries of a list [1].
 LONGEST_TEXT, MOST_ENTRIES = 2_000, 40
 
 
 class _Request(BaseModel):
-    """Rules of the requests of all questions: nothing is guessed, nothing unknown is passed over."""
+    """Base of all request models: strict, without unknown fields."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, protected_namespaces=(), str_max_length=LONGEST_TEXT, allow_inf_nan=False
@@ -23,7 +23,7 @@ class _Request(BaseModel):
 
 
 def request_model(question: Command) -> type[BaseModel]:
-    """The model of a question's requests."""
+    """Create the request model of a command."""
     taken = {option.field for option in question.asked}
     fields: dict[str, Any] = {option.field: (_annotation(option), _field(option, taken)) for option in question.asked}
     name = "".join(part.capitalize() for part in question.slug.split("-"))
@@ -48,7 +48,7 @@ def _field(option: Parameter, taken: Collection[str]) -> Any:
 
 
 def brief_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a model for a reader that pays by the word: without titles, and without what is left out."""
+    """Short JSON schema of a model for language models, without titles, defaults and nulls."""
     schema = model.model_json_schema()
     properties = {name: _brief(about) for name, about in schema["properties"].items()}
     return {"type": "object", "properties": properties, "additionalProperties": False} | {
@@ -65,26 +65,26 @@ def _brief(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> Fields:
-    """The options that a request gives, checked against the model of its question.
+    """Check options against the model of a command.
 
     Parameters
     ----------
     model : type
-        Of :func:`request_model`.
+        Result of :func:`request_model`.
     fields : mapping
-        As JSON, or all texts.
+        Options as JSON values, or as texts.
     texts : bool
-        Whether numbers and flags are written as texts, as in an address.
+        True if numbers and flags are texts, as in an address.
 
     Returns
     -------
     mapping
-        What was given, in the order of the model; what has its default anyway is left out.
+        Options in the order of the model, without defaults.
 
     Raises
     ------
     RefusedError
-        With the first option that cannot be used.
+        With the first invalid option.
     """
     try:
         request = model.model_validate(dict(fields), strict=not texts)

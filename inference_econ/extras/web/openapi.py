@@ -1,4 +1,4 @@
-"""The OpenAPI document of the application, made of the models of its questions."""
+"""OpenAPI document of the application, from its request models."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _FORM: Mapping[str, Any] = {"name": "form", "in": "path", "required": True, "sch
 
 @cache
 def _base() -> Mapping[str, Any]:
-    """Parts of the document that hold whatever the questions are: ``openapi.yaml``."""
+    """Fixed parts of the document, from ``openapi.yaml``."""
     path = Path(__file__).with_suffix(".yaml")
     return cast("dict[str, Any]", foreign_yaml(path.read_text(encoding="utf-8"), path.name))
 
 
 def document(questions: Mapping[str, Command], models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
-    """The document, as plain data."""
+    """OpenAPI document as plain data."""
     _, schemas = models_json_schema(
         [(model, "validation") for model in models.values()], ref_template=f"{_SCHEMAS}{{model}}"
     )
@@ -56,12 +56,12 @@ def document(questions: Mapping[str, Command], models: Mapping[str, type[BaseMod
 
 
 def _answer(question: str) -> str:
-    """Return the name of the schema of its answers."""
+    """Schema name of a command's results."""
     return f"{question}Answer"
 
 
 def _answered(question: Command) -> dict[str, Any]:
-    """Return the schema of what comes back as JSON."""
+    """Schema of a command's JSON results."""
     answered: dict[str, Any] = _base()["Answer"]
     records = [{"$ref": f"{_SCHEMAS}{_answer(name)}"} for name in question.records if name in schema.questions()]
     if not records:
@@ -71,7 +71,7 @@ def _answered(question: Command) -> dict[str, Any]:
 
 
 def _paths(question: Command, request_name: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The addresses of a question: as JSON, with its options in the address or as JSON; and in another form."""
+    """Paths of a command: JSON with options in the address or the body, and other forms."""
     content = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}{request_name}"}}}
     texts = {"summary": question.summary, "description": question.text}
     body = {"requestBody": {"required": True, "content": content}}
@@ -91,7 +91,7 @@ def _paths(question: Command, request_name: str, parameters: Sequence[Mapping[st
 
 
 def _replies(media: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Responses: an answer as one of some types of media, or an error."""
+    """Responses: a result in given media types, or an error."""
     error = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}Error"}}}
     answered = {"200": {"description": "The answer.", "content": {kind: {"schema": dict(schema)} for kind in media}}}
     return answered | {code: {"description": text, "content": error} for code, text in _base()["errors"].items()}

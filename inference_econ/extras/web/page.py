@@ -1,4 +1,4 @@
-"""The page: one form whose state is the address, filled in by the server, and what the browser needs to go on."""
+"""Explorer page: one form whose state is the address, rendered by the server."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from inference_econ.extras.web.asking import NOBODY
 from inference_econ.extras.web.state import MOST_SERIES, OF_SERIES, state
 from inference_econ.requests import Command
 
-#: Who may propose tokens, and whether pools may serve: flags of questions.
+#: Flags for speculation methods and arrangements.
 _PROPOSERS = ("mtp", "eagle", "ngram", NOBODY)
 _ARRANGEMENTS = ("aggregated", "disaggregated")
 #: Kinds of prices.
 _PRICES = ("on_demand", "reserved", "tco", "spot", "index", "owned", "alike")
-#: Percentiles that are proposed for promises; others can be typed.
+#: Percentiles suggested for SLOs; others can be typed.
 _PERCENTILES = ("mean", "p50", "p90", "p95", "p99")
 
 
 class Panel(NamedTuple):
-    """A part of the page that asks one question about the chosen deployment.
+    """Part of the page that runs one command for the selected deployment.
 
     Attributes
     ----------
     question : str
-        What it asks; so it is called.
+        Name of the command.
     title : str
-        Above it.
+        Heading.
     """
 
     question: str
@@ -43,19 +43,19 @@ PANELS = (
 )
 
 
-#: What panels ask, and how they find out which series is at fault.
+#: Commands of panels, and of the search for the invalid series.
 QUESTIONS = frozenset({"compare", "frontier", "validate", *(panel.question for panel in PANELS)})
 
 
 def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
-    """The page with its controls set as an address says.
+    """Render the page with its controls set as in an address.
 
     Parameters
     ----------
     offered : mapping
-        What controls offer, from :func:`choices`.
+        Choices of the controls, from :func:`choices`.
     address : iterable of (str, str)
-        Names and values of its query.
+        Names and values of the query.
     """
     shown = state(address)
     spare = [dict.fromkeys(OF_SERIES, "")] * (MOST_SERIES - len(shown.series))
@@ -64,12 +64,12 @@ def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
 
 
 def choices(questions: Iterable[Command]) -> Mapping[str, Any]:
-    """Offers and texts of the controls, and facts of the questions for the browser.
+    """Choices and texts of the controls, and facts on commands for the browser.
 
     Parameters
     ----------
     questions : iterable of Command
-        What can be asked: those of :data:`PANELS`, ``frontier`` and ``compare`` among them.
+        Commands, including those of :data:`PANELS`, ``frontier`` and ``compare``.
     """
     from inference_econ.inputs import catalog, economic_defaults
     from inference_econ.report import charts
@@ -87,7 +87,7 @@ def choices(questions: Iterable[Command]) -> Mapping[str, Any]:
         "chips": catalog.names("hardware"),
         "traffics": catalog.names("traffic"),
         "grids": tuple(economic_defaults.grids()),
-        # Services have no MFU; what is drawn without a choice has no name.
+        # Services have no MFU; the default axis has no name.
         "axes": {"" if name == "cost" else name: axis.label for name, axis in AXES.items() if name != "mfu"},
         "engines": words["launch", "to"],
         "formats": words["explain", "weights"],

@@ -1,4 +1,4 @@
-"""Connections whose request does not arrive are closed: a server has few, and who holds them all shuts others out."""
+"""Request deadline: connections with incomplete requests are closed, so that one client cannot hold all of them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     import asyncio
 
-#: Time that a request has to arrive, from the first byte of its head to the last of its body [s].
+#: Longest time from the first byte of a request to the last [s].
 PATIENCE_SECONDS = 10.0
 
 
 class Impatient(H11Protocol):
-    """HTTP/1.1 with a deadline for requests, which uvicorn has for connections between requests only."""
+    """HTTP/1.1 protocol with a deadline for requests; uvicorn only limits idle connections."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Start waiting for a request."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take a part of a request, and wait on if it is not the last one."""
+        """Receive a part of a request, and continue waiting unless it is complete."""
         super().data_received(data)
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             self._wait()
@@ -35,7 +35,7 @@ class Impatient(H11Protocol):
             self._stop_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline with the connection."""
+        """Cancel the deadline of a closed connection."""
         self._stop_waiting()
         super().connection_lost(exc)
 

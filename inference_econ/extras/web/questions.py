@@ -1,6 +1,6 @@
-"""Commands as questions that others ask, over HTTP or through an assistant, and their answers.
+"""Commands that are served over HTTP and MCP, and their results.
 
-Options, their checks and what they mean are those of the tables of commands; nothing is said of them again.
+Options, checks and descriptions come from the command tables.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from inference_econ.requests import COMMANDS, Command, Invocation, kinds, too_mu
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
-#: Options of a question by name, as JSON has them.
+#: Options of a command by name, as JSON values.
 Fields: TypeAlias = Mapping[str, Any]
 
-#: A question whose answer loads what others need too.
+#: Command whose first run loads shared data.
 WARM_UP: tuple[str, Fields] = ("frontier", {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"})
-#: What the estimate of a question may be, half of which a server waits for its answer [s].
+#: Largest estimated run time of a command [s]; the server waits half of it.
 _SECONDS = 60.0
-#: Whole numbers below are the same without a point [1].
+#: Integers below this value are exact as floats [1].
 _LARGEST_EXACT = 1e15
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer to a question: a page, or the text of a file to run.
+    """Result of a command: a page, or the text of a script.
 
     Attributes
     ----------
     command : str
-        What one types to ask the same.
+        Equivalent command line.
     page : Page or None
-        What can be shown of it.
+        Page of the result.
     remarks : sequence of str
-        What names were taken for, where that is not plain.
+        Interpretations of inexact names.
     text : str
-        A script or manifest, where that is the answer.
+        Script or manifest, if that is the result.
     question : mapping
-        What was asked, for answers that other commands take up.
+        Options, for results that other commands read.
     scenario : callable or None
-        Gives the file of the same question; None of questions that files do not hold.
+        Returns the scenario file of the command; None if scenarios do not support it.
     """
 
     command: str
@@ -60,21 +60,21 @@ class Answer:
 
 
 class RefusedError(InputError):
-    """A question that cannot be answered, with the option that caused it."""
+    """Error for invalid options, with the option that caused it."""
 
 
 def questions() -> Mapping[str, Command]:
-    """All commands that others may ask, by name."""
+    """Commands that are served, by name."""
     return {command.slug: command for command in COMMANDS.values() if "served" in command.doors}
 
 
 def answer(name: str, fields: Fields) -> Answer:
-    """Return the answer of a command to some options, by the names of their fields.
+    """Run a command with options by field name.
 
     Raises
     ------
     RefusedError
-        If an option cannot be used, or nothing fits.
+        If an option is invalid, or nothing fits.
     """
     command = questions()[name]
     remarks = _remarks(command, fields)
@@ -82,11 +82,11 @@ def answer(name: str, fields: Fields) -> Answer:
         option.name: _whole(fields[option.field]) for option in command.asked if fields.get(option.field) is not None
     }
     with warnings.catch_warnings():
-        # NumPy only warns of an overflow and goes on with infinity, which is no answer.
+        # NumPy warns of overflows and continues with infinity, which is not a valid result.
         warnings.simplefilter("error", RuntimeWarning)
         with catalog.uncopied(), allow(_SECONDS):
             asked, answered = _answered(command, given)
-    # A number of milliseconds stays one, in the digits in which it was given.
+    # Milliseconds keep their unit and digits.
     typed = command.typed({key: repr(value) if isinstance(value, float) else value for key, value in given.items()})
     line = shlex.join(["inference-econ", *command.name.split(), *typed])
     if isinstance(answered, str):
@@ -99,7 +99,7 @@ def answer(name: str, fields: Fields) -> Answer:
 
 
 def _answered(command: Command, given: Fields) -> tuple[Invocation, Any]:
-    """What was asked, and the answer; errors name the option at fault."""
+    """Parsed invocation and result; errors name the option."""
     try:
         asked = Invocation.of(command.name, {**given, "quiet": True})
         return asked, asked.answer()
@@ -117,7 +117,7 @@ def _answered(command: Command, given: Fields) -> tuple[Invocation, Any]:
 
 
 def _scenario(fields: Fields) -> str:
-    """The scenario that asks the same as a frontier, or a comparison."""
+    """Scenario that is equivalent to a frontier or a comparison."""
     command = COMMANDS["compare"]
     named = {{"model": "models", "hardware": "on"}.get(name, name): value for name, value in fields.items()}
     given: dict[str, Any] = {}
@@ -130,7 +130,7 @@ def _scenario(fields: Fields) -> str:
 
 
 def _whole(value: Any) -> Any:
-    """A value with numbers as people write them: whole ones without a point."""
+    """Value with integral floats as integers."""
     if isinstance(value, (list, tuple)):
         return [_whole(item) for item in value]
     whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT
@@ -138,12 +138,12 @@ def _whole(value: Any) -> Any:
 
 
 def _remarks(command: Command, fields: Fields) -> list[str]:
-    """Remarks on the meaning of names, where that is not plain.
+    """Interpretations of inexact names.
 
     Raises
     ------
     RefusedError
-        If the catalog does not have one.
+        If the catalog lacks a name.
     """
     remarks = []
     for option in command.asked:

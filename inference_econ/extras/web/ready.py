@@ -1,4 +1,4 @@
-"""Importing this module loads what answers and their charts need: for processes that are copied once it is there."""
+"""Preload module for worker processes: importing it loads what results and charts need."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from inference_econ.extras.web.questions import WARM_UP
 from inference_econ.extras.web.replies import reply
 
 reply(*WARM_UP, "view", {})
-# What is loaded stays: collections in the middle of an answer need not look through it.
+# Exclude loaded objects from later garbage collections.
 gc.collect()
 gc.freeze()

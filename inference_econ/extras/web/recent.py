@@ -1,4 +1,4 @@
-"""Entries that were used last, up to a size: answers that are asked again, and texts that people sent."""
+"""Least-recently-used caches of replies and uploaded texts."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any, Generic, TypeVar
 from inference_econ.extras.web.questions import Fields, RefusedError
 
 T = TypeVar("T")
-#: How the names of texts that people sent begin.
+#: Prefix of the names of uploaded texts.
 OWN = "own/"
-#: Of the digest of a text [hexadecimal digits].
+#: Length of a text's digest [hexadecimal digits].
 _DIGITS = 16
 _NAME = re.compile(rf"{OWN}[0-9a-f]{{{_DIGITS}}}\.(?:json|csv)")
 
 
 class Recent(Generic[T]):
-    """Entries by key; what was used longest ago is forgotten first.
+    """Cache by key, with least-recently-used eviction.
 
     Parameters
     ----------
     most_bytes : int
-        Of all entries together [B].
+        Capacity [B].
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -33,14 +33,14 @@ class Recent(Generic[T]):
         self._entries: OrderedDict[str, tuple[T, int]] = OrderedDict()
 
     def get(self, key: str) -> T | None:
-        """An entry; None if it is not known or forgotten."""
+        """Look up an entry; None if missing."""
         if key not in self._entries:
             return None
         self._entries.move_to_end(key)
         return self._entries[key][0]
 
     def put(self, key: str, value: T, size: int) -> None:
-        """Keep an entry of a size [B]; one that is larger than all together may be is not kept."""
+        """Insert an entry of a size [B], unless it exceeds the capacity."""
         if key in self._entries or size > self._most:
             return
         self._entries[key] = value, size
@@ -51,24 +51,24 @@ class Recent(Generic[T]):
 
 
 class Texts:
-    """Texts that people sent, by names made of their content; never files.
+    """Uploaded texts, named by their content; never files.
 
     Parameters
     ----------
     most_bytes : int
-        Of all texts together [B].
+        Capacity [B].
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._texts: Recent[str] = Recent(most_bytes)
 
     def keep(self, content: bytes) -> str:
-        """The name of a text from now on, which ends as its kind of file does.
+        """Store a text and return its name, which ends like its kind of file.
 
         Raises
         ------
         RefusedError
-            If it is no text in UTF-8.
+            If it is not UTF-8.
         """
         try:
             text = content.decode("utf-8-sig")
@@ -80,12 +80,12 @@ class Texts:
         return name
 
     def named(self, fields: Fields) -> Mapping[str, str]:
-        """The texts that options name.
+        """Uploaded texts that options name.
 
         Raises
         ------
         RefusedError
-            If one is forgotten.
+            If one was evicted.
         """
         texts = {}
         for field, name in _own_names(fields):
@@ -97,7 +97,7 @@ class Texts:
 
 
 def _own_names(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Options with names of texts that people sent, alone or among the settings of a series."""
+    """Options with names of uploaded texts, also within the settings of series."""
     for field, value in fields.items():
         for item in value if isinstance(value, list) else [value]:
             for name in _NAME.findall(item) if isinstance(item, str) else ():
@@ -105,5 +105,5 @@ def _own_names(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def key(*parts: object) -> str:
-    """One key for what a reply depends on, whatever the order of options."""
+    """Cache key of a reply, independent of the order of options."""
     return json.dumps(parts, sort_keys=True)

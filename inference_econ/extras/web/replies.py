@@ -1,4 +1,4 @@
-"""An answer in the form that a request asks for: made where the question is answered, sent as bytes."""
+"""Replies: results in the requested form, made in the worker and sent as bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inference_econ.extras.web.questions import Answer, Fields, RefusedError, an
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
-#: How answers can be had, by the ending of an address, and the type of media that each is.
+#: Forms of results by the ending of an address, and their media types.
 Form = Literal["json", "csv", "md", "txt", "yaml", "html", "svg", "png"]
 MEDIA: Mapping[Form, str] = {
     "json": "application/json",
@@ -26,24 +26,24 @@ MEDIA: Mapping[Form, str] = {
     "svg": "image/svg+xml",
     "png": "image/png",
 }
-#: Forms that a browser saves. Reports have scripts of their own, which no page of this server runs.
+#: Forms that a browser downloads. Reports contain scripts, which pages of this server must not run.
 FILES: tuple[Form, ...] = ("csv", "yaml", "html", "svg", "png")
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Reply that is sent.
+    """Reply to a request.
 
     Attributes
     ----------
     body : bytes
-        The answer, or what is wrong.
+        Result or error.
     media : str
-        Its type.
+        Media type.
     refused : str
-        Why there is no answer; empty if there is one.
+        Reason for an error; empty for a result.
     field : str or None
-        The option that caused it, if it is a single one.
+        Option that caused the error, if any.
     """
 
     body: bytes
@@ -53,18 +53,18 @@ class Reply:
 
 
 def reply(question: str, fields: Fields, form: Form | Literal["view"], texts: Mapping[str, str]) -> Reply:
-    """Answer a question, or say what is wrong with it; runs in a process of its own.
+    """Run a command in a worker process, and return its result or error.
 
     Parameters
     ----------
     question : str
-        Its name.
+        Name of the command.
     fields : mapping
-        Its options.
+        Options.
     form : str
-        How the answer is wanted; ``view`` is what the page shows.
+        Form of the result; ``view`` is what the page shows.
     texts : mapping of str to str
-        Texts that may be named beside the catalogue.
+        Uploaded texts that options may name.
     """
     from inference_econ.inputs import catalog
 
@@ -83,7 +83,7 @@ def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["v
 
 
 def _json(answer: Answer) -> str:
-    """The answer as data and as tables."""
+    """Result as data and as tables."""
     from inference_econ.records.plain import json_text
 
     document: dict[str, Any] = {"command": answer.command, "remarks": answer.remarks, "text": answer.text}
@@ -101,7 +101,7 @@ def _page(answer: Answer) -> Page:
 
 
 def _markdown(answer: Answer) -> str:
-    """The answer for people and assistants, below what asks it."""
+    """Result as Markdown, below its command line."""
     remarks = "".join(f"{remark}\n\n" for remark in answer.remarks)
     page = answer.page
     shown = f"```sh\n{answer.text}\n```\n" if page is None else f"{page.tables()[0].title}\n\n{page.markdown()}"
@@ -109,12 +109,12 @@ def _markdown(answer: Answer) -> str:
 
 
 def _yaml(answer: Answer) -> str:
-    """The question as a scenario.
+    """Scenario file of the command.
 
     Raises
     ------
     RefusedError
-        If scenarios do not hold such questions.
+        If scenarios do not support it.
     """
     if answer.scenario is None:
         raise RefusedError("scenarios hold questions of frontier and compare: ask this one as .json or .txt")
@@ -122,7 +122,7 @@ def _yaml(answer: Answer) -> str:
 
 
 def _report(answer: Answer) -> str:
-    """The answer as a file to mail."""
+    """Result as a self-contained report."""
     from inference_econ.extras.web import document
 
     head: Any = answer.question.get("asked", {})
@@ -135,7 +135,7 @@ def _report(answer: Answer) -> str:
 
 
 def _picture(answer: Answer, ending: str) -> bytes:
-    """The first chart of an answer as a file.
+    """First chart of a result as a file.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The command that writes answers into one file for a browser."""
+"""The ``report`` command."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def report(request: Request, asked: tuple[str, ...], output: str, to: str | None
 
 
 def _answer(request: Request, text: str, to: str | None) -> document.Asked:
-    """A question of any kind, asked.
+    """Run one argument of the command.
 
     Raises
     ------
     InputError
-        If it is none that a report can show.
+        If reports do not support it.
     """
     if text.lower().endswith(".json") and len(text.split()) == 1:
         return _saved(request, text, to)
@@ -57,7 +57,7 @@ def _answer(request: Request, text: str, to: str | None) -> document.Asked:
 
 
 def _words(text: str) -> list[str]:
-    """A command and its words, without the name of the program."""
+    """Words of a command line, without the program name."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -72,12 +72,12 @@ def _words(text: str) -> list[str]:
 
 
 def _answered(request: Request, words: Sequence[str], to: str | None) -> document.Asked:
-    """Answer of a command, as on a terminal.
+    """Run a command line.
 
     Raises
     ------
     InputError
-        If there is no such command, or it answers no question, or it is told where its answer goes.
+        If the command is unknown or unsupported, or has output options.
     """
     from inference_econ.extras.web import document
     from inference_econ.report.page import Page
@@ -99,12 +99,12 @@ def _answered(request: Request, words: Sequence[str], to: str | None) -> documen
 
 
 def _check_reported(request: Request, words: Sequence[str]) -> Command:
-    """Find the command, and reject one that answers no question.
+    """Find the command, and reject one that reports do not support.
 
     Raises
     ------
     InputError
-        If there is no such command, or it answers none.
+        If the command is unknown or unsupported.
     """
     command, _ = command_of(words, request.tell)
     if command.name == "report":
@@ -123,7 +123,7 @@ def _swept(folder: str) -> document.Asked:
     Raises
     ------
     InputError
-        If it is none.
+        If the folder has no sweep.
     """
     from inference_econ.extras.web import document
     from inference_econ.report.pages import page as page_of
@@ -132,12 +132,12 @@ def _swept(folder: str) -> document.Asked:
 
 
 def _saved(request: Request, path: str, to: str | None) -> document.Asked:
-    """Question of a saved answer, asked again and held against the file.
+    """Run the command of a saved result again, and compare both.
 
     Raises
     ------
     InputError
-        If the file is no answer, or one of another release.
+        If the file is not a result, or is of another release.
     """
     answer = saved.question(path)
     command, options = _check_reported(request, answer.kind.split()), dict(answer.options)
@@ -153,7 +153,7 @@ def _saved(request: Request, path: str, to: str | None) -> document.Asked:
 
 
 def _compared(path: str, record: Mapping[str, Any], page: Page) -> str:
-    """Sentence on whether a file says what is answered now."""
+    """Sentence on whether the new result equals the file."""
     name = Path(path).name
     if record == json.loads(json_text(page.plain())):
         return f"The question of {name} was asked again, and the answer is that of the file."

@@ -1,4 +1,4 @@
-"""Parts of a request: its question, the form of the answer, its options; and whether anybody still waits."""
+"""Parse requests: command, form and options; and cancel work of disconnected clients."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 T = TypeVar("T")
-#: Nobody waits for an answer any more; never sent.
+#: Status of a disconnected client; never sent.
 GONE = 499
 
 
 def question_and_form(request: Request, questions: Iterable[str]) -> tuple[str, Form]:
-    """The question of an address and the form of its answer, as ``frontier`` or ``frontier.csv``.
+    """Command and form in an address such as ``frontier`` or ``frontier.csv``.
 
     Raises
     ------
     HTTPException
-        404 if there is no such question or form.
+        404 if the command or form is unknown.
     """
     name, _, ending = str(request.path_params["question"]).partition(".")
     if name not in questions:
@@ -41,12 +41,12 @@ def question_and_form(request: Request, questions: Iterable[str]) -> tuple[str, 
 
 
 def texts(request: Request, question: Command) -> Fields:
-    """The options in an address, as texts; repeated ones as lists.
+    """Options in an address, as texts; repeated ones as lists.
 
     Raises
     ------
     RefusedError
-        If one is repeated that is no list.
+        If an option that takes one value is repeated.
     """
     many = {option.field for option in question.asked if option.repeat}
     values: dict[str, Any] = {}
@@ -61,14 +61,14 @@ def texts(request: Request, question: Command) -> Fields:
 
 
 async def json_object(request: Request, most_bytes: int) -> Fields:
-    """The JSON object that a request carries.
+    """JSON object in the body of a request.
 
     Raises
     ------
     HTTPException
-        400 if it is no JSON, 413 if it is too large, 415 if it does not say that it is JSON.
+        400 if it is not JSON, 413 if it is too large, 415 without a JSON content type.
     RefusedError
-        If it is another value.
+        If it is not an object.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
@@ -91,7 +91,7 @@ async def body(request: Request, most_bytes: int) -> bytes:
     Raises
     ------
     HTTPException
-        413 if it is too large, of which no more is read than is allowed; :data:`GONE` if its sender hangs up.
+        413 if it exceeds the limit; :data:`GONE` if the client disconnects.
     """
     content = bytearray()
     try:
@@ -105,14 +105,14 @@ async def body(request: Request, most_bytes: int) -> bytes:
 
 
 async def while_connected(request: Request, workers: Workers, work: Callable[..., T], *arguments: object) -> T:
-    """Result of some work, which is stopped when nobody waits for it any more.
+    """Run work that is stopped when the client disconnects.
 
-    It does not begin then; what has begun has some time to end, since the same is often asked again.
+    Waiting work is dropped. Started work has a grace period, since the same request is often repeated.
 
     Raises
     ------
     HTTPException
-        :data:`GONE` if nobody does.
+        :data:`GONE` if the client disconnected.
     """
     results: list[T | Exception] = []
     client = request.client.host if request.client is not None else ""
@@ -129,7 +129,7 @@ async def while_connected(request: Request, workers: Workers, work: Callable[...
         group.start_soon(until_gone, group.cancel_scope)
         try:
             results.append(await workers.run(work, *arguments, begun=begun, client=client))
-        except Exception as error:  # a group would wrap it
+        except Exception as error:  # a task group would wrap it
             results.append(error)
         group.cancel_scope.cancel()
     if not results:

@@ -1,4 +1,4 @@
-"""Commands that let others ask: over HTTP, with a page for people, and an assistant over the standard streams."""
+"""The ``serve`` command: HTTP with a page, or MCP over standard streams."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def serve(request: Request, host: str, port: int) -> None:
         with listening(host, port) as listener:
             if not is_loopback(host):
                 warning = f"Warning: --host {host} lets everybody who reaches this machine ask, without a password"
-                # Also with --quiet, which is about the address.
+                # Shown with --quiet too, which only hides the address.
                 sys.stderr.write(f"{warning}; give 127.0.0.1 for yourself alone\n")
             app = application((host,))
             if not request.quiet:

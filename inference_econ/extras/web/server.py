@@ -1,4 +1,4 @@
-"""Run an application for the browsers of this machine, or of others."""
+"""Run the application on a socket."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from inference_econ.errors import InputError
 if TYPE_CHECKING:
     from inference_econ.extras.web.application import Application
 
-#: Connections at the same time, and seconds that a stopped server waits for answers [1], [s].
+#: Most connections [1], and time for open requests after a stop [s].
 _CONNECTIONS, _LAST_SECONDS = 256, 2
-#: Ports after one that is taken, of which a free one is named [1].
+#: Ports to search for a free one after a used one [1].
 _NEAR = 100
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address."""
+    """Check whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -27,12 +27,12 @@ def is_loopback(host: str) -> bool:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address.
+    """Open a listening socket.
 
     Raises
     ------
     InputError
-        If the port is taken, with one that is free; or if it may not be used, or the address is none of this machine.
+        If the port is in use (names a free one) or not permitted, or the address does not belong to this machine.
     """
     try:
         return _bound(host, port)
@@ -53,13 +53,13 @@ def listening(host: str, port: int) -> socket.socket:
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     listener = socket.create_server((host, port), family=family)
-    # Connections have it from here; a reply in two parts would else wait 40 ms for its reader.
+    # Connections inherit this option; without it, a reply in two parts would be delayed by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def _free(host: str, port: int) -> int:
-    """A port that is free: the next one, or any."""
+    """Free port: the next one, or any."""
     for candidate in (*range(port + 1, min(port + _NEAR, 65_536)), 0):
         try:
             with _bound(host, candidate) as listener:
@@ -70,14 +70,14 @@ def _free(host: str, port: int) -> int:
 
 
 def run(app: Application, listener: socket.socket) -> None:
-    """Answer until somebody stops it.
+    """Serve until interrupted.
 
     Parameters
     ----------
     app : Application
-        What answers.
+        Application.
     listener : socket
-        From :func:`listening`.
+        Result of :func:`listening`.
     """
     import uvicorn
 

@@ -1,4 +1,4 @@
-"""The state of the page: what its controls are set to, as its address says."""
+"""State of the page's controls, from its address."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-#: Series that a picture holds.
+#: Most series in a chart [1].
 MOST_SERIES = 6
-#: Settings that each series has of its own; the names of options, as in the address.
+#: Settings of each series, named as options.
 OF_SERIES = ("model", "hardware", "weights", "kv", "engine")
-#: What is shown where an address says nothing; everything else is as on the command line.
+#: Defaults of the first series; others are as on the command line.
 _FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"}
-#: Controls that all series share and that are empty at first.
+#: Shared controls that are empty by default.
 _EMPTY = (
     *("traffic", "ttft", "tpot", "power_budget", "price", "set", "power_cap", "carbon", "speculation", "acceptance"),
     *("simulate", "y", "speed"),
 )
-#: Values of all that series share where an address says nothing.
+#: Defaults of shared controls.
 _SHARED: Mapping[str, str] = dict.fromkeys(_EMPTY, "") | {
     "isl": "2000",
     "osl": "500",
@@ -37,7 +37,7 @@ class State:
     series : sequence of mapping
         Settings of each series by option.
     shared : mapping of str to str
-        Of the others.
+        Settings that all series share.
     """
 
     series: Sequence[Mapping[str, str]]
@@ -45,12 +45,12 @@ class State:
 
 
 def state(address: Iterable[tuple[str, str]]) -> State:
-    """The state that the query of an address says; what it does not name is as at the start.
+    """Parse the query of an address; missing controls have their defaults.
 
     Parameters
     ----------
     address : iterable of (str, str)
-        Names and values in their order; those of series repeat.
+        Names and values in order; those of series repeat.
     """
     values: dict[str, list[str]] = {}
     for name, value in address:

@@ -1,4 +1,4 @@
-"""Questions as tools of an assistant, by the Model Context Protocol."""
+"""Commands as tools of the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _INSTRUCTIONS = (
 
 
 def tools(limits: WorkerLimits | None = None) -> Server[Any]:
-    """A server whose tools are questions.
+    """Create the MCP server.
 
     Parameters
     ----------
     limits : WorkerLimits, optional
-        How much is done at most.
+        Limits on the work.
     """
     asked = questions().values()
     models = {question.slug: request_model(question) for question in asked}
@@ -83,7 +83,7 @@ def _result(text: str, *, refused: bool) -> types.CallToolResult:
 
 
 def talk(server: Server[Any]) -> None:
-    """Answer over the standard streams until they are closed."""
+    """Serve over standard streams until they are closed."""
 
     async def run() -> None:
         async with stdio_server() as (reading, writing):

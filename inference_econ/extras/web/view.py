@@ -1,4 +1,4 @@
-"""An answer as the page shows it: a piece of HTML, the specifications of its pictures, and the data to choose from."""
+"""Result as the page shows it: HTML, chart specifications, and points to select."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-#: Speed of a user that the page opens on, if deployments reach it: several times as fast as people read [tokens/s].
+#: Preferred initial speed of a user, several times reading speed [tokens/s].
 _USUAL_SPEED = 30.0
 
 
 @functools.cache
 def templates() -> Environment:
-    """Templates of all HTML of the explorer, which take whatever is put in for text."""
+    """Templates of the explorer, with escaping."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("inference_econ.extras.web")
@@ -27,7 +27,7 @@ def templates() -> Environment:
 
 
 def text(question: str, fields: Fields, answer: Answer) -> str:
-    """The answer as JSON: ``html``, ``charts`` by name, ``series`` to choose from, and ``runs`` that were measured."""
+    """Result as JSON: ``html``, ``charts`` by name, ``series`` to select from, and measured ``runs``."""
     from inference_econ.records.plain import json_text
     from inference_econ.report import charts
 
@@ -46,7 +46,7 @@ def text(question: str, fields: Fields, answer: Answer) -> str:
 
 
 def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
-    """A frontier as one chooses from it: its points, and the speed that is shown first; or why nothing fits."""
+    """Frontier with selectable points and the initial speed, or the reason why nothing fits."""
     from inference_econ.report.metrics import AXES
 
     axis = AXES[fields.get("y", "cost")]
@@ -59,7 +59,7 @@ def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
 
 
 def _runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
-    """Measured servers: tokens per second of a user and of an accelerator."""
+    """Measured servers: tokens per second per user and per accelerator."""
     runs = [run for record in records for run in record["rows"]]
     complete = [run for run in runs if run["measured_tpot_ms"] and run["measured_output_tok_per_s_per_gpu"]]
     return [
@@ -71,7 +71,7 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
     from inference_econ.records.texts import amount, layout_label, size
 
     layout = record["layout"]
-    groups = layout["dp"] * layout["pp"]  # each decodes as many
+    groups = layout["dp"] * layout["pp"]  # each has the same batch
     batch = max(1, round(record["batch"] / groups)) * groups
     dollars = record["dollars_per_million_output_tokens"]
     ends = [record[f"dollars_per_million_output_tokens_{end}"] for end in ("low", "high")]
@@ -101,14 +101,14 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def _proposed(speculation: Mapping[str, Any] | None) -> Mapping[str, object]:
-    """Flags of questions for who proposes how many tokens."""
+    """Options for a speculation method and draft length."""
     if speculation is None:
         return {"speculation": NOBODY}
     return {"speculation": speculation["method"], "draft_length": len(speculation["acceptance"])}
 
 
 def _title(specification: Mapping[str, object]) -> str:
-    """The question that a picture answers."""
+    """Title of a chart."""
     title = specification.get("title")
     return str(title.get("text", "")) if isinstance(title, dict) else str(title or "Picture")
 
@@ -130,7 +130,7 @@ def _html(question: str, fields: Fields, answer: Answer, figures: Mapping[str, s
 
 
 def _forms(answer: Answer, *, pictures: bool) -> Sequence[str]:
-    """Forms that an answer can be had in beside what is shown."""
+    """Further forms of a result."""
     if answer.page is None:
         return ("txt",)
     scenario = () if answer.scenario is None else ("yaml",)

@@ -1,4 +1,4 @@
-"""Work in processes of its own: bounded in number, waiting and seconds, and stopped when nobody waits any more."""
+"""Worker processes with limits on number, queue length and time, stopped when the client disconnects."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import anyio.to_thread
 from inference_econ.extras.web.questions import RefusedError
 
 T = TypeVar("T")
-#: What loads all that answers need.
+#: Preload module of the workers.
 _READY = "inference_econ.extras.web.ready"
-#: Libraries that would start a thread for each core in every process.
+#: Variables that limit the threads of numerical libraries.
 _SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -30,17 +30,17 @@ class WorkerLimits:
     Attributes
     ----------
     processes : int
-        Questions that are answered at the same time [1].
+        Concurrent commands [1].
     waiting : int
-        Questions that wait for their turn, of one client where no other waits [1].
+        Queued commands, for one client if no other waits [1].
     seconds : float
-        For one answer [s].
+        Time limit of a command [s].
     grace_seconds : float
-        For an answer that nobody waits for any more, since the next question is often the same [s].
+        Time limit after the client disconnects; the next request is often the same [s].
     upload_bytes : int
-        Of a request [B].
+        Largest request body [B].
     kept_bytes : int
-        Of answers that are kept for whoever asks the same, and as much of texts that people sent [B].
+        Capacity of the reply cache, and of uploaded texts [B].
     """
 
     processes: int = os.cpu_count() or 2
@@ -52,12 +52,12 @@ class WorkerLimits:
 
 
 def prepare() -> Any:
-    """Begin to load what answers need in a process that others are copies of, so that one that was ended is soon back.
+    """Start the fork server that preloads modules, so that a killed worker is replaced quickly.
 
     Returns
     -------
     context
-        Makes processes. Where they cannot be copied (Windows), each loads what it needs for itself.
+        Process factory. Without ``fork`` (Windows), each process loads the modules itself.
     """
     for name in _SINGLE:
         os.environ.setdefault(name, "1")
@@ -72,12 +72,12 @@ def prepare() -> Any:
 
 
 class Workers:
-    """Processes that answer questions; made inside of a running event loop.
+    """Pool of worker processes; create it within a running event loop.
 
     Parameters
     ----------
-    limits : Limits
-        How many, and how long.
+    limits : WorkerLimits
+        Limits.
     """
 
     def __init__(self, limits: WorkerLimits) -> None:
@@ -87,25 +87,25 @@ class Workers:
     async def run(
         self, work: Callable[..., T], *arguments: object, begun: anyio.Event | None = None, client: str = ""
     ) -> T:
-        """Result of a function in another process, which is ended if it takes too long or the call is cancelled.
+        """Run a function in another process, which is killed on timeout or cancellation.
 
         Parameters
         ----------
         work : callable
-            A function of a module.
+            Function of a module.
         *arguments
-            Of it.
+            Arguments of the function.
         begun : Event, optional
-            Set when its turn has come.
+            Set when the function starts.
         client : str
-            Who asks: clients take turns.
+            Client; clients take turns.
 
         Raises
         ------
         BusyError
-            If too many questions of this client wait.
+            If too many commands of this client are queued.
         RefusedError
-            If it takes too long, or more memory than there is.
+            If it exceeds the time limit or the memory.
         """
         async with self._turns.turn(client):
             if begun is not None:
@@ -134,13 +134,13 @@ class Workers:
         return cast("T", result)
 
     def close(self) -> None:
-        """End all processes that wait for work."""
+        """Kill all idle workers."""
         while self._idle:
             self._idle.pop().end()
 
 
 class _Worker:
-    """One process, and the pipe to it."""
+    """Worker process and its pipe."""
 
     def __init__(self, context: Any) -> None:
         self._pipe, far = context.Pipe()
@@ -149,12 +149,12 @@ class _Worker:
         far.close()
 
     def ask(self, work: Callable[..., object], arguments: Sequence[object]) -> object:
-        """Result of a function there, or the error that it raises.
+        """Run a function in the worker, and return its result or error.
 
         Raises
         ------
         EOFError
-            If the process ends before.
+            If the process ends first.
         """
         try:
             self._pipe.send((work, arguments))
@@ -163,37 +163,37 @@ class _Worker:
             raise EOFError from error
 
     def end(self) -> None:
-        """End the process at once; who asks it gets an error."""
+        """Kill the process; a pending call raises an error."""
         self._process.kill()
         self._process.join()
         self._pipe.close()
 
 
 def _answer(pipe: Connection) -> None:
-    """Do what comes through a pipe until it is closed."""
+    """Worker loop: run functions from a pipe until it is closed."""
     with suppress(EOFError, KeyboardInterrupt):
         while True:
             work, arguments = pipe.recv()
             try:
                 result = work(*arguments)
-            except Exception as error:  # for whoever asked
+            except Exception as error:  # sent to the caller
                 result = error
             pipe.send(result)
 
 
 class BusyError(Exception):
-    """More questions wait than can be answered in time."""
+    """Error for a full queue."""
 
 
 class ClientTurns:
-    """A queue for each client; places go round them.
+    """Fair queue with turns by client.
 
     Parameters
     ----------
     places : int
-        Turns at the same time [1].
+        Concurrent turns [1].
     waiting : int
-        Questions of a client that wait at most, where no other does; of several clients each has an equal share [1].
+        Longest queue of a single client; several clients share it equally [1].
     """
 
     def __init__(self, places: int, waiting: int) -> None:
@@ -202,12 +202,12 @@ class ClientTurns:
 
     @asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:
-        """The turn of a client, as long as the block.
+        """Hold a turn of a client for the duration of the block.
 
         Raises
         ------
         BusyError
-            If it has its share of those who wait already.
+            If the client's share of the queue is full.
         """
         await self._wait(client)
         try:
@@ -228,7 +228,7 @@ class ClientTurns:
         try:
             await mine.wait()
         except BaseException:
-            if mine.is_set():  # the turn has come at the same moment, and is somebody else's
+            if mine.is_set():  # the turn was granted at the same moment; pass it on
                 self._next()
             else:
                 queue.remove(mine)
@@ -237,7 +237,7 @@ class ClientTurns:
             raise
 
     def _next(self) -> None:
-        """Give a place that is free to the client whose last turn is the longest ago."""
+        """Grant a free place to the client that has waited longest since its last turn."""
         client = next(iter(self._queues), None)
         if client is None:
             self._free += 1

@@ -1,1 +1,1 @@
-"""A server played event by event: streams of requests, the server, what the requests saw."""
+"""Request simulator: request streams, the server, and the measured latencies."""

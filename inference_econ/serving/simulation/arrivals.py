@@ -1,4 +1,4 @@
-"""Streams of requests: how they arrive, when, and how long they are."""
+"""Request streams: arrival times, lengths and sessions."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from inference_econ.formulas import queueing
 from inference_econ.inputs import Length, Requests, SessionSpec, Step
 from inference_econ.serving.lengths import levels, quantiles
 
-#: Sessions that stand for all, and turns of all of them together, about [1].
+#: Sampled sessions, and approximate number of turns in all of them [1].
 _DRAWN, _TURNS = 200, 20_000
 
 
 class Turn(NamedTuple):
-    """A turn of a session."""
+    """One turn of a session."""
 
     prompt: int
-    """All that its prompt consists of [tokens]."""
+    """Length of the full prompt [tokens]."""
     answer: int
-    """[tokens]"""
+    """Output length [tokens]."""
     carries: int
-    """The turn whose prompt and answer it carries on; -1 if it begins with what all sessions share."""
+    """Turn whose prompt and output this prompt extends; -1 if it starts with the prefix shared by all sessions."""
     waits: int
-    """Turns that must have ended before it [1]."""
+    """Turns that must end before this one [1]."""
     followers: tuple[int, ...]
-    """Turns that wait for it."""
+    """Turns that wait for this one."""
     pause: float
-    """From the end of the last of those that it waits for until it is sent; before the first, none [s]."""
+    """Pause before the turn is sent, after the last turn that it waits for; 0 for first turns [s]."""
 
 
 Session = tuple[Turn, ...]
@@ -43,29 +43,29 @@ Session = tuple[Turn, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Agents or users, each of whom plays one session after the other; or sessions that begin at a rate.
+    """Sessions of agents or users, who start a new one after each, or sessions that start at a rate.
 
     Attributes
     ----------
     drawn : sequence of Session
-        Sessions that are played, in this order and again from the first, each time with other contents.
+        Simulated sessions, in this order and repeatedly, with new content each time.
     shared_tokens : int
-        What the prompts of all begin with [tokens].
+        Prefix of all prompts [tokens].
     under_way : int
-        Sessions that are under way when a run begins, each at a random turn, what came before in the cache; or agents
-        that rest then, if they do [1].
+        Sessions that run at the start, each at a random turn with its earlier turns cached; or agents, if they rest
+        [1].
     count : int
         Requests of the run [1].
     sessions_per_second : float
-        With which further sessions begin, Poisson; 0 if one begins when another has ended [1/s].
+        Rate of new sessions, a Poisson process; 0 if each session starts after another has ended [1/s].
     rest_seconds : float
-        Mean time from the end of a session to the one that follows it, exponential [s].
+        Mean time between two sessions of an agent, exponentially distributed [s].
     pause_seconds : float
-        From the last token of a turn until the server has the next one, beside the pause of the turn itself [s].
+        Time from the last token of a turn to the arrival of the next, without the pause of the turn itself [s].
     said_token_seconds : float
-        What that takes longer per token of the prompt that was said before [s].
+        Further time per token of the prompt that the conversation already contains [s].
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
     """
 
     drawn: Sequence[Session]
@@ -79,27 +79,27 @@ class Sessions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what nobody plays."""
+        """Reject sessions that never start."""
         if self.under_way < 1 and not self.sessions_per_second > 0.0:
             raise InputError(f"sessions need at least 1 agent or a positive rate, got {self.under_way} agents")
 
 
 def draw_sessions(spec: SessionSpec, seed: int = 0) -> tuple[Session, ...]:
-    """Draw sessions that stand for all, the same for the same seed.
+    """Sample sessions that represent a workload; the same seed gives the same sessions.
 
     Parameters
     ----------
     spec : SessionSpec
-        What a session consists of.
+        Structure of a session.
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
 
     Returns
     -------
     tuple of Session
-        Some hundreds, fewer where they are long. Numbers of turns are as often as they occur, in random order, and so
-        are lengths within a session, or over all sessions of a single turn each. Means over sessions of a few turns
-        differ from those of the distributions by chance: of some hundred lognormal ones by 5 % or so.
+        Up to some hundreds, fewer if they are long. Turn counts follow their distribution exactly, in random order. So
+        do lengths within a session, or over all sessions of one turn each. With few turns per session, sample means
+        deviate by about 5%.
     """
     random = np.random.default_rng([seed, 7])
     usual = sum(step.agents * step.turns.mean for step in spec.steps)
@@ -153,7 +153,7 @@ def _session(spec: SessionSpec, turns: dict[str, int], random: np.random.Generat
 
 
 def _lengths(length: Length, count: int, random: np.random.Generator) -> list[int]:
-    """Whole numbers of a distribution: of many as often as they occur, of few at random."""
+    """Integer sample of a distribution, stratified and in random order."""
     if length.kind == "fixed":
         return [max(round(length.mean), 1)] * count
     shares = random.permutation(levels(count)) + (random.random(count) - 0.5) / count
@@ -175,13 +175,13 @@ class Usual:
     Attributes
     ----------
     turns : float
-        Requests of a session [1].
+        Requests per session [1].
     pause_seconds : float
-        Pauses of a session on its longest way, over its turns on that way [s].
+        Mean pause per turn on the longest path of a session [s].
     side_by_side : float
-        Turns of a session over those on its longest way [1]: above 1 where agents work side by side.
+        Turns of a session over turns on its longest path [1]; above 1 if agents work in parallel.
     prompts, answers, known : ndarray
-        Of every turn: its prompt, its answer, and what of the prompt was there before [tokens].
+        Prompt, output and already known prompt tokens of every turn [tokens].
     """
 
     turns: float
@@ -193,7 +193,7 @@ class Usual:
 
 
 def usual(drawn: Sequence[Session], shared_tokens: float) -> Usual:
-    """Return the means over some sessions."""
+    """Calculate the means over sessions."""
 
     def carried(session: Session, turn: Turn) -> float:
         before = session[turn.carries]
@@ -210,7 +210,7 @@ def usual(drawn: Sequence[Session], shared_tokens: float) -> Usual:
 
 
 def _longest_way(session: Session) -> tuple[int, float]:
-    """Turns of the longest chain of turns that wait for each other, and the pauses in it [s]."""
+    """Turns of the longest chain of dependent turns [1], and its pauses [s]."""
     ways = [(0, 0.0)] * len(session)
     for number, turn in enumerate(session):
         turns, pauses = ways[number]
@@ -220,22 +220,22 @@ def _longest_way(session: Session) -> tuple[int, float]:
     return max(ways)
 
 
-#: Parts of a prompt in their order: the name of each, and its whole blocks [1].
+#: Parts of a prompt in order: name and full blocks of each [1].
 Parts = Sequence[tuple[int, int]]
 
 
 def joined(before: Parts, name: int, blocks: int) -> Parts:
-    """Return parts with some blocks more at their end: of the last one, if that has the name."""
+    """Append blocks to parts; extend the last part if it has that name."""
     if before and before[-1][0] == name:
         return (*before[:-1], (name, before[-1][1] + blocks))
     return (*before, (name, blocks))
 
 
 class Prefixes:
-    """Blocks of one memory that are in use, and those that nobody uses, of which the least recently used go first.
+    """Prefix cache of one memory: blocks in use, and unused blocks with least-recently-used eviction.
 
-    Engines do so: vLLM, SGLang and TensorRT-LLM free the last blocks of a request first, and take the oldest of those
-    that no request uses when they need room.
+    vLLM, SGLang and TensorRT-LLM work this way: they free the last blocks of a request first, and evict the oldest
+    unused blocks.
 
     Examples
     --------
@@ -248,16 +248,16 @@ class Prefixes:
     """
 
     def __init__(self) -> None:
-        #: Blocks of each part that are there, and requests that use it.
+        #: Cached blocks of each part, and the number of requests that use it.
         self._held: dict[int, int] = {}
         self._users: dict[int, int] = {}
-        #: Parts that nobody uses, the least recently used first.
+        #: Unused parts, least recently used first.
         self._idle: dict[int, None] = {}
-        #: Blocks of these [1].
+        #: Blocks of the unused parts [1].
         self.idle_blocks = 0
 
     def found(self, parts: Parts) -> int:
-        """Return the first blocks of a prompt that are there [1]."""
+        """Number of leading blocks of a prompt that are cached [1]."""
         total, held = 0, self._held
         for name, blocks in parts:
             there = held.get(name, 0)
@@ -267,7 +267,7 @@ class Prefixes:
         return total
 
     def in_use(self, parts: Parts) -> int:
-        """Return the first blocks of a prompt that other requests use [1]."""
+        """Number of leading blocks of a prompt that other requests use [1]."""
         total, users = 0, self._users
         for name, blocks in parts:
             if name not in users:
@@ -276,7 +276,7 @@ class Prefixes:
         return total
 
     def take(self, parts: Parts) -> int:
-        """Use all blocks of a prompt, and return those of them that other requests use as well [1]."""
+        """Use all blocks of a prompt, and return how many of them other requests use as well [1]."""
         shared, held, users, idle = 0, self._held, self._users, self._idle
         for name, blocks in parts:
             before = users.get(name, 0)
@@ -293,7 +293,7 @@ class Prefixes:
         return shared
 
     def release(self, parts: Parts) -> int:
-        """Use the blocks of a prompt and its answer no longer, and return those that other requests still use [1]."""
+        """Release the blocks of a request, and return how many of them other requests still use [1]."""
         shared, users = 0, self._users
         for name, blocks in reversed(parts):
             left = users[name] - 1
@@ -311,13 +311,13 @@ class Prefixes:
         return shared
 
     def keep(self, parts: Parts, room: int) -> None:
-        """Note the use of a prompt in a memory of so many blocks that no request runs in."""
+        """Record a prompt in a memory of ``room`` blocks in which no request runs."""
         self.take(parts)
         self.release(parts)
         self.forget(self.idle_blocks - room)
 
     def forget(self, blocks: int) -> None:
-        """Drop some blocks that nobody uses, as far as there are any; nothing if their number is not positive [1]."""
+        """Evict up to a number of unused blocks [1]."""
         while blocks > 0 and self._idle:
             name = next(iter(self._idle))
             there = self._held[name]
@@ -331,33 +331,32 @@ class Prefixes:
 
 
 Counts = npt.NDArray[np.int64]
-#: Lengths of some requests [tokens], from how many there are and a source of randomness.
+#: Sampler of lengths [tokens], given their number and a random generator.
 LengthLaw = Callable[[int, "np.random.Generator"], Counts]
 
 
 class ArrivalProcess(Protocol):
-    """Arrivals of requests, whatever their rate."""
+    """Arrivals of requests at any rate."""
 
     @property
     def scv(self) -> float:
-        """Squared coefficient of variation of the times between arrivals, all that closed forms know of them [1]."""
+        """Squared coefficient of variation of interarrival times, as the analytical model uses it [1]."""
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
-        """Return times of arrival at a mean rate [1/s], ascending, shape (count,) [s]."""
+        """Arrival times at a mean rate [1/s], ascending, shape (count,) [s]."""
 
     def among(self, instances: float) -> ArrivalProcess:
-        """Return those at one of some instances that they are dealt to at random [1]; of 1 / n all that n get."""
+        """Arrivals at one of several instances with random assignment [1]; 1 / n merges n such streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gamma:
-    """Arrivals that do not know of each other, after gamma-distributed times: Poisson if nothing else is said.
+    """Independent arrivals with gamma-distributed interarrival times; Poisson by default.
 
     Attributes
     ----------
     scv : float
-        Squared coefficient of variation of the times between arrivals [1]: 1 makes them Poisson, 0 regular, more
-        bursty.
+        Squared coefficient of variation of interarrival times [1]: 0 is regular, 1 is Poisson, more is bursty.
 
     Raises
     ------
@@ -368,35 +367,35 @@ class Gamma:
     scv: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no variation."""
+        """Reject negative or infinite variations."""
         if not 0.0 <= self.scv < math.inf:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.scv:g}")
 
     def gaps(self, count: int, random: np.random.Generator) -> Array:
-        """Return times between arrivals, shape (count,), 1 on average [1]."""
+        """Interarrival times with mean 1, shape (count,) [1]."""
         return np.full(count, 1.0) if self.scv == 0.0 else random.gamma(1.0 / self.scv, self.scv, count)
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
-        """Return times of arrival at a mean rate [1/s], shape (count,) [s]."""
+        """Arrival times at a mean rate [1/s], shape (count,) [s]."""
         return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
 
     def among(self, instances: float) -> Gamma:
-        """Return those at one of some instances [1]; see :func:`inference_econ.formulas.queueing.split_scv`."""
+        """Arrivals at one of several instances [1]; see :func:`inference_econ.formulas.queueing.split_scv`."""
         return Gamma(float(queueing.split_scv(self.scv, instances)))
 
 
-#: Arrivals of many users who do not know of each other.
+#: Arrivals of many independent users.
 POISSON = Gamma()
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Arrivals as somebody recorded them, again and again.
+    """Recorded arrivals, repeated.
 
     Attributes
     ----------
     seconds : tuple of float
-        Times between arrivals in the order in which they occurred [s].
+        Interarrival times in recorded order [s].
 
     Raises
     ------
@@ -407,42 +406,42 @@ class Recorded:
     seconds: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what was never recorded."""
+        """Reject invalid interarrival times."""
         if not all(0.0 <= gap < math.inf for gap in self.seconds) or not sum(self.seconds) > 0.0:
             raise InputError("times between arrivals must be numbers >= 0, at least one of them positive")
 
     @property
     def scv(self) -> float:
-        """Squared coefficient of variation of the times between arrivals [1]."""
+        """Squared coefficient of variation of interarrival times [1]."""
         return float(np.var(self.seconds) / np.mean(self.seconds) ** 2)
 
     def gaps(self, count: int, random: np.random.Generator) -> Array:
-        """Return times between arrivals as they were recorded, shape (count,), 1 on average [1]."""
-        del random  # nothing is left to chance
+        """Recorded interarrival times scaled to mean 1, shape (count,) [1]."""
+        del random  # deterministic
         return np.resize(np.array(self.seconds) / np.mean(self.seconds), count)
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
-        """Return times of arrival, recorded ones stretched to a mean rate [1/s], shape (count,) [s]."""
+        """Recorded arrival times scaled to a mean rate [1/s], shape (count,) [s]."""
         return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
 
     def among(self, instances: float) -> Recorded:
-        """Return the same: of a lower rate fewer of the recorded requests are played."""
+        """Return the same arrivals: lower rates simulate fewer of the recorded requests."""
         del instances
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """Arrivals whose rate follows a curve, again and again: more users make it higher, and no quicker.
+    """Arrivals whose rate follows a repeated curve; more users scale the curve, not its period.
 
     Attributes
     ----------
     whole_scv : float
-        Squared coefficient of variation of gaps while the rate stays the same, of the whole traffic [1].
+        Squared coefficient of variation of interarrival times at constant rate, for the whole workload [1].
     rates : tuple of float
-        Of each interval, of the whole traffic [1/s].
+        Rate of each interval, for the whole workload [1/s].
     interval : float
-        How long each is [s]; shorter in a run that would end before the last.
+        Duration of an interval [s]; reduced if a run would end before the last one.
     """
 
     whole_scv: float
@@ -451,32 +450,32 @@ class Changing:
 
     @property
     def scv(self) -> float:
-        """As if the rate of each gap were drawn anew: a lower bound of how bursty the whole traffic is [1]."""
+        """Lower bound on the burstiness of the whole workload, as if each gap had an independent rate [1]."""
         return self.whole_scv + float(np.var(self.rates) / np.mean(self.rates) ** 2)
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
-        """Return times of arrival at a mean rate [1/s], shape (count,) [s].
+        """Arrival times at a mean rate [1/s], shape (count,) [s].
 
-        Of a lower rate than that of the whole traffic they are a random part of it, whose index of dispersion is nearer
-        to 1: Cox and Isham (1980), section 4.3. A higher one is that of several such traffics.
+        Lower rates than the workload's are a random part of it, with an index of dispersion nearer to 1 (Cox and Isham,
+        1980, section 4.3). Higher rates are the sum of several workloads.
         """
         part = min(requests_per_second / float(np.mean(self.rates)), 1.0)
         within = Gamma(1.0 + part * (self.whole_scv - 1.0))
         interval = min(self.interval, count / requests_per_second / len(self.rates))
         period, ends = len(self.rates) * interval, np.arange(len(self.rates) + 1) * interval
         through = np.concatenate(([0.0], np.cumsum(self.rates))) / np.sum(self.rates)
-        # In units of the requests of a period.
+        # Unit: requests of a period.
         passed = np.cumsum(within.gaps(count, random)) / (requests_per_second * period)
         return np.asarray(np.floor(passed) * period + np.interp(passed % 1.0, through, ends))
 
     def among(self, instances: float) -> Changing:
-        """Return the same: :meth:`times` of a lower rate are a random part."""
+        """Return the same arrivals: :meth:`times` takes a random part at lower rates."""
         del instances
         return self
 
 
 def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
-    """Return how all of some requests arrive: as their traffic says, else independently with some variation [1]."""
+    """Arrivals of a workload: as its traffic specifies, else independent with variation ``scv`` [1]."""
     arrivals = requests.arrivals
     if arrivals is None:
         return Gamma(scv)
@@ -488,23 +487,23 @@ def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
 
 
 def as_poisson(requests: Requests, scv: float) -> ArrivalProcess:
-    """Return arrivals that are no burstier, from which closed forms begin that are corrected by playing the others."""
+    """Less bursty arrivals for the analytical model, whose results simulations then correct."""
     arrivals = arrivals_of(requests, scv)
     return arrivals if requests.arrivals is None else Gamma(min(arrivals.scv, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Requests that arrive one after the other.
+    """Open-loop stream of requests.
 
     Attributes
     ----------
     arrival : ndarray, shape (n,)
-        Times of arrival, ascending [s].
+        Arrival times, ascending [s].
     isl, osl : ndarray of int, shape (n,)
-        Prompt tokens, and output tokens, at least 1 each [tokens].
+        Prompt and output lengths, at least 1 [tokens].
     parts : sequence of Parts, optional
-        What each prompt consists of, if prompts repeat what others had: all of the whole blocks of it.
+        Full blocks of each prompt, if prompts share prefixes.
     """
 
     arrival: Array
@@ -513,7 +512,7 @@ class Stream:
     parts: Sequence[Parts] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no stream of requests."""
+        """Reject arrays that do not form a stream."""
         if not self.arrival.shape == self.isl.shape == self.osl.shape or self.arrival.ndim != 1:
             raise InputError(
                 "arrival, isl and osl must be lists of the same length, got the shapes "
@@ -526,19 +525,18 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A closed loop: some clients, each of which sends its next request when its last one has ended.
+    """Closed loop of clients, each of which sends a request when its previous one has ended.
 
     Attributes
     ----------
     clients : int
-        Requests at a time, all of which are sent at once when the run begins [1].
+        Concurrent requests, all sent at the start of a run [1].
     isl, osl : ndarray of int, shape (n,)
-        Prompt tokens, and output tokens, at least 1 each, in the order in which requests are sent [tokens].
+        Prompt and output lengths in sending order, at least 1 [tokens].
     pause_seconds : float
-        From the last token of a request until the server has the client's next one, and from the beginning of the run
-        until it has the first ones [s].
+        Time from the last token to the arrival of the client's next request, and before the first requests [s].
     parts : sequence of Parts, optional
-        See :class:`Stream`.
+        Full blocks of each prompt; see :class:`Stream`.
     """
 
     clients: int
@@ -548,7 +546,7 @@ class Loop:
     parts: Sequence[Parts] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no closed loop."""
+        """Reject values that do not form a closed loop."""
         if self.clients < 1:
             raise InputError(f"a closed loop needs at least 1 client, got {self.clients}")
         if self.isl.shape != self.osl.shape or self.isl.ndim != 1:
@@ -567,7 +565,7 @@ def _check_lengths(isl: Counts, osl: Counts) -> None:
 
 
 def fixed(tokens: int) -> LengthLaw:
-    """Every request alike."""
+    """Sampler of a constant length."""
     return lambda count, _: np.full(count, tokens, dtype=np.int64)
 
 
@@ -580,30 +578,30 @@ def draw(
     arrivals: ArrivalProcess = POISSON,
     seed: int = 0,
 ) -> Stream:
-    """Draw a stream of requests, the same for the same seed.
+    """Sample a stream of requests; the same seed gives the same stream.
 
     Parameters
     ----------
     count : int
         Requests [1].
     requests_per_second : float
-        Arrivals, on average [1/s].
+        Mean arrival rate [1/s].
     isl, osl : callable
-        Laws of the lengths, such as :func:`fixed`.
-    arrivals : Arrivals
-        How they arrive.
+        Samplers of lengths, such as :func:`fixed`.
+    arrivals : ArrivalProcess
+        Arrival process.
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
 
     Returns
     -------
     Stream
-        For :func:`inference_econ.serving.simulation.events.simulate`.
+        Input for :func:`inference_econ.serving.simulation.events.simulate`.
 
     Raises
     ------
     InputError
-        If a number is not allowed.
+        If a number is out of range.
     """
     if count < 1:
         raise InputError(f"count must be at least 1 request, got {count}")
@@ -613,42 +611,42 @@ def draw(
     return Stream(arrivals.times(count, requests_per_second, times), isl(count, prompts), osl(count, outputs))
 
 
-#: What a turn takes, about, where a run begins: how many agents rest then [s].
+#: Approximate time of a turn; determines how many agents rest at the start of a run [s].
 _TURN_SECONDS = 5.0
-#: Turns of a session have names up to this number [1].
+#: Most turns per session, so that part names are unique [1].
 _MOST_TURNS = 1 << 24
 
 
 class Sent(NamedTuple):
-    """A request, or what sends one."""
+    """Request on its way to the server."""
 
     at: float
-    """When the server has it [s]."""
+    """Arrival time at the server [s]."""
     sent: float
-    """When it was sent [s]."""
+    """Sending time [s]."""
     item: int | tuple[_Played, int]
-    """Its number; or a session, and its turn."""
+    """Number of the request, or a session and its turn."""
 
 
 class SimulatedRequest(NamedTuple):
-    """Request that a server gets."""
+    """Request as the server receives it."""
 
     isl: int
-    """[tokens]"""
+    """Prompt length [tokens]."""
     osl: int
-    """[tokens]"""
+    """Output length [tokens]."""
     before: Parts = ()
-    """Parts of earlier prompts that its prompt begins with."""
+    """Leading parts of the prompt, from earlier prompts."""
     own: int = -1
-    """Name of the part that it adds; -1 if nobody will have it again."""
+    """Name of the part that this prompt adds; -1 if it is never reused."""
     session: int = -1
-    """Number of its session, in the order in which they begin."""
+    """Number of its session, in starting order."""
 
 
 class ListedFeed:
-    """Requests with listed lengths: at their times, or each when a former one of its client has ended."""
+    """Source of requests with listed lengths, for an open-loop stream or a closed loop."""
 
-    #: Prompts that were read before the run, in the order of their last use.
+    #: Prompts that were processed before the run, least recently used first.
     known: Sequence[Parts] = ()
 
     def __init__(self, requests: Stream | Loop) -> None:
@@ -662,17 +660,17 @@ class ListedFeed:
             self._first = [Sent(self._pause, 0.0, number) for number in range(self._sent)]
 
     def first(self, block_tokens: int) -> Iterable[Sent]:
-        """Requests that are sent whatever happens; blocks of the cache have so many tokens."""
+        """Requests that arrive regardless of the server's progress; ``block_tokens`` is the cache block size."""
         del block_tokens
         return self._first
 
     def request(self, sent: Sent) -> SimulatedRequest:
-        """Request as the server gets it."""
+        """Request as the server receives it."""
         assert isinstance(sent.item, int)
         return SimulatedRequest(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """The next request of a client, if any is left."""
+        """Next request of the client, if any is left."""
         del sent
         if self._sent < self.count:
             self._sent += 1
@@ -680,32 +678,32 @@ class ListedFeed:
 
 
 class _Played:
-    """A session under way."""
+    """Running session."""
 
     def __init__(self, number: int, session: Session) -> None:
         self.number, self.session = number, session
         self.waits, self.left = [turn.waits for turn in session], len(session)
-        #: Turns that a turn goes on with alone have one part together, which grows: named by the first of them.
+        #: Turns that only one other turn extends share a growing part, named after the first of them.
         carried, self.heads = Counter(turn.carries for turn in session), list(range(len(session)))
         for turn, carries in enumerate(turn.carries for turn in session):
             if carries >= 0 and carried[carries] == 1:
                 self.heads[turn] = self.heads[carries]
-        #: Parts of the prompt and answer of each turn that has been sent.
+        #: Parts of the prompt and output of each sent turn.
         self.parts: dict[int, Parts] = {}
 
 
 class SessionFeed:
-    """Sessions, whose turns are sent when those that they wait for have ended."""
+    """Source of session turns, each sent when the turns before it have ended."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.count, self._sessions = sessions.count, sessions
         self._random = np.random.default_rng([sessions.seed, 8])
         self._begun, self._block = 0, 1
-        #: Prompts that were read before the run, in the order of their last use.
+        #: Prompts that were processed before the run, least recently used first.
         self.known: list[Parts] = []
 
     def first(self, block_tokens: int) -> Iterator[Sent]:
-        """Turns of the sessions that are under way, and those that begin later whatever happens."""
+        """Turns of running sessions, and sessions that start at a rate."""
         self._block = block_tokens
         for _ in range(self._sessions.under_way):
             yield from self._under_way()
@@ -717,7 +715,7 @@ class SessionFeed:
             yield from self._roots(played, now)
 
     def request(self, sent: Sent) -> SimulatedRequest:
-        """The turn of a session."""
+        """Turn of a session as the server receives it."""
         assert isinstance(sent.item, tuple)
         played, number = sent.item
         before, own = self._say(played, number)
@@ -726,7 +724,7 @@ class SessionFeed:
         )
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """Turns that have waited for one; after the last of a session the next session."""
+        """Turns that waited for the ended one; after the last of a session, a new session."""
         assert isinstance(sent.item, tuple)
         played, number = sent.item
         played.left -= 1
@@ -749,14 +747,14 @@ class SessionFeed:
                 yield self._turn(played, number, now)
 
     def _turn(self, played: _Played, number: int, now: float) -> Sent:
-        """A turn that is sent now, and reaches the server when the host is through with its prompt."""
+        """Turn sent now, which arrives after the CPU has processed its prompt."""
         carries, sessions = played.session[number].carries, self._sessions
         last = played.session[carries]
         said = last.prompt + last.answer if carries >= 0 else sessions.shared_tokens
         return Sent(now + sessions.pause_seconds + sessions.said_token_seconds * said, now, (played, number))
 
     def _under_way(self) -> Iterator[Sent]:
-        """A session from a random turn on, with a random part of the pause before it to come; or one after a rest."""
+        """Session that starts at a random turn and with a random part of its pause, or after a rest."""
         played, rest = self._next(), self._sessions.rest_seconds
         if rest:
             lasts = sum(turn.pause for turn in played.session) + _TURN_SECONDS * len(played.session)
@@ -777,10 +775,9 @@ class SessionFeed:
                 yield self._turn(played, number, pause)
 
     def _say(self, played: _Played, number: int) -> tuple[Parts, int]:
-        """Note the parts of the prompt and answer of a turn; the last token of an answer is never computed.
+        """Record the parts of a turn's prompt and output, without its last output token, which is never computed.
 
-        Return the parts that the prompt begins with, of the turn that it carries on or what all sessions share, and the
-        name of its own part.
+        Return the parts that the prompt starts with, and the name of its own part.
         """
         turn, name = played.session[number], (played.number + 1) * _MOST_TURNS + played.heads[number]
         shared = ((0, self._sessions.shared_tokens // self._block),)
@@ -791,5 +788,5 @@ class SessionFeed:
 
 
 def feed_of(requests: Stream | Loop | Sessions) -> ListedFeed | SessionFeed:
-    """Return what sends some requests."""
+    """Create the feed that submits requests from a stream, closed loop or session set."""
     return SessionFeed(requests) if isinstance(requests, Sessions) else ListedFeed(requests)

@@ -1,9 +1,9 @@
-"""Instances that read prompts and keep beginnings of them, beside others that decode, played step by step.
+"""Simulate prefill instances with a prefix cache, and decode instances behind them.
 
-What a prompt begins with is in the memory of those that read: an answer is written elsewhere, so that the next turn of
-its session reads it again. The cache of a whole prompt goes to an instance that decodes, which keeps nothing for the
-next turn. SGLang does so ("KV cache is forced as chunk cache for decode server"), unless it is told to keep a radix
-cache there; vLLM's connectors leave out what the other side still has, so that these links are busier than theirs.
+Prefill instances keep prefixes. Outputs are generated elsewhere, so the next turn of a session processes the last
+output again. The KV cache of the full prompt moves to a decode instance, which keeps nothing for the next turn. SGLang
+works this way ("KV cache is forced as chunk cache for decode server") unless a radix cache is enabled there. vLLM's
+connectors skip what the decode side still has, so simulated links are busier than theirs.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from inference_econ.serving.simulation.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Instances that decode, and the way of caches to them.
+    """Decode instances, and the transfer of KV caches to them.
 
     Attributes
     ----------
     server : Server
-        One that decodes.
+        One decode instance.
     instances : int
-        How many there are [1].
+        Number of decode instances [1].
     prompt_tokens : float
-        Of the prompt that the times are of; those of others are in proportion [tokens].
+        Prompt length of the transfer times, which scale with length [tokens].
     exposed_seconds : float
-        What is left of the way of a cache when its prompt has been read, if links are free [s].
+        Transfer time that remains after prefill, on free links [s].
     sending_seconds, receiving_seconds : float
-        For which all links of an instance are taken up by a cache that leaves, or comes [s].
+        Time for which a transfer occupies the links of the sender, and of the receiver [s].
     """
 
     server: Server
@@ -43,7 +43,7 @@ class Writing:
     receiving_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
+        """Reject impossible values."""
         if self.instances < 1:
             raise InputError(f"instances that decode must be at least 1, got {self.instances}")
 
@@ -58,32 +58,32 @@ def simulate_apart(
     instances: int = 1,
     router: Router = "prefix_aware",
 ) -> Trace:
-    """Play requests through instances that read prompts, and others that decode.
+    """Simulate requests through prefill and decode instances.
 
     Parameters
     ----------
     server : Server
-        One that reads prompts, with the memory that keeps them.
+        One prefill instance, with its prefix cache.
     writing : Writing
-        Those that decode.
+        Decode instances.
     requests, warm_up, cool_down, instances, router
-        See :func:`inference_econ.serving.simulation.events.simulate`; instances and router of those that read.
+        See :func:`inference_econ.serving.simulation.events.simulate`; ``instances`` and ``router`` apply to prefill.
 
     Returns
     -------
     Trace
-        What happened; first tokens come when an instance that decodes has a place.
+        Latencies; the first token is returned when a decode instance has a free slot.
 
     Raises
     ------
     InputError
-        If the shares leave nothing to measure, or there is not one instance of either kind.
+        If the shares leave nothing to measure, or an instance of either kind is missing.
     """
     if instances < 1:
         raise InputError(f"instances that read must be at least 1, got {instances}")
     measured = measured_requests(feed_of(requests).count, warm_up, cool_down)
     if server.cache is not None:
-        # No answer is written here, for which room would have to be.
+        # Outputs need no reserved memory here.
         server = replace(server, cache=replace(server.cache, own_answer=0.0, other_answers=0.0))
     fleet = _Pools(server, writing, requests, instances, router)
     fleet.play()
@@ -91,7 +91,7 @@ def simulate_apart(
 
 
 class _Pools(ServerFleet):
-    """Prefill instances, which requests arrive at, and decode instances."""
+    """Prefill instances, at which requests arrive, and decode instances."""
 
     def __init__(
         self, server: Server, writing: Writing, requests: Stream | Loop | Sessions, instances: int, router: Router
@@ -102,7 +102,7 @@ class _Pools(ServerFleet):
         self.everyone = [*self.engines, *self.writers]
 
     def hand_over(self, reader: _Reader, request: int) -> None:
-        """Send the cache of a prompt that has been read to the instance that has least to decode."""
+        """Transfer the KV cache of a prompt to the decode instance with the fewest requests."""
         writing, writer = self.writing, min(self.writers, key=lambda instance: requests_of(instance) + instance.coming)
         share = self.log.prompts[request] / writing.prompt_tokens
         sent = max(reader.now + share * writing.exposed_seconds, reader.sent_until + share * writing.sending_seconds)
@@ -113,17 +113,17 @@ class _Pools(ServerFleet):
 
 
 class _Reader(Engine):
-    """A server that reads prompts and keeps what they begin with."""
+    """Prefill instance, which keeps prefixes."""
 
     fleet: _Pools
 
     def __init__(self, server: Server, fleet: _Pools) -> None:
         super().__init__(server, fleet)
-        #: Until when its links send caches that came before.
+        #: Time until which its links are busy with earlier transfers [s].
         self.sent_until = 0.0
 
     def answer(self, request: int) -> None:
-        """Let go of a prompt that has been read; the first token is told where the others are."""
+        """Release a processed prompt; the decode instance returns the first token."""
         if self.osl[request] == 1:
             super().answer(request)
             return
@@ -132,25 +132,25 @@ class _Reader(Engine):
 
 
 class _Writer(Engine):
-    """A server that decodes what others have read, and reads nothing but what it had to let go."""
+    """Decode instance, which prefills only preempted requests."""
 
-    #: Each cache is held for itself, and gone with its answer.
+    #: Each cache belongs to one request and is freed with it.
     shares_prompts = False
 
     def __init__(self, server: Server, fleet: _Pools) -> None:
         super().__init__(server, fleet)
-        #: Caches on their way here, until when links are taken up by them, and those that have come and wait.
+        #: Caches in transfer, time until which links are busy, and transferred requests that wait.
         self.coming, self.received_until = 0, 0.0
         self.read: set[int] = set()
 
     def loaded(self, request: int, attempt: int, time: float) -> None:  # noqa: ARG002
-        """Take a request whose cache has come."""
+        """Enqueue a request whose cache has arrived."""
         self.coming -= 1
         self.read.add(request)
         self.receive(request, time)
 
     def admit(self) -> None:
-        """Let those that have been read decode with the next step."""
+        """Let prefilled requests decode from the next step on."""
         super().admit()
         for group, admitted in enumerate(self.admitted):
             if any(request in self.read for request, _ in admitted):
@@ -162,6 +162,6 @@ class _Writer(Engine):
         self.look()
 
     def send_back(self, request: int, group: int) -> None:
-        """To be read again, here, from its first token on."""
+        """Preempt a request, which is recomputed here from its first token."""
         super().send_back(request, group)
         self.log.reused[request] = 0

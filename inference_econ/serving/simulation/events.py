@@ -1,9 +1,8 @@
-"""A server with continuous batching, played step by step: a second opinion on the formulas of a queue.
+"""Discrete-event simulator of a server with continuous batching.
 
-Every request is followed from its arrival to its last token, whether requests come as a stream or clients send their
-next one when the last has ended. Where the closed forms of :mod:`inference_econ.formulas.queueing` hold, the simulation
-agrees with them within its confidence; beyond them it knows what they leave out: prompts that are read together, steps
-that must end before a newcomer is looked at, requests that end together, and contexts that grow.
+It follows every request from arrival to last token, for streams, closed-loop clients and sessions. In the validated
+range of :mod:`inference_econ.formulas.queueing` both agree within the confidence interval. The simulator also covers
+prompts that share steps, admission only at step boundaries, simultaneous completions, and growing contexts.
 """
 
 from __future__ import annotations
@@ -37,28 +36,28 @@ from inference_econ.serving.simulation.trace import Trace, trace
 Tokens = TypeVar("Tokens", int, Counts)
 Policy = Literal["prefill_first", "chunked"]
 Evicted = Literal["last", "fewest_tokens", "nobody"]
-#: What the memory of the accelerators is called among those that have beginnings of prompts.
+#: Name of the GPU memory among the cache tiers.
 HBM = "HBM"
-#: Requests more than at another place, and times as many, from which prompts go there instead: SGLang's router [1].
+#: Load difference and load ratio above which a request leaves the place with its prefix; rule of SGLang's router [1].
 _FAR_BUSIER, _TIMES_BUSIER = 64, 1.5
 Router = Literal["round_robin", "least_busy", "prefix_aware"]
 
 
 class Tier(NamedTuple):
-    """Memory behind that of the accelerators, which has what was used last, and what is there too."""
+    """KV-cache offload tier, which keeps the most recently used blocks, including those in GPU memory."""
 
     name: str
     """Name of the tier."""
     blocks: int
-    """Of an instance [1]."""
+    """Capacity per instance [blocks]."""
     block_seconds: float
-    """To bring one block of one request, one request after the other [s]."""
+    """Time to load one block, one request after the other [s]."""
     access_seconds: float
-    """From asking to the first byte [s]."""
+    """Access latency [s]."""
 
 
 def _check_least(owner: KvCacheMemory | Server, whose: str, **least: float) -> None:
-    """Refuse fields that are below the least that each can be."""
+    """Reject fields below their minimum."""
     for name, number in least.items():
         value, unit = getattr(owner, name), " token" if name == "chunk" else ""
         if not value >= number:
@@ -67,27 +66,27 @@ def _check_least(owner: KvCacheMemory | Server, whose: str, **least: float) -> N
 
 @dataclass(frozen=True, slots=True)
 class KvCacheMemory:
-    """Memory for the cache of requests, and which requests an engine admits and preempts."""
+    """KV-cache memory, with the engine's admission and preemption policy."""
 
     blocks: int
     """Blocks of each group [1]."""
     block_tokens: int = 1
-    """Tokens of a block [tokens]."""
+    """Block size [tokens]."""
     request_tokens: int = 0
-    """Tokens of every request in addition to its prompt and output: cached ones, and states as a number of tokens."""
+    """Tokens of every request in addition to prompt and output: cached ones, and states as a number of tokens."""
     own_answer: float = 0.0
-    """Share of its own output that must be free in addition to the prompt before a request is admitted [1]."""
+    """Share of a request's own output that must be free in addition to its prompt before admission [1]."""
     other_answers: float = 0.0
     """Share of the remaining output of all running requests that must be free as well [1]."""
     evicted: Evicted = "last"
-    """Request that is preempted when a step does not fit, and recomputed with its output before all that wait.
+    """Request that is preempted when a step does not fit, and recomputed before queued requests start.
 
     ``last``: the one that was admitted last; ``fewest_tokens``: the one with the shortest output so far; ``nobody``:
-    none, as where complete outputs have room. A request that runs alone always stays.
+    none, if full outputs have memory. A request that runs alone is never preempted.
     """
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
+        """Reject impossible values."""
         _check_least(self, " of a cache", blocks=1, block_tokens=1, request_tokens=0)
         for name in ("own_answer", "other_answers"):
             if not 0.0 <= getattr(self, name) <= 1.0:
@@ -104,13 +103,13 @@ class _PromptPart(NamedTuple):
     """Part of a prompt that a step processes."""
 
     tokens: int
-    """[tokens]"""
+    """Part length [tokens]."""
     seconds: float
-    """Time of the part alone, until the host has launched it and the chips have processed it [s]."""
+    """Time of the part alone, CPU and GPU [s]."""
     launch_seconds: float
-    """Part of this time in which the chips wait for the host [s]."""
+    """Share of that time in which the GPU waits for the CPU [s]."""
     beyond_seconds: float
-    """Work of the chips beyond that for the same number of tokens of usual prompts, if the server knows that [s]."""
+    """GPU time above that of the same number of tokens of usual prompts, if known [s]."""
 
 
 def _nothing(_first: int, _second: int) -> float:
@@ -123,37 +122,37 @@ def _one_token(_batch: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Times of the steps of a server, and the tokens that a step gives."""
+    """Step times of a server, and tokens per step."""
 
     decode_step_seconds: Callable[[int, float], float]
     """(requests decoded together, their mean context in tokens) -> seconds of one step [s]."""
     prefill_seconds: Callable[[int, int], float]
-    """(new tokens of one prompt, tokens of it that are cached) -> seconds to process them, alone [s]."""
+    """(new tokens of one prompt, cached tokens of it) -> seconds of its prefill alone [s]."""
     chip_seconds: Callable[[int, int], float] | None = None
-    """As ``prefill_seconds``: the part of it in which the chips work [s]; all of it, if not given.
+    """GPU time within ``prefill_seconds`` [s]; all of it by default.
 
-    In the rest the chips wait for the host to launch kernels, once for all prompts of a step, and decode meanwhile
-    (``chunked``).
+    In the rest the GPU waits for the CPU to launch kernels, once for all prompts of a step. With ``chunked``, decoding
+    runs meanwhile.
     """
     together: Callable[[int, int], float] = _nothing
-    """(tokens of the group with most, tokens of all) in a step -> seconds of the chips for those of usual prompts [s].
+    """(tokens of the fullest group, tokens of all groups) in a step -> GPU seconds for usual prompts [s].
 
-    Weights are read once for all, and groups wait for the fullest. The prompts of a group add up, if not given.
+    Weights are read once for all, and groups wait for the fullest. By default the times of a group's prompts add up.
     """
     lone_step_seconds: Callable[[int, float], float] | None = None
-    """As ``decode_step_seconds``, for requests which are all in one group; needed for several groups."""
+    """Decode step if all requests are in one group; needed for several groups."""
     saved_seconds: Callable[[int, int], float] = _nothing
-    """(requests decoded together, prompt tokens of the step) -> what a step with both takes less than two [s]."""
+    """(requests decoded together, prompt tokens of the step) -> time saved compared with two steps [s]."""
     round_tokens: Callable[[int], float] = _one_token
-    """(requests decoded together) -> tokens that a speculation round gives each of them [1]; a step is for one of them.
+    """(requests decoded together) -> tokens per request and speculation round [1]; a step produces one of them.
 
-    The host launches prompts while all of a round runs, prompts are delayed by rounds, and a first token comes at the
-    end of one.
+    The CPU launches prefill during a full round, prompts wait for rounds, and first tokens arrive at the end of a
+    round.
     """
     _known: dict[tuple[int, int], _PromptPart] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def decode(self, batch: int, context: float, sizes: list[int]) -> float:
-        """Decode step of groups of some sizes: between all as full as the fullest and the fullest alone [s]."""
+        """Decode step of groups of given sizes, interpolated between equally full groups and one group alone [s]."""
         if len(sizes) == 1:
             seconds = self.decode_step_seconds(batch, context)
         else:
@@ -168,10 +167,9 @@ class StepTimes:
         return seconds
 
     def part(self, chunk: int, prompt: int, cached: int, done: int, taken: int) -> _PromptPart:
-        """Part of a prompt, as its share of the steps that the prompt alone takes.
+        """Part of a prompt, as its share of the steps of the prompt alone.
 
-        The parts of a prompt add up to it, however it is cut. The time of the host beyond that of the chips is needed
-        for each part again.
+        The GPU times of the parts add up to that of the prompt. The remaining CPU time applies to each part.
         """
         start = done - (done - cached) % chunk
         part = self._step(min(chunk, prompt - start), start)
@@ -187,7 +185,7 @@ class StepTimes:
         return _PromptPart(taken, self.together(taken, taken) + beyond + launching, launching, beyond)
 
     def _step(self, tokens: int, cached: int) -> _PromptPart:
-        """Step that processes a prompt, or a part of it, alone."""
+        """Step that processes a prompt or a part of it alone."""
         part = self._known.get((tokens, cached))
         if part is None:
             seconds = float(self.prefill_seconds(tokens, cached))
@@ -207,44 +205,44 @@ def _refuse(seconds: float, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Server of the requests."""
+    """Server configuration."""
 
     times: StepTimes
-    """Times of its steps."""
+    """Step times."""
     slots: int
-    """Maximum concurrent requests, the one in prefill included [1]."""
+    """Maximum concurrent requests, including those in prefill [1]."""
     policy: Policy = "prefill_first"
-    """How prompts are processed: in the order of arrival, up to ``chunk`` tokens of each group in a step.
+    """Scheduling of prompts, in order of arrival, with up to ``chunk`` tokens per group and step.
 
-    ``prefill_first``: decoding pauses until all are processed. ``chunked``: each of these steps carries one token of
-    each decoding request too, and lasts as long as both together.
+    ``prefill_first``: decoding pauses until all prompts are processed. ``chunked``: each of these steps also decodes
+    one token per request, and takes as long as both.
     """
     chunk: int = 512
-    """Prompt tokens of a group in a step; the last prompt is cut if it does not fit completely [tokens]."""
+    """Prompt tokens per group and step; the last prompt is split if it does not fit [tokens]."""
     stages: float = 1.0
-    """Prompts that are processed in turn, each of which takes its share of the time [1]."""
+    """Pipeline stages; prompts are processed in turn, each in its share of the time [1]."""
     steps_ahead: int = 0
-    """Steps that are prepared while one runs, and that no new request can join; an idle server has none [1]."""
+    """Steps that are scheduled ahead and that new requests cannot join; an idle server has none [1]."""
     groups: int = 1
-    """Groups that step together [1]: each has requests of its own, and a step waits for the fullest."""
+    """Attention-DP groups that step together [1]. Each has its own requests, and steps wait for the fullest."""
     dealing: Dealing = "least_busy"
-    """Group of a new request: ``round_robin``, the next one in turn; or ``least_busy``, that with the fewest requests.
+    """Group of a new request: ``round_robin`` for the next one, or ``least_busy`` for the one with the fewest requests.
 
-    In the latter, a waiting request counts as four (vLLM's rule).
+    With ``least_busy``, a queued request counts as four (vLLM's rule).
     """
     look_steps: int = 1
-    """Steps between two looks at new requests [1]."""
+    """Steps between two admissions of new requests [1]."""
     most_prompts: float = math.inf
-    """Prompts that a group processes in a step at most, whatever their length [1]."""
+    """Most prompts per group and step, whatever their length [1]."""
     held_steps: int = 0
-    """Steps for which a prompt is delayed at most, while others decode, until every group has one [1]."""
+    """Longest delay of a prompt, while others decode, until every group has one [steps]."""
     cache: KvCacheMemory | None = None
-    """Memory that limits requests in addition to ``slots``; unlimited, if not given."""
+    """Memory that limits requests in addition to ``slots``; unlimited by default."""
     tiers: tuple[Tier, ...] = ()
-    """Memories behind it, the fastest first, from which cached prefixes are loaded."""
+    """Offload tiers from which cached prefixes are loaded, fastest first."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
+        """Reject impossible values."""
         _check_least(self, "", slots=1, chunk=1, stages=1, steps_ahead=0, look_steps=1, most_prompts=1, held_steps=0)
         if self.policy not in get_args(Policy):
             raise InputError(f"policy must be 'prefill_first' or 'chunked', got {self.policy!r}")
@@ -266,41 +264,42 @@ def simulate(
     router: Router = "least_busy",
     stop_after: int | None = None,
 ) -> Trace:
-    """Play requests through a server, or through several that share them.
+    """Simulate requests on one server, or on several behind a router.
 
     Parameters
     ----------
     server : Server
-        What serves.
+        Configuration of each server.
     requests : Stream, Loop or Sessions
-        What arrives: at its times, each when a former one of its client has ended, or turns of sessions.
+        Open-loop stream, closed loop, or sessions.
     warm_up, cool_down : float
-        Shares of the requests, by arrival, that are not measured: the first find the server too empty, and the last
-        are joined by nobody [1].
+        Shares of the requests, by arrival, that are not measured [1]. The first find the server too empty, and no
+        further requests join the last.
     instances : int
-        Servers of this kind [1].
+        Servers [1].
     router : str
-        Which of them a request goes to: ``round_robin``; ``least_busy``, that with the fewest requests; or
-        ``prefix_aware``, that which has most of its prompt, the least busy of equals, unless it is far busier than
-        others (the rule of SGLang's router, and its limits); inside of a server the group of which that is so.
+        Server of a request: ``round_robin``; ``least_busy``, with the fewest requests; or ``prefix_aware``, with the
+        longest cached prefix unless it is much busier (the rule of SGLang's router). It also applies to the groups of a
+        server.
     stop_after : int, optional
-        Ended requests with which the run stops, whatever is under way [1].
+        Number of completed requests that ends the run [1].
 
     Returns
     -------
     Trace
-        What happened in between.
+        Latencies of the measured requests.
 
     Raises
     ------
     InputError
-        If the shares leave nothing to measure, a step time is negative or not finite, or there is no such router.
+        If the shares leave nothing to measure, a step time is negative or not finite, or the router is unknown.
 
     Notes
     -----
-    Decode steps between two events (an arrival that finds a slot, the end of a request) are taken at once. That is
-    exact where the time of a step is linear in the mean context of a batch that stays the same, as reading the cache
-    is; otherwise the context's part of the sum is a trapezium rule. The prompts' first token comes with the prefill.
+    Decode steps between two events (an arrival that finds a slot, the end of a request) are simulated at once. This is
+    exact if the step time is linear in the mean context, as reading the cache is. Otherwise it is a trapezoidal rule.
+
+    The first token arrives with the prefill.
     """
     measured = measured_requests(feed_of(requests).count, warm_up, cool_down)
     if instances < 1 or router not in get_args(Router):
@@ -308,7 +307,7 @@ def simulate(
             f"instances must be at least 1, and a router one of {', '.join(get_args(Router))}, got {instances} and "
             f"{router!r}"
         )
-    # Most runs whose prompts repeat nothing never fill the memory, and are faster without counting blocks.
+    # Most runs without shared prefixes never fill the memory, and are faster without block counts.
     apart = instances == 1 and not isinstance(requests, Sessions) and getattr(requests, "parts", None) is None
     fleet = ServerFleet(replace(server, cache=None) if apart else server, requests, instances, router)
     fleet.play(stop_after)
@@ -319,7 +318,7 @@ def simulate(
 
 
 def _may_run_out(engine: Engine, cache: KvCacheMemory) -> bool:
-    """Say whether requests that were in flight together could not all hold their whole answers in a memory."""
+    """Check whether requests in a run could have exceeded the memory with their full outputs."""
     log, everything = engine.log, slice(engine.log.count)
     held = cache.held(np.array(log.isl[everything]) + np.array(log.osl[everything]))
     group = np.array([engine.group_of[request] for request in range(held.size)])
@@ -333,12 +332,12 @@ def _may_run_out(engine: Engine, cache: KvCacheMemory) -> bool:
 
 
 def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
-    """Of some requests those that are measured.
+    """Slice of the requests that are measured.
 
     Raises
     ------
     InputError
-        If the shares at the beginning and the end [1] leave none.
+        If the shares at the start and the end [1] leave none.
     """
     first, last = math.floor(warm_up * count), count - math.floor(cool_down * count)
     if not (warm_up >= 0.0 and cool_down >= 0.0) or last - first < min(count, 2) or last <= first:
@@ -350,27 +349,25 @@ def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
 
 
 class _Log:
-    """Log of some requests, in the order in which servers get them."""
+    """Log of requests, in order of arrival at the servers."""
 
     def __init__(self, count: int, places: int) -> None:
-        #: Prompts and answers as they were sent; what is to be read of requests, which grows with what is lost, and
-        #: what is still to be written when it has been read.
+        #: Prompt and output lengths as sent; prefill tokens, which grow on preemption, and output tokens after prefill.
         self.prompts, self.answers, self.isl, self.osl = ([0] * count for _ in range(4))
         self.sent, self.let_in, self.started, self.first_token, self.finished = ([-1.0] * count for _ in range(5))
         self.evictions, self.session = [0] * count, [-1] * count
-        #: Parts of earlier prompts that a prompt begins with, their blocks, and the name of its own part.
+        #: Leading parts of a prompt, their blocks, and the name of its own part.
         self.before: list[Parts] = [()] * count
         self.blocks_before, self.own = [0] * count, [-1] * count
-        #: Tokens that need not be read, and of the first time those that each memory had.
+        #: Tokens that need no prefill, and tokens that each memory had at the first admission.
         self.reused, self.found = [0] * count, [(0,) * places] * count
-        #: Of each answer, the tokens that are there when the run ends.
+        #: Generated tokens of each request at the end of the run.
         self.written = [0] * count
-        #: Requests that servers have got, and those that have ended; tokens of prompts that were read by all servers
-        #: [tokens].
+        #: Arrived requests, completed requests, and prefill tokens of all servers.
         self.count, self.ended, self.tokens_read = 0, 0, 0
 
     def add(self, sent: float, request: SimulatedRequest) -> int:
-        """Note a request that a server gets, and return its number."""
+        """Record an arriving request and return its number."""
         number = self.count
         self.count += 1
         self.sent[number] = sent
@@ -383,7 +380,7 @@ class _Log:
 
 
 class ServerFleet:
-    """Servers, and what arrives at them, in the order of time."""
+    """Servers and their arrivals, in order of time."""
 
     def __init__(
         self,
@@ -395,11 +392,11 @@ class ServerFleet:
     ) -> None:
         self.feed, self.router = feed_of(requests), router
         self.log = _Log(self.feed.count, 1 + len(server.tiers))
-        #: Servers that requests arrive at, and all servers.
+        #: Servers at which requests arrive, and all servers.
         self.engines = [(kind or Engine)(server, self) for _ in range(instances)]
         self.everyone = self.engines
         self.sent: list[Sent] = []
-        #: What is to come, each with a number that tells equal times apart: a request, or one that has been loaded.
+        #: Future events, numbered to order equal times: an arrival, or a loaded request.
         first = self.feed.first(1 if server.cache is None else server.cache.block_tokens)
         self.coming: list[tuple[float, int, Sent | tuple[Engine, int, int]]] = [
             (sent.at, number, sent) for number, sent in enumerate(first)
@@ -412,12 +409,12 @@ class ServerFleet:
                 memory.remember(number // instances, parts)
 
     def later(self, at: float, what: Sent | tuple[Engine, int, int]) -> None:
-        """Note what comes at a time."""
+        """Schedule an event."""
         heapq.heappush(self.coming, (at, self.numbered, what))
         self.numbered += 1
 
     def play(self, stop_after: int | None = None) -> None:
-        """Until nothing is left to come, or some have ended: what comes first, an arrival or the end of a step."""
+        """Process events, arrivals and ends of steps, until none is left or ``stop_after`` requests have completed."""
         engines = self.everyone
         only, several = engines[0], len(engines) > 1
         while True:
@@ -430,14 +427,14 @@ class ServerFleet:
                     for other in engines:
                         other.stop(engine.now)
                     return
-                # Clients that do not pause send again what the next step can read.
+                # Clients without a pause send requests that the next step can process.
                 while self._received(engine.now):
                     pass
                 engine.begin()
         assert not any(map(requests_of, engines)), "requests wait for what nobody does"
 
     def _received(self, until: float) -> bool:
-        """Let a server have what comes first, if that is not later than some time."""
+        """Deliver the next event if it is not later than a time."""
         if not self.coming or self.coming[0][0] > until:
             return False
         time, _, what = heapq.heappop(self.coming)
@@ -458,15 +455,15 @@ class ServerFleet:
         return True
 
     def ended(self, request: int, now: float) -> None:
-        """Let be sent what waits for a request."""
+        """Send the requests that wait for a completed one."""
         self.log.ended += 1
         for sent in self.feed.ended(self.sent[request], now):
             self.later(sent.at, sent)
 
     def seen(self, server: Server, measured: slice, slots: int) -> Trace:
-        """Record of the requests that are measured and have come, of so many in flight at most [1]."""
+        """Trace of the measured requests that have arrived, with a maximum concurrency [1]."""
         log, count = self.log, self.log.count
-        # As they were sent: long prompts take the host longer, and come after shorter ones that were sent later.
+        # Order by sending time: long prompts take more CPU time and may arrive after shorter ones.
         order = np.argsort(log.sent[:count], kind="stable")
         sent, isl, osl, started, first_token, finished, evictions, before, sessions, written = (
             np.array(values[:count])[order]
@@ -491,7 +488,7 @@ class ServerFleet:
 
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
-    """Of some places the one that has most of a prompt, or where that is far busier than another the least busy."""
+    """Place with most of a prompt cached, or the least busy place if the former is much busier."""
     most = max(hits)
     best = min((place for place, hit in enumerate(hits) if hit == most), key=busy.__getitem__)
     least = min(busy)
@@ -501,34 +498,34 @@ def _nearest(hits: list[int], busy: list[int]) -> int:
 
 
 def requests_of(engine: Engine) -> int:
-    """Return the requests of a server that have a slot or wait for one [1]."""
+    """Running and queued requests of a server [1]."""
     return engine.in_flight + engine.queued
 
 
 class _Memory:
-    """Blocks of the cache of a server, by group, and what the memories behind it have of prompts."""
+    """KV-cache blocks of a server by group, and prompts in the offload tiers."""
 
     def __init__(self, server: Server, cache: KvCacheMemory, log: _Log, writing: list[int], *, shared: bool) -> None:
         groups = range(server.groups)
-        #: Decoding requests of each group, which the server counts; requests share blocks of prompts if ``shared``.
+        #: Number of decoding requests per group, which the server updates; requests share prefix blocks if ``shared``.
         self.cache, self.tiers, self.log, self.writing, self.shared = cache, server.tiers, log, writing, shared
-        #: Of each group, blocks that are taken now and when all end, and requests with a slot as they were admitted.
+        #: Per group: blocks in use now, blocks when all requests end, and admitted requests in order.
         self.blocks, self.blocks_at_end = [0] * server.groups, [0] * server.groups
         self.inside: list[dict[int, None]] = [{} for _ in groups]
-        #: Decode steps taken; of each group, decoding requests by their tokens beyond full blocks, as at step 0; and
-        #: that number of tokens of each of them.
+        #: Decode steps so far; per group, decoding requests by their tokens beyond full blocks at step 0; and that
+        #: number per request.
         self.steps = 0
         self.beyond = [[0] * cache.block_tokens for _ in groups]
         self.beyond_of: dict[int, int] = {}
-        #: What each group, and each memory behind all of them, has of prompts; until when each of these is busy.
+        #: Prefix cache of each group and of each tier, and the time until which each tier is busy.
         self.prefixes = [Prefixes() for _ in groups]
         self.behind = [Prefixes() for _ in server.tiers]
         self.busy_until = [0.0 for _ in server.tiers]
-        #: Blocks that each of these has to bring for the request that was admitted last.
+        #: Blocks that each tier must load for the last admitted request.
         self.to_load: list[int] = []
 
     def parts_of(self, request: int, tokens: int) -> Parts:
-        """Parts of the full blocks of the first tokens of a request."""
+        """Parts of the full blocks of a request's first tokens."""
         if not self.shared:
             return ()
         before, own = self.log.before[request], self.log.own[request]
@@ -537,7 +534,7 @@ class _Memory:
         return joined(before, own, max(tokens // self.cache.block_tokens - self.log.blocks_before[request], 0))
 
     def remember(self, number: int, parts: Parts) -> None:
-        """Have a prompt in the memory of a group, and in those behind, before the run."""
+        """Insert a prompt into the prefix cache of a group and its offload tiers before the run."""
         self.prefixes[number % len(self.prefixes)].keep(parts, self.cache.blocks)
         self._keep_behind(parts)
 
@@ -546,7 +543,7 @@ class _Memory:
             memory.keep(parts, tier.blocks)
 
     def let_in(self, request: int, group: int) -> bool:
-        """Take the blocks of a prompt, if they and those that are kept free in addition to them are free."""
+        """Reserve the blocks of a prompt, if they and the admission reserve are free."""
         cache, log, inside, prefixes = self.cache, self.log, self.inside[group], self.prefixes[group]
         isl = log.isl[request]
         parts = self.parts_of(request, isl)
@@ -559,7 +556,7 @@ class _Memory:
                 return False
         self.to_load = []
         if parts:
-            # At least one token is read in any case.
+            # At least one token needs prefill.
             size, most, reached, found = cache.block_tokens, (isl - 1) // cache.block_tokens, 0, list[int]()
             for memory in (prefixes, *self.behind):
                 there = max(min(memory.found(parts), most), reached)
@@ -577,9 +574,9 @@ class _Memory:
         return True
 
     def load(self, now: float) -> float:
-        """Load the blocks of the last admitted request from the memories behind; return when they are there [s].
+        """Load the blocks of the last admitted request from the tiers; return the completion time [s].
 
-        Each memory loads for one request after the other.
+        Each tier loads for one request after the other.
         """
         last = now
         for which, (tier, blocks) in enumerate(zip(self.tiers, self.to_load, strict=True)):
@@ -589,7 +586,7 @@ class _Memory:
         return last
 
     def let_out(self, request: int, group: int, tokens: int) -> None:
-        """Free the blocks of a request that has so many tokens; they stay until others need the room."""
+        """Free the blocks of a request of ``tokens`` tokens; they stay cached until others need the memory."""
         cache, log = self.cache, self.log
         parts = self.parts_of(request, max(tokens - (tokens > log.prompts[request]), 0))
         shared = self.prefixes[group].release(parts) if parts else 0
@@ -600,37 +597,37 @@ class _Memory:
         self._keep_behind(parts)
 
     def _make_room(self, group: int) -> None:
-        """Drop what no request uses for what requests need."""
+        """Evict unused blocks that requests need."""
         prefixes = self.prefixes[group]
         if prefixes.idle_blocks:
             prefixes.forget(self.blocks[group] + prefixes.idle_blocks - self.cache.blocks)
 
     def join(self, request: int, group: int) -> None:
-        """Count a request that begins to decode."""
+        """Count a request that starts decoding."""
         cache, isl = self.cache, self.log.isl[request]
         self.blocks[group] += cache.held(isl + 1) - cache.held(isl)
         beyond = self.beyond_of[request] = (cache.request_tokens + isl + 1 - self.steps) % cache.block_tokens
         self.beyond[group][beyond] += 1
 
     def advance(self, steps: int) -> None:
-        """Count decode steps that have been taken."""
+        """Count completed decode steps."""
         for group in range(len(self.blocks)):
             self.blocks[group] += self.growth(group, steps)
             self._make_room(group)
         self.steps += steps
 
     def growth(self, group: int, steps: int) -> int:
-        """Blocks that decoding requests of a group need beyond those they have after some steps."""
+        """Further blocks that decoding requests of a group need after some steps."""
         beyond = self.beyond[group]
         size = len(beyond)
         whole, rest = divmod(steps, size)
-        # Each step those whose last block is full then: one place before those of the step before.
+        # Per step, the requests whose last block is full then: one position before those of the previous step.
         end = -self.steps % size + 1
         more = sum(beyond[end - rest : end]) if rest <= end else sum(beyond[:end]) + sum(beyond[end - rest :])
         return self.writing[group] * whole + more
 
     def steps_that_fit(self, steps: int) -> int:
-        """Of some decode steps, those until memory runs out, at least one."""
+        """Limit decode steps to those until memory runs out, at least one."""
         for group, writing in enumerate(self.writing):
             free = self.cache.blocks - self.blocks[group]
             if not writing or self.growth(group, steps - 1) <= free or len(self.inside[group]) == 1:
@@ -644,39 +641,38 @@ class _Memory:
 
 
 class Engine:
-    """State of a server while requests are simulated: its queues, and the step under way."""
+    """State of a server during the simulation: queues, and the running step."""
 
-    #: Whether requests share the blocks of what their prompts begin with.
+    #: True if requests share blocks of common prefixes.
     shares_prompts = True
 
     def __init__(self, server: Server, fleet: ServerFleet) -> None:
-        #: When the step ends that is under way; nothing is, where it never ends.
+        #: End of the running step; infinite if there is none.
         self.server, self.fleet, self.log, self.now = server, fleet, fleet.log, math.inf
         self.isl, self.osl = fleet.log.isl, fleet.log.osl
         groups = range(server.groups)
         self.waiting: list[deque[int]] = [deque() for _ in groups]
-        #: The group of each request; of each group, requests with a slot, and those that decode; whose turn it is.
+        #: Group of each request; per group, admitted and decoding requests; and the next group for round robin.
         self.group_of: dict[int, int] = {}
         self.held, self.writing, self.turn = [0] * server.groups, [0] * server.groups, 0
         self.in_flight, self.queued, self.slots_each = 0, 0, -(-server.slots // server.groups)
-        #: Requests with a slot whose prompt is still to be looked at, and the step that is the first they can join.
+        #: Admitted requests without prefill, with the first step that each can join.
         self.admitted: list[deque[tuple[int, int]]] = [deque() for _ in groups]
-        #: Requests whose blocks have been loaded, and a prompt of each group that is part of the way through: request
-        #: and tokens done.
+        #: Requests whose blocks have been loaded; per group, a partly processed prompt: request and processed tokens.
         self.brought: list[int] = []
         self.begun: list[tuple[int, int] | None] = [None for _ in groups]
-        #: Decoding requests by the number of the step that ends them, and tokens of their contexts.
+        #: Decoding requests by their last step, and the sum of their contexts.
         self.decoding: list[tuple[int, int]] = []
         self.ends: dict[int, int] = {}
         self.steps, self.context = 0, 0
-        #: Steps of any kind, those that an idle server need not take included; the first in which prompts are read.
+        #: Number of steps, including those that an idle server skips, and the first step with prefill.
         self.taken, self.soonest = 0, math.inf
-        #: Decode steps under way: their number, when they began, the first of them and what each takes longer; or the
-        #: prompts that the step under way ends.
+        #: Scheduled decode steps: their number, and start, first duration and growth; or the prompts that the running
+        #: step completes.
         self.planned, self.plan = 0, (0.0, 0.0, 0.0)
         self.reading: list[int] | None = None
-        #: What rounds last longer than their steps of one token, for those whose first token comes: half of the one
-        #: that ran when a prompt came, those that were prepared then, and that in which it was read.
+        #: Time by which speculation rounds delay a first token: half of the round at arrival, the scheduled rounds, and
+        #: the round of the prefill.
         self.rounds_left = 0.0
         self.late: dict[int, float] = {}
         self.memory = (
@@ -686,11 +682,11 @@ class Engine:
         )
 
     def begin(self) -> None:
-        """Begin the next step: read prompts, decode, or wait for work."""
+        """Start the next step: admit requests, then prefill, decode or idle."""
         if not self._evict() and (self.queued or self.brought):
             self.admit()
         if not self.decoding and self.soonest < math.inf:
-            # An idle server has prepared nothing, and need not take the steps that a prompt would have waited for.
+            # An idle server has no scheduled steps, and skips the steps that a prompt would have waited for.
             self.taken = max(self.taken, int(self.soonest))
         if self.soonest <= self.taken:
             self._read()
@@ -700,13 +696,13 @@ class Engine:
             self.now = math.inf
 
     def end(self) -> None:
-        """End the step, or the decode steps, under way."""
+        """End the running step or the scheduled decode steps."""
         if self.planned:
             steps, self.planned = self.planned, 0
             self.taken += steps
             self._advance(steps)
             if not self.decoding:
-                # Nothing is left for which prompts are held back.
+                # No requests are left for which prefill is delayed.
                 self.look()
         elif self.reading is not None:
             ready, self.reading = self.reading, None
@@ -718,7 +714,7 @@ class Engine:
             self.look()
 
     def stop(self, time: float) -> None:
-        """Take the decode steps that have begun by then, and note what requests under way have written."""
+        """Stop at a time: finish started decode steps, and record the output of running requests."""
         log = self.log
         if self.planned:
             start, first, growth = self.plan
@@ -732,7 +728,7 @@ class Engine:
                         times[request] = max(time, log.first_token[request])
 
     def receive(self, request: int, time: float) -> None:
-        """Put a request into a queue, before those are gone that the step under way ends."""
+        """Put a request into the queue of a group, chosen by prefix, round robin or least load."""
         group, server, waiting, held = 0, self.server, self.waiting, self.held
         if server.groups > 1:
             groups = range(server.groups)
@@ -748,13 +744,13 @@ class Engine:
         self._wake(time, free=self.in_flight < server.slots and min(held) < self.slots_each)
 
     def loaded(self, request: int, attempt: int, time: float) -> None:
-        """Note that the blocks of a request have come, unless it was sent back meanwhile."""
+        """Record that the blocks of a request are loaded, unless it was preempted meanwhile."""
         if self.log.evictions[request] == attempt:
             self.brought.append(request)
             self._wake(time, free=True)
 
     def _wake(self, time: float, *, free: bool) -> None:
-        """Look at what came with the next decode step, if it can join, or at once if there is nothing to do."""
+        """Schedule the next admission: at the next decode step if a slot is free, or at once on an idle server."""
         if self.now == math.inf:
             self.now = time
         elif self.planned and free:
@@ -763,14 +759,14 @@ class Engine:
             self.now = start + _sum(first, growth, self.planned)
 
     def found(self, request: int) -> list[int]:
-        """Blocks of a request that each group has [1]."""
+        """Cached blocks of a request's prompt in each group [1]."""
         if self.memory is None:
             return [0] * self.server.groups
         parts = self.memory.parts_of(request, self.isl[request])
         return [prefixes.found(parts) for prefixes in self.memory.prefixes]
 
     def admit(self) -> None:
-        """Give free slots to those who wait, from the first step on that is not prepared yet."""
+        """Admit queued requests to free slots, from the first step on that is not scheduled yet."""
         server, log, memory = self.server, self.log, self.memory
         step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
         ready, self.brought = self.brought, []
@@ -793,7 +789,7 @@ class Engine:
         self.look()
 
     def _evict(self) -> bool:
-        """Let requests go until the next step fits, and say whether any went."""
+        """Preempt requests until the next step fits; return whether any was preempted."""
         memory, went = self.memory, False
         if memory is None or memory.cache.evicted == "nobody":
             return False
@@ -808,12 +804,12 @@ class Engine:
         return went
 
     def _written(self, request: int) -> int:
-        """Tokens of an answer that are there."""
+        """Generated tokens of a request."""
         end = self.ends.get(request)
         return self.log.answers[request] - (self.osl[request] if end is None else end - self.steps)
 
     def send_back(self, request: int, group: int) -> None:
-        """To the head of those that wait; what it has written is read again as a part of its prompt."""
+        """Preempt a request: move it to the head of the queue, with its output as a part of its prompt."""
         end, begun, tokens = self.ends.get(request), self.begun[group], self.isl[request]
         if end is not None:
             tokens += self.osl[request] - (end - self.steps)
@@ -833,7 +829,7 @@ class Engine:
         self.log.evictions[request] += 1
 
     def let_out(self, request: int, tokens: int) -> None:
-        """Free the slot, and the blocks, of a request that has so many tokens."""
+        """Free the slot and the blocks of a request of ``tokens`` tokens."""
         group = self.group_of[request]
         if self.memory is not None:
             self.memory.let_out(request, group, tokens)
@@ -841,27 +837,27 @@ class Engine:
         self.in_flight -= 1
 
     def look(self) -> None:
-        """Note the first step that reads prompts."""
+        """Find the first step with prefill."""
         self.soonest = self.taken if any(self.begun) else math.inf
         firsts = [queue[0][1] for queue in self.admitted if queue]
         if not firsts:
             return
         soonest: float = min(firsts)
         if self.server.held_steps and self.decoding:
-            # All groups have one, or the first has waited long enough.
+            # Every group has a prompt, or the first prompt has reached the longest delay.
             full = max(firsts) if len(firsts) == self.server.groups else math.inf
             rounds = self.server.times.round_tokens(len(self.decoding))
             soonest = min(soonest + round(self.server.held_steps * rounds), full)
         self.soonest = min(self.soonest, soonest)
 
     def _read(self) -> None:
-        """A step that reads prompts, with one token of each decoding request if these do not wait."""
+        """Process prompts in a step, with one token of each decoding request if decoding does not pause."""
         server, times, stages = self.server, self.server.times, self.server.stages
         batch = len(self.decoding) if server.policy == "chunked" else 0
         decoding = times.decode(batch, self.context / batch, self.writing) if batch else 0.0
         running = decoding * times.round_tokens(batch) if batch else 0.0
         ready: list[int] = []
-        # What prompts add: the work of chips, and what is launched for longer than it takes to decode.
+        # Time that prompts add: GPU time, and launch time beyond the decode step.
         work, most, total, longest, every = -math.inf, 0, 0, 0.0, 0.0
         for group in range(server.groups):
             beyond, tokens = 0.0, 0
@@ -882,7 +878,7 @@ class Engine:
         self.reading = ready
 
     def _parts(self, group: int, ready: list[int]) -> list[_PromptPart]:
-        """Return the parts of prompts that a group reads in a step; those that it ends are added to ``ready``."""
+        """Parts of prompts that a group processes in a step; completed prompts are added to ``ready``."""
         admitted, log, times, chunk = self.admitted[group], self.log, self.server.times, self.server.chunk
         parts: list[_PromptPart] = []
         budget, begun = chunk, self.begun[group]
@@ -909,7 +905,7 @@ class Engine:
         return parts
 
     def _decode(self) -> None:
-        """Steps until a request ends or can join; an arrival that finds a free slot makes them fewer."""
+        """Schedule decode steps until a request ends or can join; an arrival that finds a slot reduces their number."""
         times, batch = self.server.times, len(self.decoding)
         steps = self.decoding[0][0] - self.steps
         if self.soonest < self.taken + steps:
@@ -924,7 +920,7 @@ class Engine:
         self.now += _sum(first, growth, steps)
 
     def _advance(self, steps: int) -> None:
-        """Count decode steps that have been taken, and let go of the requests that they end."""
+        """Count completed decode steps, and release the requests that end."""
         decoding = self.decoding
         if self.memory is not None:
             self.memory.advance(steps)
@@ -936,7 +932,7 @@ class Engine:
             self._finish(request, self.isl[request] + self.osl[request])
 
     def answer(self, request: int) -> None:
-        """Note the first token, which comes with the prefill, and begin to decode."""
+        """Record the first token, which arrives with the prefill, and start decoding."""
         if self.log.first_token[request] < 0.0:
             self.late[request] = self.rounds_left
             self.log.first_token[request] = self.now + self.rounds_left
@@ -952,26 +948,26 @@ class Engine:
         heapq.heappush(self.decoding, (end, request))
 
     def _leave(self, request: int, group: int) -> None:
-        """Count a request that decodes no longer."""
+        """Count a request that stops decoding."""
         self.context -= self.isl[request] + self.osl[request] - (self.ends.pop(request) - self.steps)
         self.writing[group] -= 1
         if self.memory is not None:
             self.memory.beyond[group][self.memory.beyond_of.pop(request)] -= 1
 
     def _finish(self, request: int, tokens: int) -> None:
-        """Note the last token; requests that wait for it are sent."""
+        """Record the last token, and send the requests that wait for it."""
         self.log.finished[request] = self.now + self.late.pop(request, 0.0)
         self.let_out(request, tokens)
         self.fleet.ended(request, self.now)
 
 
 def _sum(first: float, growth: float, steps: float) -> float:
-    """Time of some steps, each longer than the one before by the same amount [s]."""
+    """Sum of step times that grow linearly [s]."""
     return steps * (first + growth * (steps - 1) / 2.0)
 
 
 def _steps_begun(first: float, growth: float, seconds: float) -> int:
-    """Steps that have begun after some time: the inverse of :func:`_sum`, rounded up, at least one."""
+    """Steps that have started after a time: inverse of :func:`_sum`, rounded up, at least 1."""
     half = first - growth / 2.0
     root = math.sqrt(max(half**2 + 2.0 * growth * seconds, 0.0))
     below = half + root

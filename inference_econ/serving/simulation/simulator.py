@@ -1,4 +1,4 @@
-"""A service played request by request in the simulated server: a second opinion on its load."""
+"""Simulation of a service: step times from the engine, and runs with random or recorded requests."""
 
 from __future__ import annotations
 
@@ -43,24 +43,23 @@ from inference_econ.serving.simulation.events import KvCacheMemory, Router, Serv
 from inference_econ.serving.simulation.trace import StepTable, Trace
 from inference_econ.serving.steady import decode_steps
 
-#: Points of the tables of step times: batches or prompt tokens in equal ratios, and contexts over the mean one.
+#: Grid of step-time tables: number of batches or prompt sizes, and contexts relative to the mean.
 _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)
-#: The same of prompts, each of which is a question to the engine: in between they are nearly straight lines.
+#: Grid of prefill tables; times in between are nearly linear.
 _PROMPT_SIZES, _READ = 16, (0.0, 1.0, 4.0)
-#: Batches of the table where prompts are nearly of one length, and the ratio of lengths up to which they are [1].
+#: Batches in the table if prompts have similar lengths, and the largest ratio of such lengths [1].
 _FEW, _NEARLY = 16, 1.5
-#: Points of what steps with decoding and prompts save: batches, and numbers of prompts [1].
+#: Grid of the time saved by mixed steps: batches, and numbers of prompts [1].
 _SAVED, _SAVED_PROMPTS = 8, 12
-#: Prompt tokens of a step that nothing limits [tokens].
+#: Prompt tokens per step if the budget is unlimited [tokens].
 _NO_LIMIT = 2**17
-#: Requests of a rehearsal: so many, and so many times those that can be in flight, at most.
+#: Requests of a simulated run: minimum, addition per slot, and maximum [1].
 _LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
-#: Instances that are played together at most, where prompts are recorded blocks [1].
+#: Most instances simulated together if prompts are recorded as blocks [1].
 _MOST_TOGETHER = 4
-#: Recorded requests that are played at least, if there are so many [1].
+#: Least number of recorded requests in a run, if there are that many [1].
 _LEAST_RECORDED = 200
-#: What a request takes, and each part of its prompt and each group of attention ranks in addition, as measured; and one
-#: whose prompt is played block by block [s].
+#: Measured run time per request, per part of its prompt, per attention-DP group, and per request with block counts [s].
 _REQUEST_SECONDS, _PART_SECONDS, _GROUP_SECONDS, _BLOCKS_SECONDS = 3e-5, 3e-6, 7e-7, 2.5e-4
 
 
@@ -72,37 +71,36 @@ def server(
     slots: int | None = None,
     tiers: tuple[Tier, ...] = (),
 ) -> Server:
-    """Return a service as the simulation needs it.
+    """Build the simulated server of a service.
 
     Parameters
     ----------
     service : Service
         One instance.
     lengths : ndarray of int, shape (n,)
-        New tokens of the prompts that it will read [tokens]. Where they are nearly the same, few sizes are asked of the
-        engine.
+        New tokens of the prompts [tokens]. If they are similar, fewer sizes are calculated.
     prefill_first : bool
-        Decoding waits until all prompts that have come are read; it does so anyway where steps have no limit.
+        True if decoding pauses until all waiting prompts are processed, as it always does without a token budget.
     slots : int, optional
-        Where what is cached is found block by block: requests in flight at most, if their blocks fit [1]. Without it,
-        all requests have the cached tokens that those of the service have on average.
+        Maximum concurrent requests, if cached prefixes are simulated block by block [1]. By default all requests have
+        the mean number of cached tokens.
     tiers : tuple of Tier
-        Memories behind that of the accelerators.
+        Offload tiers.
 
     Returns
     -------
     Server
-        With step times from the engine, interpolated. Cached tokens do not come in as new ones; they count as context.
+        With interpolated step times. Cached tokens are context, not new tokens.
 
     Notes
     -----
-    Groups of attention ranks have requests of their own and step together. Pipeline stages read prompts in turn, each
-    in its share of the time of the instance. Prompts that share a step take what as many of the mean length do.
+    Attention-DP groups have their own requests and step together. Pipeline stages process prompts in turn, each in its
+    share of the instance time. Prompts that share a step take the time of the same number of mean prompts.
     """
     assumed, requests, chunk = service.setup.assumptions, service.requests, _chunk(service)
     groups, longest = _groups(service), int(lengths.max())
     few = not slots and bool(longest <= _NEARLY * lengths.min())
-    # What requests are taken to have in the cache, so that it is neither new nor counted among their tokens.
+    # Cached tokens are neither new nor part of the requests' tokens.
     cached = 0.0 if slots else requests.cached
     cache = _cache(service, cached)
     service = service if slots is None else replace(service, slots=slots)
@@ -138,20 +136,20 @@ def server(
 
 
 def _chunk(service: Service) -> float:
-    """Prompt tokens of a step at most; 0 if nothing limits them [tokens]."""
+    """Token budget per step; 0 if unlimited [tokens]."""
     return service.setup.assumptions.serving.prefill_chunk
 
 
 def _groups(service: Service) -> int:
-    """Groups of attention ranks [1]."""
+    """Attention-DP groups [1]."""
     return round(float(reading_groups(service.setup, service.plans)[0]))
 
 
 def _cache(service: Service, cached: float) -> KvCacheMemory | None:
-    """Memory of each group as blocks of tokens, from the capacity check; None where requests do not grow.
+    """KV-cache memory of each group in blocks, from the capacity check; None if requests do not grow.
 
-    A request holds a line in its context, through what it holds with its prompt alone and with its whole answer: states
-    and windows are a number of tokens that it has from the beginning. At least as much as all slots hold on average.
+    The memory of a request is linear in its context, fitted to its prompt and its full output. States and windows are a
+    constant number of tokens. The memory is at least what all slots need on average.
     """
     setup, requests, rules, groups = service.setup, service.requests, service.setup.admission, _groups(service)
     block, batch = setup.assumptions.capacity.kv_block, -(-service.slots // groups) * groups
@@ -176,16 +174,16 @@ def _cache(service: Service, cached: float) -> KvCacheMemory | None:
 
 
 def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) -> tuple[StepTable, StepTable]:
-    """Seconds of parts of prompts alone, and of the chips for them, by tokens and by tokens that are read before."""
+    """Prefill times of chunks alone, and the GPU time within them, by new and earlier tokens."""
     chunk, requests = _chunk(service), service.requests
     largest = min(longest, int(chunk) or longest)
-    # Of a prompt that fits one chunk, a part may have been read before.
+    # Part of a prompt that fits one chunk may already be processed.
     several = longest > chunk > 0 or cached < requests.cached
     if few:
         usual = max(min(requests.new_tokens, float(largest)), 1.0)
         sizes, done = np.unique([max(usual / 2.0, 1.0), usual]), np.array([0.0, longest] if several else [0.0])
     else:
-        # Usual sizes are among them, so that they are not interpolated.
+        # Usual sizes are grid points, so that they are exact.
         exact = [
             size for size in (requests.new_tokens, requests.new_tokens % (chunk or np.inf)) if 1.0 <= size <= largest
         ]
@@ -199,13 +197,13 @@ def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) 
     ]
     alone = np.array([[float(prompt.busy_seconds[0]) for prompt in row] for row in read])
     chips = np.array([[float((prompt.busy_seconds * prompt.chip_share)[0]) for prompt in row] for row in read])
-    # Requests that are read again have prompts of any length.
+    # Preempted requests have prompts of any length.
     ends = np.array([1.0, chunk or _NO_LIMIT])
     return _with_ends(sizes, done, alone, ends), _with_ends(sizes, done, chips, ends)
 
 
 def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTable:
-    """A table whose first and last lines, or the only value, reach to some ends; never below nothing."""
+    """Extend a table linearly to given ends, or constantly if it has one value; never below 0."""
     points = np.unique(np.concatenate([sizes, ends]))
     if sizes.size == 1:
         return StepTable(points.tolist(), done.tolist(), np.broadcast_to(seconds, (points.size, done.size)))
@@ -216,9 +214,9 @@ def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTa
 
 
 def _together(service: Service, longest: int) -> Callable[[int, int], float]:
-    """Return the time of chips to read usual prompts, by the tokens of the fullest group and of all groups [s].
+    """GPU time of usual prompts, by tokens of the fullest group and of all groups [s].
 
-    Parts of prompts count as their tokens: a step with one and a third prompts takes what so many take.
+    Prompts count by their tokens, so a step can have a fractional number of prompts.
     """
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     chunk, groups, stages = _chunk(service), _groups(service), float(service.plans.pp[0])
@@ -226,14 +224,14 @@ def _together(service: Service, longest: int) -> Callable[[int, int], float]:
     usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
     sizes = np.rint(np.geomspace(1.0, largest, _SIZES))
     tokens = np.unique([*sizes, *usual, *captured_ends(service.setup, largest), chunk or _NO_LIMIT])
-    # Micro-batches of a pipeline: one for each prompt until all stages have one.
+    # Pipeline micro-batches: one per prompt until all stages have one.
     batches = np.clip(tokens / parts.tokens, 1.0, stages)
     counts = tokens / parts.tokens / batches
     plans = service.plans.column(counts[None])
     even = single = group_steps(free, plans, parts.tokens, parts.cached, counts[None], counts[None])[0]
     if groups > 1:
         even = group_steps(free, plans, parts.tokens, parts.cached, groups * counts[None], counts[None])[0]
-    # Of the fullest group alone, and of groups that are equally full; one micro-batch after the other.
+    # The fullest group alone, and equally full groups; one micro-batch after the other.
     table = StepTable(tokens.tolist(), [0.0, 1.0], (np.stack([single, even], axis=-1) * batches[:, None]) / stages)
 
     def seconds(fullest: int, every: int) -> float:
@@ -244,7 +242,7 @@ def _together(service: Service, longest: int) -> Callable[[int, int], float]:
 
 
 def _saved_table(service: Service) -> Callable[[int, int], float]:
-    """Return the time that steps with decoding requests and prompt tokens take less than two [s]."""
+    """Time that steps with decoding requests and prompt tokens save compared with two steps [s]."""
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     batches, stages = np.unique(np.rint(np.geomspace(1.0, service.slots, _SAVED))), float(service.plans.pp[0])
     largest = _groups(service) * _chunk(service)
@@ -259,14 +257,14 @@ def _saved_table(service: Service) -> Callable[[int, int], float]:
 
 
 def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float) -> tuple[StepTable, StepTable, int]:
-    """Decode steps by batch and context, of groups that are equally full and of one by itself; and the largest batch.
+    """Decode steps by batch and context, for equally full groups and for one group alone; and the largest batch.
 
-    Of speculation rounds over the tokens that they give, at the mean context.
+    With speculation, rounds over their tokens at the mean context.
     """
     setup, plans, groups = service.setup, service.plans, _groups(service)
     if service.speculation is not None:
         batches, seconds = service.decoding()
-        rounds, first = np.unique(batches, return_index=True)  # one batch, where a single request is in flight
+        rounds, first = np.unique(batches, return_index=True)  # one batch if the concurrency is 1
         table = StepTable(rounds.tolist(), [service.requests.mean_context], seconds[first, None])
         return table, table, int(rounds[-1])
     batches = np.unique(np.rint(np.geomspace(1.0, -(-service.slots // groups), sizes)))
@@ -282,7 +280,7 @@ def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float)
 
 
 def _round_table(service: Service) -> Callable[[int], float]:
-    """Tokens that a round of speculation gives each of some requests [1]."""
+    """Tokens per request and speculation round, by batch [1]."""
     batches = np.unique(service.decoding()[0])
     plans = service.plans.column(batches[None])
     tokens = np.broadcast_to(decode_steps(service.setup, plans, service.speculation)[1], (1, batches.size))
@@ -299,7 +297,7 @@ def rehearse(
     seed: int = 0,
     simulated: Server | None = None,
 ) -> Trace:
-    """Play a random stream of requests through a service.
+    """Simulate a random stream of requests on a service.
 
     Parameters
     ----------
@@ -308,31 +306,31 @@ def rehearse(
     requests_per_second : float
         Arrivals at this instance [1/s].
     arrivals : ArrivalProcess
-        How they arrive.
+        Arrival process.
     count : int, optional
-        Requests [1]; by default some thousands, more where many can be in flight.
+        Requests [1]; by default some thousands, more with many slots.
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
     simulated : Server, optional
-        The same service for these prompts (:func:`rehearsing`), if somebody has it.
+        Result of :func:`rehearsing`, to reuse it.
 
     Returns
     -------
     Trace
-        What the requests saw, and the rates of one instance. Of a saturated service TTFT and waits depend on how long
-        the stream is. Recorded blocks are played on several instances, if several share them, behind a router that
-        follows prefixes; of others one stands for all.
+        Latencies, and rates of one instance. For a saturated service, TTFT and waits depend on the length of the
+        stream. Recorded blocks are simulated on the instances that share them, behind a prefix-aware router. Otherwise
+        one instance represents all.
 
     Raises
     ------
     InputError
-        If a rate, variation or count is impossible.
+        If a rate, variation or count is out of range.
     """
     number = requests_of_a_rehearsal(service) if count is None else count
     size = block_tokens(service)
     recorded = service.requests.arrivals
     fewer = 1.0 if recorded is None or recorded.rate is None else recorded.rate / requests_per_second
-    # Instances that share recorded prompts, so that one finds what another request had left there.
+    # Instances share recorded prompts, so that requests hit prefixes of other requests.
     together = max(min(round(fewer), _MOST_TOGETHER), 1) if size else 1
     stream = stream_of(service.requests, together * requests_per_second, arrivals, number, seed, size)
     simulated = _server_of(service, stream) if simulated is None else simulated
@@ -340,12 +338,12 @@ def rehearse(
 
 
 def _server_of(service: Service, stream: Stream) -> Server:
-    """A service for a stream: where that has parts of prompts, what is cached is found block by block."""
+    """Build the simulated server for a stream; with recorded parts, prefixes are simulated block by block."""
     return server(service, stream.isl, slots=None if stream.parts is None else service.slots)
 
 
 def block_tokens(service: Service) -> int:
-    """Tokens of a block of its cache, where prompts are recorded as blocks and hold memory as they grow; else 0."""
+    """Cache block size if prompts are recorded as blocks and use growing memory [tokens]; else 0."""
     cache = _cache(service, 0.0) if service.requests.blocks else None
     return 0 if cache is None else cache.block_tokens
 
@@ -358,11 +356,11 @@ def stream_of(
     seed: int = 0,
     block_tokens: int = 0,
 ) -> Stream:
-    """Some requests at a mean rate [1/s], with the tokens that are new of their prompts.
+    """Requests at a mean rate [1/s], with the new tokens of their prompts.
 
-    Recorded ones come as they were recorded, each once. Of a lower rate only so many of them come, at their times, that
-    what is left is nearest to it: more servers share the same minutes. Where their blocks are recorded and the memory
-    has blocks of some tokens, prompts are whole ones with their parts, in the same order under any arrivals.
+    Recorded requests arrive once each, as recorded. At lower rates only every n-th arrives, at its recorded time, as if
+    more servers shared the same period. If prompts are recorded as blocks and ``block_tokens`` is positive, prompts are
+    complete, with their parts, in recorded order under any arrivals.
     """
     if requests.table is None:
         prompts, cached = length_sampler(requests.isl), round(requests.cached)
@@ -392,7 +390,7 @@ def stream_of(
 
 
 def _parts(requests: Requests, prompts: list[int], every: int, block_tokens: int) -> list[BlockParts]:
-    """Recorded blocks as parts of so many blocks of a memory; of those that some prompts do not fill, parts of each."""
+    """Convert recorded blocks into parts in units of cache blocks; partly filled blocks are split."""
     size, ends = requests.block_tokens, defaultdict[int, set[int]](set)
     chosen: list[list[tuple[int, int]]] = []
     for blocks, tokens in zip(requests.blocks[::every], prompts, strict=True):
@@ -412,7 +410,7 @@ def _parts(requests: Requests, prompts: list[int], every: int, block_tokens: int
 
 
 def requests_of_a_rehearsal(service: Service) -> int:
-    """Requests that :func:`rehearse` plays where nobody says how many [1]."""
+    """Default number of requests of :func:`rehearse` [1]."""
     recorded = service.requests.arrivals
     if recorded is not None and recorded.gaps:
         return len(recorded.gaps)
@@ -420,20 +418,20 @@ def requests_of_a_rehearsal(service: Service) -> int:
 
 
 def parts_of_a_prompt(service: Service) -> float:
-    """Steps that a mean prompt is read in [1]."""
+    """Steps of a mean prompt's prefill [1]."""
     chunk = _chunk(service)
     return max(service.requests.new_tokens / chunk, 1.0) if chunk else 1.0
 
 
 def rehearsal_seconds(service: Service, count: int | None = None) -> float:
-    """About what :func:`rehearse` takes: for each request, its parts and blocks, and groups to choose from [s]."""
+    """Estimated run time of :func:`rehearse`, from requests, prompt parts, blocks and groups [s]."""
     number = requests_of_a_rehearsal(service) if count is None else count
     lone = _BLOCKS_SECONDS if service.requests.blocks else _REQUEST_SECONDS
     return number * (lone + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * _groups(service))
 
 
 def rehearsing(service: Service, count: int) -> Server:
-    """The server that :func:`rehearse` plays so many requests on, whatever their rate."""
+    """Simulated server of :func:`rehearse` for a number of requests, valid at any rate."""
     arrivals = arrivals_of(service.requests, 1.0)
     return _server_of(service, stream_of(service.requests, 1.0, arrivals, count, block_tokens=block_tokens(service)))
 
@@ -450,30 +448,30 @@ def play(
     stop_after: int | None = None,
     writing: Writing | None = None,
 ) -> Trace:
-    """Play requests through a service.
+    """Simulate requests on a service.
 
     Parameters
     ----------
     service : Service
         One instance.
     simulated : Server
-        The same from :func:`server`.
+        Result of :func:`server` for this service.
     stream : Stream, Loop or Sessions
-        What arrives; its prompts without what is cached, except of sessions and where it has their parts. Clients of a
-        loop, and sessions, pause for what the host takes per request.
+        Requests. Prompts exclude cached tokens, except in sessions and in streams with recorded parts. Loops and
+        sessions pause for the CPU time per request.
     warm_up, cool_down : float
         See :func:`inference_econ.serving.simulation.events.simulate` [1].
     instances, router, stop_after
-        See there.
+        See :func:`inference_econ.serving.simulation.events.simulate`.
     writing : Writing, optional
-        Instances that decode what the service reads; without them it does both.
+        Decode instances behind the service; by default it is aggregated.
 
     Returns
     -------
     Trace
-        What the requests saw, each with the time that is spent on it apart from others.
+        Latencies, including the CPU time per request.
     """
-    # A prompt takes longer than its share of the time of the instance where groups read several at a time.
+    # A prompt takes longer than its share of instance time if groups process several prompts at once.
     apart = service.prefill_seconds - service.prefill_busy_seconds
     setup, host, cached = service.setup, service.setup.assumptions.host, service.requests.cached
     if isinstance(stream, Sessions):
@@ -494,7 +492,7 @@ def play(
 
 
 def length_sampler(length: Length) -> LengthLaw:
-    """How to draw lengths, as whole numbers [tokens]: as often as they occur, in random order."""
+    """Sampler of integer lengths [tokens], stratified and in random order."""
 
     def drawn(size: int, random: np.random.Generator) -> Counts:
         tokens = np.rint(quantiles(length, levels(size)))

@@ -1,4 +1,4 @@
-"""Latencies that requests saw of a server, and how sure the numbers of a simulation are."""
+"""Simulated latencies, and the statistical error of simulation results."""
 
 from __future__ import annotations
 
@@ -17,71 +17,70 @@ from inference_econ.errors import InputError
 from inference_econ.serving.simulation.arrivals import Counts, Stream
 from inference_econ.serving.statistics import STATISTICS, Statistics, of_sample
 
-#: Batches of the method of batch means [1].
+#: Number of batches in the method of batch means [1].
 _BATCHES = 20
-#: What Student's t of one degree of freedom less does not exceed with a chance of 97.5 % [1].
+#: 97.5% quantile of Student's t distribution with one degree of freedom less [1].
 _STUDENT = 2.093024054408263
 
 
 class SimulatedEstimate(NamedTuple):
-    """A number from a simulation with its uncertainty."""
+    """Simulation result with its statistical error."""
 
     value: float
-    """The estimate."""
+    """Estimate."""
     half_width: float
-    """Half the width of its 95 % confidence interval; NaN with fewer requests than batches."""
+    """Half-width of the 95% confidence interval; NaN with fewer requests than batches."""
 
     def agrees(self, expected: float, slack: float = 0.0) -> bool:
-        """Return whether a value lies in the interval, widened by a share of that value."""
+        """Check whether a value lies in the interval, widened by ``slack`` times the value."""
         return abs(self.value - expected) <= self.half_width + slack * abs(expected)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Times of the measured requests, in the order of their arrival.
+    """Measured requests of a run, in order of arrival.
 
     Attributes
     ----------
     arrival : ndarray, shape (n,)
-        When they were sent [s].
+        Sending time [s].
     wait : ndarray, shape (n,)
-        From arrival until the prompt is looked at [s].
+        Queueing time before prefill starts [s].
     ttft : ndarray, shape (n,)
-        From arrival to the first token [s].
+        Time to first token [s].
     tpot : ndarray, shape (n,)
-        Mean time between two tokens [s]; NaN for requests of one token.
+        Mean time per output token after the first [s]; NaN for requests of one token.
     e2e : ndarray, shape (n,)
-        From arrival to the last token [s].
+        End-to-end latency [s].
     output_tokens : ndarray, shape (n,)
-        Of the answer [tokens].
+        Output length [tokens].
     seconds : float
-        From the first to the last measured arrival: the window of what follows [s].
+        Window from the first to the last measured arrival [s].
     in_flight_shares : ndarray, shape (slots + 1,)
-        Share of the window with 0, 1, .. slots requests in flight [1].
+        Share of the window with concurrency 0, 1, .. slots [1].
     busy : float
-        Share of the window with at least one request in flight [1].
+        Share of the window with at least one request [1].
     in_flight, waiting : float
-        Mean numbers of requests in flight and waiting [1].
+        Mean concurrency and mean queue length [1].
     requests_per_second, tokens_per_second : float
         Completed requests [1/s], and their output tokens [tokens/s].
     backlog : int
-        Requests that wait when the window ends [1]; many of them show a server that is saturated.
+        Queued requests at the end of the window [1]; many of them indicate saturation.
     preemptions : int
-        How often memory ran out and a measured request had to be read again [1].
+        Preemptions of measured requests [1].
     prompt_tokens : ndarray of int, shape (n,)
-        Of the prompts, as they were sent [tokens].
+        Prompt length as sent [tokens].
     found_tokens : mapping of str to ndarray of int, shape (n,)
-        Those of them that were found in each memory, ``HBM`` first [tokens].
+        Prompt tokens that each memory had cached, ``HBM`` first [tokens].
     known_tokens : ndarray of int, shape (n,)
-        Those of prompts of sessions that were said before, in whole blocks: a cache that forgets nothing finds them
-        [tokens].
+        Prompt tokens that an unlimited cache would hit, in full blocks [tokens].
     tokens_read : int
-        Tokens of all prompts of the run that were read, those that were read again included [tokens].
+        Prefill tokens of the run, including recomputed ones [tokens].
     sessions : ndarray of int, shape (n,)
-        Number of the session of each request; -1 of those that belong to none.
+        Session number of each request; -1 without a session.
     written : ndarray of int, shape (n,)
-        Tokens of each answer that were there when the run ended: fewer than ``output_tokens`` where it was stopped
-        before, at which time such requests count as ended [tokens].
+        Generated tokens at the end of the run [tokens]. They are fewer than ``output_tokens`` if the run was stopped;
+        such requests end at that time.
     """
 
     arrival: Array
@@ -108,37 +107,37 @@ class Trace:
 
     @property
     def hit_rates(self) -> dict[str, float]:
-        """Share of the prompt tokens that was found in each memory [1]."""
+        """Cache hit rate of each memory: share of the prompt tokens [1]."""
         total = max(int(self.prompt_tokens.sum()), 1)
         return {name: int(tokens.sum()) / total for name, tokens in self.found_tokens.items()}
 
     @property
     def known_share(self) -> float:
-        """Share of the prompt tokens that a cache that forgets nothing would find [1]."""
+        """Cache hit rate of an unlimited cache: share of the prompt tokens [1]."""
         return int(self.known_tokens.sum()) / max(int(self.prompt_tokens.sum()), 1)
 
     @property
     def e2e_per_output_token(self) -> Array:
-        """From arrival to the last token over the tokens of the answer, shape (n,) [s]."""
+        """End-to-end latency over output tokens, shape (n,) [s]."""
         return self.e2e / self.output_tokens
 
     def of_one(self, instances: int) -> Trace:
-        """Trace with the rates and numbers of requests of one of the instances that were played together."""
+        """Convert rates and mean numbers of several instances to one instance."""
         names = ("in_flight", "waiting", "requests_per_second", "tokens_per_second")
         return replace(self, **{name: getattr(self, name) / instances for name in names}) if instances > 1 else self
 
     def slo_met_share(self, ttft_seconds: float, tpot_seconds: float, e2e_seconds: float) -> float:
-        """Share of the measured requests that keep three promises [s]; a request of one token has no TPOT to break."""
+        """Share of measured requests that meet all three SLOs [s]; requests of one token have no TPOT."""
         slow = np.nan_to_num(self.tpot) > tpot_seconds
         return float(np.mean(~slow & (self.ttft <= ttft_seconds) & (self.e2e <= e2e_seconds)))
 
     def statistics(self, name: str) -> Statistics:
-        """Mean and percentiles of one of these times, without their confidence [s]."""
+        """Mean and percentiles of one latency, without confidence intervals [s]."""
         values = getattr(self, name)
         return of_sample(values[~np.isnan(values)])
 
     def summary(self) -> dict[str, dict[str, SimulatedEstimate]]:
-        """Mean and percentiles of all times, each with 95 % confidence [s]."""
+        """Mean and percentiles of all latencies, with 95% confidence intervals [s]."""
         return {
             name: {key: estimate(getattr(self, name), partial(_statistic, key)) for key in STATISTICS}
             for name in ("wait", "ttft", "tpot", "e2e", "e2e_per_output_token")
@@ -150,24 +149,24 @@ def _statistic(name: str, values: Array) -> float:
 
 
 def estimate(values: Array, statistic: Callable[[Array], float]) -> SimulatedEstimate:
-    """A statistic of correlated values with its confidence, by the method of batch means.
+    """Statistic of correlated values with its confidence interval, by the method of batch means.
 
     Parameters
     ----------
     values : ndarray, shape (n,)
-        In the order of time; NaN are left out.
+        Values in order of time; NaN are ignored.
     statistic : callable
-        From values to one number.
+        Function of an array that returns a number.
 
     Returns
     -------
-    Estimate
-        The statistic of all values; its interval is that of the mean over 20 batches, in the statistic's unit.
+    SimulatedEstimate
+        Statistic of all values, and the interval of the mean over 20 batches, in the unit of the statistic.
 
     Notes
     -----
-    Law, "Simulation Modeling and Analysis" (2015), section 9.5.3: the batches must be long against the time over
-    which values depend on each other, which a nearly saturated server makes long.
+    See Law, "Simulation Modeling and Analysis" (2015), section 9.5.3. Batches must be long compared with the
+    correlation time of the values, which is long near saturation.
     """
     finite = values[~np.isnan(values)]
     if not finite.size:
@@ -187,26 +186,25 @@ def trace(
     measured: slice,
     evictions: Counts,
 ) -> Trace:
-    """Return the times of the measured requests, and the work of the server meanwhile.
+    """Latencies of the measured requests, and the load of the server meanwhile.
 
     Parameters
     ----------
     stream : Stream
-        What arrived.
+        Requests.
     started, first_token, finished : ndarray, shape (n,)
-        When each prompt was looked at, its first token came, and its last [s].
+        Start of prefill, first token, and last token [s].
     slots : int
-        Requests in flight at most [1].
+        Maximum concurrent requests [1].
     measured : slice
-        Which requests count, by arrival.
+        Measured requests, by arrival.
     evictions : ndarray of int, shape (n,)
-        How often each had to be read again [1].
+        Preemptions of each request [1].
 
     Returns
     -------
     Trace
-        The window of the shares and rates ends with the last measured arrival, or, where all arrive at once, with
-        the last token.
+        The window ends with the last measured arrival, or with the last token if all arrive at once.
     """
     arrival, osl = stream.arrival, stream.osl
     begin, end = float(arrival[measured][0]), float(arrival[measured][-1])
@@ -214,7 +212,7 @@ def trace(
     seconds = window[1] - window[0]
     times = np.concatenate((np.clip(started, *window), np.clip(finished, *window)))
     order = np.argsort(times, kind="stable")
-    # A slot that is freed and taken at the same time counts for no time, whatever the order.
+    # A slot that is freed and reused at the same time has zero duration in between, whatever the order.
     in_flight = np.clip(np.cumsum(np.repeat([1, -1], started.size)[order])[:-1], 0, slots)
     held = np.bincount(in_flight, weights=np.diff(times[order]), minlength=slots + 1)
     held[0] += max(seconds - held.sum(), 0.0)
@@ -243,12 +241,12 @@ def trace(
 
 
 class StepTable:
-    """Step times between the points of a table: linear in batch and context, and beyond its ends in context.
+    """Table of step times: linear in batch and context, extrapolated in context.
 
     Parameters
     ----------
     batches, contexts : sequence of float
-        Ascending: requests [1] and tokens.
+        Ascending numbers of requests [1], and contexts [tokens].
     seconds : array_like, shape (batches, contexts)
         Step times [s].
 
@@ -268,20 +266,19 @@ class StepTable:
             )
         if (np.diff(batches) <= 0).any() or (np.diff(contexts) <= 0).any():
             raise InputError("the batches and contexts of a table of step times must ascend")
-        # Plain numbers: a simulation asks often, for one value at a time.
+        # Python floats are faster than arrays for single values.
         self._batches, self._contexts = [float(value) for value in batches], [float(value) for value in contexts]
         self._seconds: list[list[float]] = values.tolist()
-        #: Where lines of another slope begin, and of batches that were asked for the lines: their values at no context,
-        #: and their slopes.
+        #: Contexts at which slopes change; and per batch, cached values at zero context and slopes.
         self._bends = self._contexts[1:-1]
         self._known: dict[float, tuple[list[float], list[float]]] = {}
 
     def __call__(self, batch: float, context: float) -> float:
-        """Seconds of a step [s]."""
+        """Step time [s]."""
         lines = self._known.get(batch)
         if lines is None:
             lines = self._lines(batch)
-            # Parts of prompts give numbers that hardly come again.
+            # Fractional batches, from parts of prompts, rarely recur.
             if batch == int(batch):
                 self._known[batch] = lines
         values, slopes = lines
@@ -289,13 +286,13 @@ class StepTable:
         return values[line] + slopes[line] * context
 
     def _lines(self, batch: float) -> tuple[list[float], list[float]]:
-        """Values at no context, and slopes, of the lines between contexts."""
+        """Values at zero context and slopes of the line segments."""
         batches, ends = self._batches, self._contexts
         if not batches[0] <= batch <= batches[-1]:
             raise InputError(
                 f"the table of step times is for batches from {batches[0]:g} to {batches[-1]:g}, got {batch}"
             )
-        # The point below the batch, and the share of the way to the next.
+        # Grid point below the batch, and the fraction of the way to the next.
         at, share = 0, 0.0
         if len(batches) > 1:
             at = min(bisect_right(batches, batch) - 1, len(batches) - 2)

@@ -1,10 +1,9 @@
-"""Measured performance of real servers, from many kinds of files, in one form.
+"""Measured performance of servers, from many file formats, in one form.
 
-Here belongs what files of measurements say, in the catalogue's names and in base units: a reader of tables whose
-columns are the fields of a measurement, as all that come with the package, and small ones for tables and results of
-load generators that users bring. Others use what stands in ``__init__.pyi``: rows of servers, and for files of other
-kinds (memory, collectives, speculation) the reader of cells and what people call models, chips, engines and formats.
-How a file is told and which columns it has is nobody else's business.
+Measurements use catalog names and base units. One reader handles tables whose columns are measurement fields, as in all
+shipped files. Smaller readers handle your tables and results of load generators. ``__init__.pyi`` lists the names that
+other packages use, including the cell reader and name matching for other kinds of files (memory, collectives,
+speculation).
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Record of one measurement, in the catalogue's names and in base units."""
+"""Record of one measurement, in catalog names and base units."""
 
 from __future__ import annotations
 
@@ -19,76 +19,76 @@ from inference_econ.inputs import catalog, name_matching
 from inference_econ.inputs import name_matching as spellings
 from inference_econ.inputs.name_matching import EIGHT_BIT_FLOATS, format_in, has_other_width, plain, without_parentheses
 
-#: What people write for nothing.
+#: Texts that mean a blank cell.
 _BLANK = frozenset({"", "-", "?", "n/a", "na", "nan", "none", "null", "unknown", "not recorded", "not stated"})
 _ZERO = ("0", "0.0")
-#: Larger degrees and counts of accelerators are typing errors [1].
+#: Largest parallel degree or accelerator count; larger ones are typing errors [1].
 _MOST = 1e6
-#: Nothing is measured beyond these, and errors of it would overflow, in any unit.
+#: Range of valid measurements in any unit; errors outside it would overflow.
 _SMALLEST, _LARGEST = 1e-15, 1e15
 
 
 class UnusableRowError(Exception):
-    """A row cannot be used; the message says why."""
+    """Error for an unusable row; the message states the reason."""
 
 
 class Cells:
-    """The cells of one row by column; columns that are missing count as blank.
+    """Cells of one row by column; missing columns are blank.
 
     Attributes
     ----------
     cells : dict of str to str
-        As read from the file.
+        Cells as read from the file.
     """
 
     def __init__(self, cells: dict[str, str]) -> None:
         self.cells = cells
 
     def text(self, column: str) -> str:
-        """The text of a cell without surrounding space; empty if blank."""
+        """Text of a cell without surrounding space; empty if blank."""
         text = self.cells.get(column, "").strip()
         return "" if text.lower() in _BLANK else text
 
     def words(self, column: str) -> str:
-        """The text of a cell as it is, where "none" says something."""
+        """Text of a cell, where "none" is a value."""
         return self.cells.get(column, "").strip()
 
     def number(self, column: str) -> float | None:
-        """A positive number; None if blank.
+        """Positive number of a cell; None if blank.
 
         Raises
         ------
         UnusableRowError
-            If it is no number, or not positive and finite.
+            If it is not a number, or not positive and finite.
         """
         text = self.text(column)
         return None if not text else positive(text.replace(",", ""), column)
 
     def needed(self, column: str) -> float:
-        """A positive number; see :meth:`number` for the errors, to which a blank cell belongs here."""
+        """Positive number of a cell; blank cells are errors as in :meth:`number`."""
         value = self.number(column)
         if value is None:
             raise UnusableRowError(f"{column} is blank")
         return value
 
     def count(self, column: str) -> int:
-        """A whole number of at least 1; see :meth:`number` for the errors, to which a blank cell belongs here."""
+        """Integer of at least 1; blank cells are errors as in :meth:`number`."""
         value = self.whole(column)
         if value is None:
             raise UnusableRowError(f"{column} is blank")
         return value
 
     def amount(self, column: str) -> float | None:
-        """A number of at least 0; None if blank. See :meth:`number` for the errors."""
+        """Number of at least 0; None if blank. See :meth:`number` for the errors."""
         return 0.0 if self.text(column) in _ZERO else self.number(column)
 
     def switch(self, column: str) -> bool | None:
-        """Whether a cell says yes or no; None if blank.
+        """Boolean of a cell with yes or no; None if blank.
 
         Raises
         ------
         UnusableRowError
-            If it says neither.
+            If it contains other text.
         """
         text = self.text(column).lower()
         if text not in ("", "yes", "no"):
@@ -96,7 +96,7 @@ class Cells:
         return text == "yes" if text else None
 
     def whole(self, column: str) -> int | None:
-        """A whole number of at least 1; see :meth:`number`."""
+        """Integer of at least 1, or None; see :meth:`number`."""
         value = self.number(column)
         if value is not None and value != round(value):
             raise UnusableRowError(f"{column} must be a whole number, got {value:g}")
@@ -106,12 +106,12 @@ class Cells:
 
 
 def positive(text: str | float, name: str) -> float:
-    """A positive, finite number.
+    """Convert to a positive, finite number.
 
     Raises
     ------
     UnusableRowError
-        Naming what it stands for.
+        With the name of the value.
     """
     try:
         value = float(text)
@@ -126,23 +126,23 @@ def positive(text: str | float, name: str) -> float:
 
 
 _COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*]\s*(?=[A-Za-z])|(?:\s|(?<=\d))[x*]\s*(\d{1,4})\s*$", re.IGNORECASE)
-#: A size that people give differs from what a program sees by this much at most (192 GB and 180 GiB of a B200).
+#: Largest deviation of a given memory size from the size that a program sees (192 GB and 180 GiB of a B200) [1].
 _MEMORY_TOLERANCE = 0.12
 
 _SIXTEEN_BITS = {"fp16": "bf16", "bf16": "fp16"}
-#: Endings of files that hold a model.
+#: Endings of model files.
 _MODEL_FILES = (".yaml", ".yml", ".json")
-#: Names that have less in common are not offered for each other [1].
+#: Least similarity of names that are suggested for each other [1].
 _ALIKE = 0.7
 
 
 def model_name(text: str) -> str:
-    """The catalogue's name of a model; the path of a model's file, or of a config.json, stays what it is.
+    """Catalog name of a model; paths of model files and config.json are unchanged.
 
     Raises
     ------
     UnusableRowError
-        If there is none.
+        If the catalog has no such model.
     """
     if text in catalog.names("models") or _is_model_file(text):
         return text
@@ -160,17 +160,17 @@ def model_name(text: str) -> str:
 def _is_model_file(text: str) -> bool:
     try:
         return Path(text).suffix in _MODEL_FILES and Path(text).is_file()
-    except OSError:  # a name too long for any file
+    except OSError:  # the name is too long for a file
         return False
 
 
 def hardware_name(text: str) -> str:
-    """The catalogue's name of a chip.
+    """Catalog name of a chip.
 
     Raises
     ------
     UnusableRowError
-        If there is none, or none with the memory that the text names.
+        If the catalog has no such chip, or none with the given memory.
     """
     if text in catalog.names("hardware"):
         return text
@@ -180,7 +180,7 @@ def hardware_name(text: str) -> str:
         if memory is not None and key in chips:
             return chips[key]
         if words in chips:
-            # A size is in units of 1e9 bytes or of 2^30.
+            # Sizes are in units of 1e9 or 2^30 bytes.
             hbm = catalog.hardware(chips[words]).hbm_bytes
             sizes = () if memory is None else (float(memory) * 1e9, float(memory) * 2.0**30)
             if memory is None or any(abs(size / hbm - 1) <= _MEMORY_TOLERANCE for size in sizes):
@@ -189,7 +189,7 @@ def hardware_name(text: str) -> str:
 
 
 def chip_count(text: str) -> int | None:
-    """Number of chips that a text speaks of, if it says so.
+    """Number of chips in a text; None if it has none.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def chip_count(text: str) -> int | None:
 
 
 def engine_name(text: str) -> tuple[str, str]:
-    """Name and version of a serving engine; what is not known keeps its own first word."""
+    """Name and version of a serving engine; the first word if the engine is unknown."""
     lower = "" if text.lower().startswith("not stated") else text.lower()
     for name, others in catalog.measured_names().engines.items():
         for spelling in others:
@@ -213,12 +213,12 @@ def engine_name(text: str) -> tuple[str, str]:
 
 
 def check_version(engine: str, version: str) -> None:
-    """Refuse versions of an engine after all of which something is known.
+    """Reject versions of an engine that are newer than all known ones.
 
     Raises
     ------
     UnusableRowError
-        With the newest that is known.
+        With the newest known version.
     """
     if engine in catalog.names("engines") and is_number(version):
         try:
@@ -228,35 +228,35 @@ def check_version(engine: str, version: str) -> None:
 
 
 def is_number(version: str) -> bool:
-    """Whether a version is one of the numbers that engines count by, and no name of an image."""
+    """Check whether a version is a version number, not an image name."""
     return re.fullmatch(r"v?\d+(\.\w+)+([-+].*)?", version) is not None
 
 
 def prefill_first(engine: str, version: str) -> bool:
-    """Whether an engine reads all prompts that have come before it goes on decoding."""
+    """Check whether an engine version processes all waiting prompts before it continues decoding."""
     return f"{engine} {version}".startswith(tuple(catalog.measured_names().prefill_first))
 
 
 def compiled(engine: str, version: str) -> bool:
-    """Whether an engine ran models that were compiled as a whole."""
+    """Check whether an engine version compiled models as a whole."""
     return f"{engine} {version}".startswith(tuple(catalog.measured_names().compiled))
 
 
 def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
-    """Model and format of the weights that a text about number formats stands for.
+    """Model and weight format that a text about number formats describes.
 
     Parameters
     ----------
     model, hardware : str
-        Catalogue names.
+        Catalog names.
     text : str
-        ``fp8 (native ckpt)``, ``fp4/fp8 (not in export)``; empty if not recorded.
+        For example ``fp8 (native ckpt)`` or ``fp4/fp8 (not in export)``; empty if not recorded.
 
     Returns
     -------
     tuple of str and (str or None)
-        The model, or its file for checkpoints of that format if there is one, and the format; None if it is the one
-        that the model's weights are published in, so that each group of tensors keeps its own.
+        The model, or its own entry for checkpoints of that format, and the format. None is the published format, in
+        which each group of tensors may differ.
 
     Raises
     ------
@@ -266,7 +266,7 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
     written = _written(text, model, hardware)
     native = _most_weights(model)
     if written is None:
-        # What is published in 16 bits runs in those that the chip has.
+        # Published 16-bit weights run in the 16-bit format of the chip.
         other = _in_other_bits(native, hardware)
         return model, None if other == native else other
     written = _in_other_bits(written, hardware)
@@ -279,16 +279,16 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
 
 
 def described(model: str, hardware: str, formats: str | None, engine: str, version: str = "") -> dict[str, Any]:
-    """Model, chip, format of the weights, engine and its version, and its way with prompts, as fields of a measurement.
+    """Model, chip, weight format, engine, version and prefill policy, as fields of a measurement.
 
     Parameters
     ----------
     model, hardware, engine : str
-        As people write them.
+        Names in any spelling.
     formats : str, optional
-        See :func:`served`; None to take the one in the name of the model.
+        Text for :func:`served`; None uses the format in the name of the model.
     version : str
-        Of the engine; empty to take the one in its name.
+        Engine version; empty uses the one in the engine's name.
 
     Raises
     ------
@@ -307,27 +307,27 @@ def described(model: str, hardware: str, formats: str | None, engine: str, versi
 
 
 def written_format(text: str, model: str, hardware: str) -> str:
-    """The number format of the weights that a text names, or the one that most of a model is published in."""
+    """Weight format that a text names, or the format of most published weights."""
     return _written(text, model, hardware) or _most_weights(model)
 
 
 def _most_weights(model: str) -> str:
-    """The format in which most of a model's weights are published."""
+    """Format of most of a model's published weights."""
     spec = catalog.model(model)
     return spec.expert_weights or spec.weights
 
 
 def _in_other_bits(written: str, hardware: str) -> str:
-    """The sixteen bits that a chip computes in, for those that it does not."""
+    """Replace a 16-bit format that a chip does not support by the one that it does."""
     units = catalog.hardware(hardware).dense_flops_per_second
     other = _SIXTEEN_BITS.get(written)
     return other if other is not None and written not in units and other in units else written
 
 
 def cache_format(written: str | None, hardware: str) -> str | None:
-    """The format of the KV cache that stands for one: as wide, and such as the chip computes in.
+    """KV-cache format that represents a given one on a chip: of equal width and supported.
 
-    Engines store 8-bit floats on chips that lack them as well, and widen them on the way.
+    Engines store 8-bit floats on other chips too, and widen them on use.
     """
     if written is None:
         return None
@@ -338,7 +338,7 @@ def cache_format(written: str | None, hardware: str) -> str | None:
 
 
 def _written(text: str, model: str, hardware: str) -> str | None:
-    """The number format that a text names; of alternatives the one for this model, or that the chip can compute in."""
+    """Number format that a text names; of alternatives, the one for this model, or one that the chip supports."""
     alternatives = [part for part in text.lower().split("/") if format_in(part) is not None]
     if not alternatives:
         return format_name(text)
@@ -350,7 +350,7 @@ def _written(text: str, model: str, hardware: str) -> str | None:
 
 
 def format_name(text: str) -> str | None:
-    """The number format that a text names; None if it is empty or leaves that open (``auto``).
+    """Number format that a text names; None if the text is empty or leaves it open (``auto``).
 
     Raises
     ------
@@ -364,12 +364,12 @@ def format_name(text: str) -> str | None:
 
 
 def format_in_name(model: str) -> str:
-    """The number format that a checkpoint is named after; empty if its name has none, or is that of a model's file.
+    """Number format in the name of a checkpoint; empty without one, or for a model file.
 
     Raises
     ------
     UnusableRowError
-        If the name says that the weights are narrow, but not in which of the known formats.
+        If the name implies an unknown narrow format.
 
     Examples
     --------
@@ -380,21 +380,21 @@ def format_in_name(model: str) -> str:
         return ""
     bare = model.rsplit("/", 1)[-1].lower()
     dtype = format_in(bare)
-    # A GGUF repository has files in many formats, whose blocks mix widths.
+    # GGUF repositories contain files in many formats, whose blocks mix widths.
     if "gguf" in bare or (dtype is None and has_other_width(bare)):
         raise UnusableRowError(f"the number format of the weights of {model!r} is not known; give the nearest one")
     return dtype or ""
 
 
 def _unknown(what: str, text: str, names_by_spelling: Mapping[str, str]) -> str:
-    """Message about a name that nobody knows: what it is like, and what can be done about it."""
+    """Message about an unknown name, with similar names."""
     near = difflib.get_close_matches(plain(text.rsplit("/", 1)[-1]), names_by_spelling, n=5, cutoff=_ALIKE)
     names = " or ".join(list(dict.fromkeys(names_by_spelling[name] for name in near))[:2])
     return f"unknown {what} {text!r}" + (f"; nearest: {names}" if names else "")
 
 
 def _chip_words(text: str) -> tuple[str, str | None, str]:
-    """The words that tell a chip from others, run together; the size of its memory [GB]; and both as a key."""
+    """Words that identify a chip, joined; its memory size [GB]; and both as a key."""
     parts, memory = spellings.of_chip(_COUNT.sub("", text))
     words = "".join(parts)
     return words, memory, words if memory is None else f"{words} {memory}"
@@ -402,7 +402,7 @@ def _chip_words(text: str) -> tuple[str, str | None, str]:
 
 @cache
 def _chips() -> dict[str, str]:
-    """Telling words, followed by the size of the memory where a name gives one, to catalogue name."""
+    """Catalog names by identifying words, and by memory size if a name contains it."""
     names: dict[str, str] = {}
     for name in catalog.names("hardware"):
         if "/" not in name:
@@ -413,16 +413,16 @@ def _chips() -> dict[str, str]:
     return names
 
 
-#: A day, a month or a year, and the one that a span ends with: ``2026-04-17``, ``20260417``, ``2025-03..06``.
+#: A day, a month or a year, and the end of a span: ``2026-04-17``, ``20260417``, ``2025-03..06``.
 _DAY = r"\d{4}(?:-\d\d(?:-\d\d)?(?!\d)|\d{4})?"
 _SPAN = re.compile(rf"(?P<since>{_DAY})(?:\.\.(?P<until>{_DAY}|\d\d))?")
-#: The beginning of a date and time.
+#: Start of a date and time.
 _TIME = re.compile(r"(\d{4}-\d{2}-\d{2})T.*")
-#: Two years, as in ``2023-24``, whose second part is no month.
+#: Two years such as ``2023-24``, whose second part is not a month.
 _YEARS = re.compile(r"(\d{2})(\d{2})-(\d{2})")
-#: Dates inside of the text of a source: what it says of the measurement, or the months of nightly runs.
+#: Dates in the text of a source: the measurement date, or the months of nightly runs.
 _IN_SOURCE = (re.compile(r"measured=([^;,\s]+)"), re.compile(r"\b(\d{4}-\d{2}\.\.\d{4}-\d{2})\b"))
-#: Columns that hold nothing but a date; ``version_date`` may hold another text.
+#: Columns that contain only a date; ``version_date`` may contain other text.
 _COLUMNS = ("days", "measured", "date")
 _SOURCES = ("source", "silicon_data_source")
 _MONTHS_OF_YEAR = 12
@@ -430,12 +430,12 @@ _MONTHS_OF_YEAR = 12
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """The days between which a row was measured.
+    """Period in which a measurement was made.
 
     Attributes
     ----------
     since, until : date
-        First and last day on which it can have been measured.
+        First and last possible day.
     """
 
     since: date
@@ -443,12 +443,12 @@ class Days:
 
 
 def row_days(row: Cells) -> Days | None:
-    """The days of a row, by its own column of dates or by its source; None if neither says any.
+    """Period of a row, from its date columns or its source; None without either.
 
     Raises
     ------
     UnusableRowError
-        If the column of dates holds something else, or a day is in the future.
+        If a date column contains other text, or a day is in the future.
     """
     found = [f"{column} {text}" for column in _COLUMNS if (text := row.text(column))]
     version_date = row.text("version_date")
@@ -466,12 +466,12 @@ def row_days(row: Cells) -> Days | None:
 
 
 def days(text: str) -> Days:
-    """Days of a date, of a month, of a year, or of a span of these.
+    """Period of a date, a month, a year, or a span of these.
 
     Raises
     ------
     UnusableRowError
-        If it is none of them.
+        If the text is none of these.
 
     Examples
     --------
@@ -496,25 +496,25 @@ def days(text: str) -> Days:
 
 
 def _of(text: str, *, last: bool) -> date:
-    """The first or the last day of a date, a month or a year."""
+    """First or last day of a date, a month or a year."""
     digits = text.replace("-", "")
     year, month, day = int(digits[:4]), int(digits[4:6] or 0), int(digits[6:] or 0)
     whole_month = month or (_MONTHS_OF_YEAR if last else 1)
     return date(year, whole_month, day or (monthrange(year, whole_month)[1] if last else 1))
 
 
-#: How requests arrived.
+#: Arrival pattern of the requests.
 #:
 #: - batch: all at once, served until the last one ends.
-#: - concurrency: a new one whenever one ends, so that their number stays (closed loop).
+#: - concurrency: a new request whenever one ends (closed loop).
 #: - rate: at random times (open loop).
-#: - saturated: more than the server can take, which runs as many at a time as it can.
-#: - limited: as many as the server can take and keep its promises of latency.
+#: - saturated: more than the server can take, so that it runs as many at once as it can.
+#: - limited: the largest load within the latency limits.
 Load = Literal["batch", "concurrency", "rate", "saturated", "limited", "unknown"]
-#: Loads that take all that a server has to give.
+#: Loads that use the full capacity of a server.
 FULL_LOADS: tuple[Load, ...] = ("saturated", "limited")
 
-#: Fields that are measured.
+#: Measured fields.
 RESULTS = (
     *("ttft_seconds", "tpot_seconds", "request_seconds"),
     *(f"{tokens}_tokens_per_second_per_accelerator" for tokens in ("output", "input", "total")),
@@ -523,19 +523,18 @@ RESULTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPool:
-    """Equal workers of a disaggregated server that do prefill, or decode.
+    """Equal prefill or decode workers of a disaggregated server.
 
     Attributes
     ----------
     workers : int or None
-        How many; None if not recorded [1].
+        Number of workers; None if not recorded [1].
     tp, dp, pp : int
-        Accelerators of one worker that share the attention weights, groups of them with sequences of their own, and
-        pipeline stages [1].
+        Tensor-parallel, attention-DP and pipeline degrees of one worker [1].
     ep : int or None
         Expert-parallel ranks of one worker; None if not recorded [1].
     slots : int or None
-        Requests that one worker was told to run at a time at most; None if not recorded [1].
+        Configured maximum of concurrent requests per worker; None if not recorded [1].
     """
 
     workers: int | None
@@ -547,107 +546,101 @@ class RecordedPool:
 
     @property
     def accelerators(self) -> int | None:
-        """Accelerators of all workers; None if their number is not recorded [1]."""
+        """Accelerators of all workers; None if not recorded [1]."""
         return None if self.workers is None else self.workers * self.tp * self.dp * self.pp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One measured point of one deployment. What is None was not measured, or not recorded.
+    """Measured point of one deployment. Fields are None if not measured or not recorded.
 
     Attributes
     ----------
     id : str
-        Of the row, or its number.
+        Name or number of the row.
     dataset, source : str
-        Name of the file, and where the row came from.
+        Name of the file, and origin of the row.
     engine, engine_version : str
         Serving engine (vllm, sglang, trtllm, ...); empty if not recorded.
     ran : str
-        Version of the engine that scripts of its days ran, where the row names none; empty if not known.
+        Engine version that scripts of that time used, if the row has none; empty if unknown.
     days : Days or None
-        Between which it was measured; None if not recorded.
+        Period of the measurement.
     model, hardware : str
-        Names in the catalogue.
+        Catalog names.
     accelerators : int or None
-        Of the whole deployment, replicas included [1].
+        Accelerators of the deployment, including replicas [1].
     tp, dp, pp, ep : int or None
-        Layout: accelerators that share the attention weights, groups of them with sequences of their own
-        (attention-DP, or replicas), pipeline stages, expert-parallel ranks [1].
-    prefill, decode : Pool or None
-        The two pools of a disaggregated server, whose tp, dp, pp and ep are None.
+        Tensor-parallel, data-parallel (attention-DP or replicas), pipeline and expert-parallel degrees [1].
+    prefill, decode : RecordedPool or None
+        Pools of a disaggregated server, whose tp, dp, pp and ep are None.
     weights, kv : str or None
-        Number formats; None: as published with the model.
+        Number formats; None as published with the model.
     isl, osl : float or None
         Mean input and output length [tokens].
     context : float or None
-        Tokens in the cache, where these are recorded instead of lengths [tokens].
+        Cached tokens, if recorded instead of lengths [tokens].
     load : str
-        How requests arrived; see :data:`Load`.
+        Arrival pattern; see :data:`Load`.
     concurrency : float or None
-        Requests of the whole deployment at a time; for a rate, the most that are let in [1].
+        Concurrent requests of the deployment; for a rate, the configured maximum [1].
     requests_per_second : float or None
         Offered rate [1/s].
     requests : float or None
-        Of the whole run, whose first ones find an empty server and whose last ones leave it; None if not recorded [1].
+        Requests of the run, including warm-up and drain [1].
     spread : float or None
-        Of output lengths: longest less shortest, over the mean, if they are uniform; 0 if all are equal, None if not
-        recorded [1].
+        Range over mean of uniform output lengths; 0 if all are equal [1].
     prefill_first : bool
-        The engine lets decoding wait until it has read all prompts that have come; others read beside decoding.
+        True if decoding pauses until all waiting prompts are processed.
     compiled : bool
-        The model was compiled as a whole: no interpreter launches the kernels of a prompt one by one.
+        True if the model was compiled as a whole, without per-kernel launches from an interpreter.
     eager : bool
-        Kernels of decode steps were launched one by one, without graphs.
+        True if decode steps ran without CUDA graphs.
     even_routing : bool
-        Tokens were spread over experts evenly by force.
+        True if tokens were forced to spread evenly over experts.
     redundant_experts : int or None
-        Copies of experts that were held beside all of them; None if not recorded [1].
+        Redundant copies of experts [1].
     two_batch : bool
-        Two halves of a batch took turns.
+        True with two-batch overlap.
     captured_tokens : int or None
-        Tokens of the largest step with prompts that the engine was told to capture in pieces; None for what it does by
-        itself [tokens].
+        Configured size of the largest captured prefill step; None for the engine default [tokens].
     held_steps : float
-        Decode steps for which groups of attention ranks were told to hold a prompt back at most, until each of them has
-        one [1].
+        Configured longest delay of prefill until every attention-DP group has a prompt [decode steps].
     wait_steps : float
-        Decode steps that a prompt waits on average where the engine was told to look seldom at what has come, or to
-        wait for more prompts [1].
+        Mean delay of a prompt from a configured polling interval or batching of prompts [decode steps].
     warmed_up : bool
-        Requests that were not measured went before the run, so that no kernel was used for the first time in it.
+        True if unmeasured requests preceded the run, so that no kernel ran for the first time.
     step_tokens : float or None
-        Prompt tokens that the engine was told to read in a step at most; None for what it does by itself [tokens].
+        Configured token budget per step; None for the engine default [tokens].
     most_sequences : float or None
-        Requests that the engine was told to run at a time at most, in all groups together; None if nobody said [1].
+        Configured maximum of concurrent requests, over all groups [1].
     memory : float or None
-        Share of memory that the engine was told to take, as it counts itself; None if nobody said [1].
+        Configured share of memory, as the engine defines it [1].
     statistic : str
-        Of the latencies: median or mean.
+        Statistic of the latencies: median or mean.
     ttft_seconds, tpot_seconds, request_seconds : float or None
-        To the first token (of a batch: of all its prompts), between tokens, and from beginning to end (of a batch:
-        of its last request) [s].
+        Time to first token (for a batch: of all prompts), between tokens, and end to end (for a batch: of the last
+        request) [s].
     output_tokens_per_second_per_accelerator : float or None
-        [tokens/s]
+        Output throughput [tokens/s].
     input_tokens_per_second_per_accelerator : float or None
-        [tokens/s]
+        Input throughput [tokens/s].
     total_tokens_per_second_per_accelerator : float or None
-        Of input and output together [tokens/s].
+        Sum of input and output throughput [tokens/s].
     ttft_limit_seconds, tpot_limit_seconds : float or None
-        Promises that a limited load had to keep [s].
+        SLOs of a limited load [s].
     speculation : str
-        "none", "unrecorded", or what was recorded ("MTP3"); "suspected" where it may, or may not, have been.
+        "none", "unrecorded", a recorded method ("MTP3"), or "suspected" if unclear.
     tokens_per_round : float or None
-        Mean acceptance length that is published for such speculation, the target's own token included; None without
-        speculation, or where nothing is published [1].
+        Published mean acceptance length, including the target's own token; None without speculation or publication [1].
     spoilt : str
-        By which run of the same configuration this one cannot be what it should have been, in words; empty if by none.
+        Run of the same configuration that shows that this one is invalid, in words; empty if valid.
     quality, tier : str
-        As given in the file.
+        Values of the file.
     remarks : tuple of str
-        What was read into the row.
+        Interpretations made while reading.
     unknown : str
-        Why the row cannot be predicted: what it leaves open; empty if nothing that is needed.
+        Missing fact that prevents a prediction; empty if none.
     """
 
     id: str
@@ -708,22 +701,22 @@ class Measurement:
 
     @property
     def speculates(self) -> bool:
-        """Whether a plain decode step does not stand for it: it speculates, or is suspected of it."""
+        """True if the measurement uses speculation, or may use it."""
         return self.speculation not in ("none", "unrecorded")
 
     @property
     def mean_context(self) -> float | None:
-        """Mean number of cached tokens during decode; None if no length is recorded [tokens]."""
+        """Mean context during decode; None without recorded lengths [tokens]."""
         if self.context is not None or self.isl is None:
             return self.context
         return self.isl + (self.osl or 0.0) / 2
 
     @property
     def closed_loop_rate(self) -> float | None:
-        """Output tokens of an accelerator that a closed loop of the measured latencies completes [tokens/s].
+        """Output throughput per accelerator that a closed loop has at the measured latencies [tokens/s].
 
-        Each of the requests in flight takes its mean TTFT, and its mean TPOT for every token after the first. None
-        where requests come at a rate, or something is not recorded.
+        Each request takes its mean TTFT, and its mean TPOT for every further token. None for other loads, or if a value
+        is not recorded.
         """
         ttft, tpot, requests, chips = self.ttft_seconds, self.tpot_seconds, self.concurrency, self.accelerators
         if self.load != "concurrency" or ttft is None or not (tpot and requests and chips and self.osl):
@@ -733,18 +726,18 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A row that is no usable measurement.
+    """Row that is not a usable measurement.
 
     Attributes
     ----------
     id : str
-        Of the row, or its number.
+        Name or number of the row.
     dataset : str
         Name of the file.
     reason : str
-        Why, for people.
+        Reason in words.
     line : int or None
-        Of the file, from 1, on which the row begins; None if it is no CSV file.
+        First line of the row in the file, from 1; None if the file is not CSV.
     """
 
     id: str
@@ -753,12 +746,12 @@ class Skipped:
     line: int | None = field(default=None, compare=False)
 
 
-#: Columns that a table of this kind has at least; the others are blank where they are missing.
+#: Required columns of a table of this kind; missing other columns are blank.
 NEEDED = ("model", "hardware", "accelerators", "isl", "osl", "load", "concurrency", "ttft_seconds", "tpot_seconds")
-#: Between remarks in their column.
+#: Separator of remarks in their column.
 BETWEEN = " | "
 POOLS = ("prefill", "decode")
-#: Readers of numbers and switches by the types of their fields; all others have a reader of their own below.
+#: Readers by field type; other fields have their own reader below.
 _BY_TYPE: Mapping[str, Callable[[Cells, str], float | bool | None]] = {
     "int | None": Cells.whole,
     "float | None": Cells.number,
@@ -772,18 +765,18 @@ _NUMBERS |= {"isl": Cells.needed, "spread": Cells.amount}
 
 
 def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """Return the measurement of a row.
+    """Convert a row into a measurement.
 
     Raises
     ------
     UnusableRowError
-        If a cell cannot be what its column holds, or the row itself says that it is none.
+        If a cell is invalid, or the row is marked as unusable.
     """
     if reason := row.text("unusable"):
         raise UnusableRowError(reason)
-    row.number("value")  # as it was published, for whoever shows it again
+    row.number("value")  # published value, checked for use in other tables
     written = row.text("model")
-    # A name of the catalogue says nothing of a format that its weights would not have by themselves.
+    # The published format applies to catalog names; other names may contain a format.
     formats = row.text("weights") or ("" if written in catalog.names("models") else None)
     server = described(written, row.text("hardware"), formats, row.text("engine"), row.text("engine_version"))
     numbers: dict[str, Any] = {column: read(row, column) for column, read in _NUMBERS.items()}
@@ -831,25 +824,25 @@ def _layout(row: Cells) -> dict[str, Any]:
 
 
 def _one_of(row: Cells, column: str, allowed: tuple[str, ...], usual: str) -> Any:
-    """The word of a cell; the usual one if it is blank."""
+    """Allowed word of a cell; the default if it is blank."""
     word = row.text(column) or usual
     if word not in allowed:
         raise UnusableRowError(f"{column} must be {', '.join(allowed[:-1])} or {allowed[-1]}, got {word!r}")
     return word
 
 
-#: Requests of InferenceMAX are as long as 0.8 to 1.0 of what rows say, evenly: the mean [1].
+#: Mean length over nominal length in InferenceMAX, uniform from 0.8 to 1.0 [1].
 MEAN_LENGTH = 0.9
-#: Longest less shortest of these lengths over the mean [1].
+#: Range of these lengths over the mean [1].
 SPREAD = 0.2 / MEAN_LENGTH
-#: Its runs have so many times as many requests as there are at a time [1].
+#: Requests per run over concurrency in InferenceMAX [1].
 ROUNDS = 10
-#: What is read into its rows.
+#: Remark on these rows.
 SHORTER = "lengths are 0.9 of the nominal ones: uniform from 0.8 to 1.0"
 
 
 def speculation(text: str) -> str:
-    """``none``, ``unrecorded``, or what was recorded.
+    """Classify recorded speculation: ``none``, ``unrecorded``, or the recorded text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Result files: of load generators, of collectors of their results, and of servers that were asked for metrics."""
+"""Readers of result files: load generators, collections of their results, and metrics pages of servers."""
 
 from __future__ import annotations
 
@@ -19,31 +19,30 @@ from inference_econ.inputs import foreign_yaml, read_text
 from inference_econ.inputs.workload import percentiles
 
 Json = Mapping[str, Any]
-#: Measure (ttft, tpot, e2e) and statistic (mean, p50, p99) to seconds.
+#: Seconds by measure (ttft, tpot, e2e) and statistic (mean, p50, p99).
 Latencies = Mapping[tuple[str, str], float]
-#: What programs call the statistics that they do not call as we do.
+#: Names of statistics in result files that differ from ours.
 _OTHER_WORDS = {"median": "p50", "avg": percentiles.MEAN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredServer:
-    """Server of a run, its model, chip and layout: as whoever measured it says, or as a result names it.
+    """Server of a run: model, chip and layout, from the user or from the result.
 
     Attributes
     ----------
     hardware : str
-        Name, in any usual spelling; empty to take the one in the file, where it has one.
+        Name in any spelling; empty to use the one in the file.
     model : str
-        Name; empty to take the one in the file.
+        Name; empty to use the one in the file.
     tp, dp, pp : int, optional
-        Accelerators that share the attention weights, groups of them with sequences of their own, pipeline stages [1];
-        by default as the file says, else 1.
+        Tensor-parallel, attention-DP and pipeline degrees [1]; by default as in the file, else 1.
     ep : int, optional
         Expert-parallel ranks [1].
     weights, kv : str
-        Number formats; empty: as the name of the model says, or as published.
+        Number formats; empty to use the model's name, or the published formats.
     engine : str
-        Empty to take the one in the file.
+        Engine; empty to use the one in the file.
     """
 
     hardware: str = ""
@@ -59,36 +58,36 @@ class MeasuredServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRun:
-    """Numbers of one run of a load generator.
+    """Results of one run of a load generator.
 
     Attributes
     ----------
     latencies : mapping
-        TTFT, TPOT and request latency by measure and statistic, as far as they were written [s].
+        Available TTFT, TPOT and request latencies by measure and statistic [s].
     throughput : float
-        Output tokens per second of the whole server; NaN where nothing is said of it [tokens/s].
+        Output throughput of the server; NaN if missing [tokens/s].
     isl, osl : float
-        Mean lengths; NaN where nothing is said of them [tokens].
+        Mean lengths; NaN if missing [tokens].
     load : str
-        How requests arrived; see :data:`Load`.
+        Arrival pattern; see :data:`Load`.
     requests_per_second : float or None
-        Offered rate [1/s]; None for a constant number under way.
+        Offered rate [1/s]; None for a fixed concurrency.
     concurrency : float or None
-        Requests under way at most [1].
+        Maximum concurrency [1].
     requests : float or None
-        Completed in the whole run [1].
+        Completed requests of the run [1].
     total_throughput : float or None
-        Input and output tokens per second of the whole server [tokens/s].
+        Input and output throughput of the server [tokens/s].
     spread : float or None
-        Of output lengths, as in :class:`Measurement` [1].
+        Spread of output lengths, as in :class:`Measurement` [1].
     cached_share : float
-        Of prompt tokens that were found in a prefix cache [1].
+        Prefix-cache hit rate of prompt tokens [1].
     speculation : str
         As in :class:`Measurement`.
     told : MeasuredServer
-        What it says of the server.
+        Facts about the server in the result.
     remarks : tuple of str
-        What was read into it.
+        Interpretations made while reading.
     """
 
     latencies: Latencies
@@ -108,7 +107,7 @@ class BenchmarkRun:
 
     @property
     def in_flight(self) -> float | None:
-        """Requests under way on average: as many as there were, or by Little's law; None if nobody knows [1]."""
+        """Mean concurrency, as recorded or by Little's law; None if unknown [1]."""
         if self.requests_per_second is None:
             return self.concurrency
         seconds = self.latencies.get(("e2e", "mean"))
@@ -116,35 +115,35 @@ class BenchmarkRun:
 
 
 def by_statistic(measure: str, values: Json, name: str, factor: float = 1.0) -> dict[tuple[str, str], float]:
-    """The statistics of one measure that are a mean or a percentile; others are left out.
+    """Means and percentiles of one measure; other statistics are ignored.
 
     Parameters
     ----------
     measure : str
         ``ttft``, ``tpot`` or ``e2e``.
     values : mapping
-        By what their writer calls them: ``avg``, ``median``, ``p99``.
+        Values by the file's name of the statistic, such as ``avg``, ``median`` or ``p99``.
     name : str
-        What messages call a value, with ``{}`` for its statistic.
+        Name of a value in messages, with ``{}`` for its statistic.
     factor : float
-        Seconds in their unit [1].
+        Seconds per unit [1].
 
     Raises
     ------
     UnusableRowError
-        If one is not positive and finite.
+        If a value is not positive and finite.
     """
     latencies: dict[tuple[str, str], float] = {}
     for theirs, value in values.items():
         if value is not None:
-            with suppress(InputError):  # no statistic that we know
+            with suppress(InputError):  # unknown statistic
                 ours = percentiles.percentile(_OTHER_WORDS.get(theirs, theirs))
                 latencies[measure, ours] = _record.positive(value, name.format(theirs)) * factor
     return latencies
 
 
 def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, Any]:
-    """Load of a run, as fields of a run: at a rate, with a constant number of them under way, or all at once."""
+    """Load of a run as fields: a rate, a fixed concurrency, or all requests at once."""
     cap = None if concurrency in (None, "", 0, math.inf) else _record.positive(concurrency, "concurrency")
     if rate not in (None, "", 0) and str(rate).lower() not in ("inf", "infinity"):
         rate_asked = _record.positive(rate, "request_rate")
@@ -154,19 +153,19 @@ def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, An
 
 
 def under_way(requests_per_second: float, request_seconds: float | None, requests: float | None) -> dict[str, Any]:
-    """Requests under way where only what was completed is known: by Little's law so many were under way on average."""
+    """Load fields if only completions are known: the mean concurrency by Little's law."""
     if request_seconds is None:
         return {"load": "unknown", "requests": requests}
     return {"load": "concurrency", "concurrency": requests_per_second * request_seconds, "requests": requests}
 
 
 def needed(run: Json, key: str) -> float:
-    """A positive number that a run must have.
+    """Positive number that a run must have.
 
     Raises
     ------
     UnusableRowError
-        If it has none.
+        If it is missing.
     """
     if run.get(key) is None:
         raise UnusableRowError(f"{key} is missing")
@@ -174,7 +173,7 @@ def needed(run: Json, key: str) -> float:
 
 
 def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
-    """A positive number under keys with dots between, if any; of an object with a unit, its mean in base units."""
+    """Positive number under a dotted path, if any; for an object with a unit, its mean in base units."""
     *_, name = keys = path.split(".")
     value: Any = nested_value(run, *keys)
     if isinstance(value, dict):
@@ -184,12 +183,12 @@ def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
 
 
 def numbers(run: Json, **paths: str) -> dict[str, Any]:
-    """Fields of a run by where their numbers are; see :func:`optional`."""
+    """Fields of a run from dotted paths; see :func:`optional`."""
     return {field: value for field, path in paths.items() if (value := optional(run, path)) is not None}
 
 
 def anywhere(value: Any, keys: Iterable[str]) -> Any:
-    """The first value under one of the keys, however deep; of a list, its first entry."""
+    """First value under one of the keys at any depth; the first entry of a list."""
     if isinstance(value, dict):
         for key in keys:
             inner = value.get(key)
@@ -203,36 +202,36 @@ def anywhere(value: Any, keys: Iterable[str]) -> Any:
 
 
 def nested_value(value: Any, *keys: str) -> Any:
-    """Value under keys, one after the other; an empty mapping where anything is missing."""
+    """Value under nested keys; an empty mapping if anything is missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return {} if value is None else value
 
 
-#: Time and rate units that AIPerf and llm-d write, in base units.
+#: Units of AIPerf and llm-d in base units.
 _UNITS = {
     "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "tokens/sec": 1.0, "tokens/s": 1.0, "tokens": 1.0,
     "s/token": 1.0, "ms/token": 1e-3, "count": 1.0,
 }  # fmt: skip
-#: Engines behind the images that are called after llm-d, whose tags are versions of llm-d.
+#: Engines in images named after llm-d, whose tags are llm-d versions.
 _LLM_D = {"llm-d": "vllm"}
 _PREDICTED = "predicted by AISimulate, not measured"
 
 
 class Generator(NamedTuple):
-    """One form of results."""
+    """Format of result files."""
 
     title: str
-    """Writer."""
+    """Program that writes it."""
     mark: str
-    """Which keys give it away, in words."""
+    """Identifying keys, in words."""
     keys: str
-    """Keys that objects of this form have, or other ones behind a bar; a dot leads into a mapping."""
+    """Keys of objects in this format, with alternatives after a bar and nested keys after a dot."""
     read: Callable[[Json], BenchmarkRun]
-    """Reads one; :class:`UnusableRowError` where it cannot be used."""
+    """Reader of one object; raises :class:`UnusableRowError` for unusable runs."""
 
     def matches(self, run: Json) -> bool:
-        """Whether an object is of this form."""
+        """Check whether an object has this format."""
 
         def has(value: Any, key: str) -> bool:
             first, _, below = key.partition(".")
@@ -242,7 +241,7 @@ class Generator(NamedTuple):
 
 
 def _flat(run: Json, ttft: str, tpot: str, e2e: str, factor: float = 1.0) -> dict[tuple[str, str], float]:
-    """Statistics under keys of their own, ``p99_ttft_ms``, by how those of a measure end."""
+    """Statistics in flat keys such as ``p99_ttft_ms``, by the ending for each measure."""
     latencies: dict[tuple[str, str], float] = {}
     for measure, ending in (("ttft", ttft), ("tpot", tpot), ("e2e", e2e)):
         values = {key.removesuffix(ending): value for key, value in run.items() if key.endswith(ending)}
@@ -253,7 +252,7 @@ def _flat(run: Json, ttft: str, tpot: str, e2e: str, factor: float = 1.0) -> dic
 def _blocks(
     metrics: Json, tpot: str, factor: float | None = None, ttft: str = "time_to_first_token"
 ) -> dict[tuple[str, str], float]:
-    """Statistics of the measures, from an object with values for each metric, and its unit where there is no factor."""
+    """Statistics from an object per metric; each has its own unit without ``factor``."""
     latencies: dict[tuple[str, str], float] = {}
     for measure, metric in (("ttft", ttft), ("tpot", tpot), ("e2e", "request_latency")):
         block = metrics.get(metric)
@@ -270,7 +269,7 @@ def _unit(metric: str, block: Json) -> float:
 
 
 def _told(run: Json) -> MeasuredServer:
-    """The model and the engine, as results name them that know of no more."""
+    """Model and engine of results that contain no other facts about the server."""
     return MeasuredServer(
         model=str(anywhere(run, ("model_id", "model_names", "model_name", "model")) or ""),
         engine=str(run.get("backend") or run.get("endpoint_type") or ""),
@@ -278,7 +277,7 @@ def _told(run: Json) -> MeasuredServer:
 
 
 def _bench(run: Json) -> BenchmarkRun:
-    """``vllm bench serve`` and its relatives: flat keys, latencies in ms."""
+    """Read ``vllm bench serve`` and its relatives: flat keys, latencies in ms."""
     completed = needed(run, "completed")
     accepted = run.get("accept_length")
     return BenchmarkRun(
@@ -293,7 +292,7 @@ def _bench(run: Json) -> BenchmarkRun:
 
 
 def _aiperf(run: Json) -> BenchmarkRun:
-    """genai-perf and AIPerf: an object with a unit and statistics for each metric, and the settings."""
+    """Read genai-perf and AIPerf: an object with unit and statistics per metric, and the settings."""
     settings, count = run.get("input_config") or {}, nested_value(run, "request_count")
     requests = optional({"request_count": count.get("avg", count.get("mean"))}, "request_count")
     return BenchmarkRun(
@@ -305,7 +304,10 @@ def _aiperf(run: Json) -> BenchmarkRun:
 
 
 def _guidellm(run: Json) -> BenchmarkRun:
-    """GuideLLM: one entry of ``benchmarks``, whose inter-token latency is ours per token; its own has the first."""
+    """Read GuideLLM: one entry of ``benchmarks``.
+
+    Its inter-token latency is our TPOT; its own TPOT includes the first token.
+    """
     metrics = run["metrics"]
     latencies: dict[tuple[str, str], float] = {}
     for measure, name, factor in (
@@ -336,7 +338,7 @@ def _guidellm(run: Json) -> BenchmarkRun:
 
 
 def _inference_perf(run: Json) -> BenchmarkRun:
-    """inference-perf: a stage of ``stage_N_lifecycle_metrics.json``, or the summary of all; seconds."""
+    """Read inference-perf: a stage of ``stage_N_lifecycle_metrics.json`` or the summary, in seconds."""
     successes, summary = run["successes"], nested_value(run, "load_summary")
     latencies = _blocks(nested_value(successes, "latency"), "time_per_output_token", 1.0)
     requests, rate, concurrency = (
@@ -363,7 +365,7 @@ def _inference_perf(run: Json) -> BenchmarkRun:
 
 
 def _llm_d(run: Json) -> BenchmarkRun:
-    """llm-d's benchmark report 0.2 and 0.2.1: statistics with units, the load, and the parts of the stack."""
+    """Read llm-d's benchmark report 0.2 and 0.2.1: statistics with units, the load, and the stack."""
     if not str(run["version"]).startswith("0.2"):
         raise UnusableRowError(f"benchmark reports of llm-d are read in versions 0.2 and 0.2.1, got {run['version']}")
     whole = nested_value(run, "results", "request_performance", "aggregate")
@@ -383,7 +385,7 @@ def _llm_d(run: Json) -> BenchmarkRun:
 
 
 def _engine_of(stack: Sequence[Json]) -> MeasuredServer:
-    """The only kind of engine of a stack."""
+    """The only engine of a stack."""
     parts = [nested_value(entry, "standardized") for entry in stack]
     engines = [part for part in parts if part.get("kind") == "inference_engine"]
     if any(engine.get("role") == "prefill" for engine in engines) or len(engines) > 1:
@@ -407,13 +409,13 @@ def _engine_of(stack: Sequence[Json]) -> MeasuredServer:
 
 
 def _inferencex(run: Json) -> BenchmarkRun:
-    """InferenceX: ``agg_*.json``, whose latencies are in seconds and whose rates are per accelerator."""
+    """Read InferenceX ``agg_*.json``: latencies in seconds, rates per accelerator."""
     is_true = {name: str(run.get(name)).lower() == "true" for name in ("disagg", "is_multinode", "dp_attention")}
     if is_true["disagg"] or is_true["is_multinode"]:
         raise UnusableRowError("pools, or several nodes, which a single run does not tell apart; write a table of them")
     tp = int(needed(run, "tp"))
     rates = numbers(run, throughput="output_tput_per_gpu", total_throughput="tput_per_gpu")
-    # The tag of an image begins with the version of its engine.
+    # The tag of an image starts with the engine version.
     engine, (_, colon, tag) = str(run.get("framework") or ""), str(run.get("image") or "").rpartition(":")
     if colon and tag.lstrip("v")[:1].isdigit():
         engine += f" {tag.lstrip('v')}"
@@ -439,7 +441,7 @@ def _inferencex(run: Json) -> BenchmarkRun:
 
 
 def _aisimulate(run: Json) -> BenchmarkRun:
-    """AISimulate: ``prediction.json``, a replay of requests in the words of measurements; latencies in ms."""
+    """Read AISimulate ``prediction.json``: a simulated replay with fields of measurements, latencies in ms."""
     completed = needed(run, "completed_requests")
     latencies = _flat(run, "_ttft_ms", "_tpot_ms", "_e2e_latency_ms", 1e-3)
     return BenchmarkRun(
@@ -453,7 +455,7 @@ def _aisimulate(run: Json) -> BenchmarkRun:
     )
 
 
-#: Forms of results, the one to look for first first.
+#: Formats of results, in order of detection.
 GENERATORS: Sequence[Generator] = (
     Generator(
         "AISimulate",
@@ -471,23 +473,23 @@ GENERATORS: Sequence[Generator] = (
 
 
 def generator_of(run: Json) -> Generator | None:
-    """The form of a result; None of none that is known."""
+    """Format of a result; None if unknown."""
     return next((generator for generator in GENERATORS if generator.matches(run)), None)
 
 
-#: A sample: name, labels, value; a time after it is left out.
+#: Prometheus sample: name, labels, value; a timestamp is ignored.
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|Inf|NaN))(?:\s+-?\d+)?\s*$")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-#: What engines call a histogram of each measure, the name to look for first first: per request before per token.
+#: Histogram names of each measure, in order of preference: per request before per token.
 _HISTOGRAMS: Mapping[str, tuple[str, ...]] = {
     "ttft": ("time_to_first_token_seconds",),
     "tpot": ("request_time_per_output_token_seconds", "inter_token_latency_seconds", "time_per_output_token_seconds"),
     "e2e": ("e2e_request_latency_seconds",),
 }
 _ENGINES = ("vllm", "sglang")
-#: How names of samples end that only grow while a server runs.
+#: Endings of counters.
 _GROWING = ("_sum", "_count", "_total")
-#: Requests that have got all of their tokens; their first one, where an engine counts no others.
+#: Counters of completed requests; first tokens if an engine has no other counter.
 _COMPLETED = ("e2e_request_latency_seconds_count", "time_to_first_token_seconds_count")
 
 
@@ -500,9 +502,9 @@ class Scrape:
     engine : str
         ``vllm`` or ``sglang``.
     model : str
-        Name under which it serves; empty where no metric has one.
+        Served model name; empty if no metric has one.
     samples : mapping of str to float
-        By name without the engine, those of all engines and ranks of the page added up; no buckets.
+        Samples by name without the engine prefix, summed over engines and ranks, without buckets.
     """
 
     engine: str
@@ -511,25 +513,25 @@ class Scrape:
 
 
 def is_scrape(text: str) -> bool:
-    """Whether a text is one of these, by its first words."""
+    """Check whether a text is a metrics page, by its first words."""
     start = text.lstrip()[:4096]
     return start.startswith(("# HELP", "# TYPE")) or any(f"{engine}:" in start for engine in _ENGINES)
 
 
 def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
-    """Return what a server did between two readings of its metrics, as a run at the rate that it completed.
+    """Run between two readings of a server's metrics, at the completed request rate.
 
     Parameters
     ----------
     before, after : Scrape
-        Of the same server.
+        Readings of the same server.
     seconds : float
-        Between them [s].
+        Time between them [s].
 
     Raises
     ------
     UnusableRowError
-        If the server is another one or was started again, or completed no request meanwhile.
+        If the server changed or restarted, or completed no request.
     """
     if (before.engine, before.model) != (after.engine, after.model) and before.model:
         was, now = (f"{reading.model or 'no model'} on {reading.engine}" for reading in (before, after))
@@ -549,7 +551,7 @@ def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
 
 
 def _run(reading: Scrape) -> BenchmarkRun:
-    """Means of a page: sums of histograms over their counts; lengths are those of the requests that were completed."""
+    """Means of a metrics page: histogram sums over counts. Lengths are those of completed requests."""
     samples = reading.samples
 
     def mean(*names: str) -> float | None:
@@ -583,12 +585,12 @@ def _run(reading: Scrape) -> BenchmarkRun:
 
 
 def scrape(text: str) -> Scrape:
-    """Read a page of metrics.
+    """Read a metrics page.
 
     Raises
     ------
     UnusableRowError
-        If a line cannot be read, there is no metric of a known engine, or several models are served.
+        If a line is invalid, no known engine has a metric, or several models are served.
     """
     samples_by_engine: Mapping[str, dict[str, float]] = {engine: defaultdict(float) for engine in _ENGINES}
     models = set()
@@ -616,29 +618,29 @@ def _per(samples: Mapping[str, float], name: str, requests: float) -> float:
     return samples[name] / requests if samples.get(name) and requests > 0 else math.nan
 
 
-#: Fields of a run that its measurement has, too.
+#: Fields that runs and measurements share.
 _SAME = ("load", "concurrency", "requests_per_second", "requests", "spread", "speculation", "remarks")
 
 
 def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | Skipped]:
-    """Every run of a result file.
+    """Read all runs of a result file as measurements.
 
     Parameters
     ----------
     path : path or str
-        JSON, one JSON object a line, YAML, or the text of ``/metrics``.
+        JSON, JSON lines, YAML, or the text of ``/metrics``.
     server : MeasuredServer
-        What the server was; what is not given is taken from the file, where that says it.
+        Facts about the server; missing ones are read from the file.
 
     Returns
     -------
     list of Measurement or Skipped
-        One for each run of the file; impossible values are skipped runs, not errors.
+        One entry per run; runs with impossible values are skipped.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is not of a known kind, or the deployment is not given, or names what nobody knows.
+        If the file is unreadable or of an unknown format, or the deployment is missing or has unknown names.
     """
     file = Path(path)
     runs = _runs(file)
@@ -661,12 +663,12 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
 
 
 def read_run(path: Path | str) -> BenchmarkRun:
-    """The only run of a result file, with all of its statistics.
+    """Read the only run of a result file, with all statistics.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is not of a known kind, lacks a number, or has several runs.
+        If the file is unreadable or of an unknown format, lacks a number, or has several runs.
     """
     runs = _runs(Path(path))
     if len(runs) > 1:
@@ -678,12 +680,12 @@ def read_run(path: Path | str) -> BenchmarkRun:
 
 
 def _runs(path: Path) -> list[Json | str]:
-    """The objects of a file, each of a known form; the text of one that is a page of metrics.
+    """Objects of a file, each of a known format, or the text of a metrics page.
 
     Raises
     ------
     InputError
-        If it cannot be read, or is of no known form.
+        If the file is unreadable, or of an unknown format.
     """
     try:
         text = read_text(path, encoding="utf-8-sig")
@@ -706,7 +708,7 @@ def _runs(path: Path) -> list[Json | str]:
 
 
 def _json(path: Path, text: str) -> Any:
-    # A number of thousands of digits is a ValueError that is no JSONDecodeError.
+    # A number with thousands of digits raises ValueError, not JSONDecodeError.
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Tables of measurements: which kind a file is, one small reader for each kind, and what rows say of each other."""
+"""Readers of measurement tables: one small reader per kind of file, and comparisons between rows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from inference_econ.inputs import catalog, plugins, read_text
 from inference_econ.inputs.models.acceptance import Prompts
 
 _SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
-#: Words of a latency's name, those of the time between tokens before those of the first one, whose words turn up in
+#: Words for latencies. Words for the time between tokens come first, because words for the first token also occur in
 #: remarks ("elapsed/osl (approx TPOT incl. prefill share)").
 _LATENCIES = (
     ("tpot_seconds", ("tpot", "itl", "tbt", "per-token", "per token", "inter-token", "/osl")),
     ("ttft_seconds", ("ttft", "prefill", "first", "prompt")),
     ("request_seconds", ("e2e", "end-to-end", "end to end", "batch_latency", "request")),
 )
-#: How the kind of load is written, the most telling words first.
+#: Words for the kind of load, most specific first.
 _LOADS: tuple[tuple[_record.Load, tuple[str, ...]], ...] = (
     ("saturated", ("max_throughput", "mlperf_offline", "saturat")),
     ("limited", ("mlperf_server", "mlperf_interactive", "sla")),
@@ -49,7 +49,7 @@ _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
 
 
 def first_number(text: str) -> float | None:
-    """The number that a text begins with, if any.
+    """Number at the start of a text, if any.
 
     Examples
     --------
@@ -61,12 +61,12 @@ def first_number(text: str) -> float | None:
 
 
 def load_of(text: str) -> _record.Load:
-    """Load of a row, from the words for it."""
+    """Load of a row, from its words."""
     return next((load for load, words in _LOADS if any(word in text.lower() for word in words)), "unknown")
 
 
 def _demand(row: Cells, load: _record.Load, accelerators: int) -> dict[str, Any]:
-    """Concurrency of the whole deployment, or the offered rate."""
+    """Concurrency of the deployment, or the offered rate."""
     text = row.text("batch_or_concurrency")
     number = first_number(text)
     if load == "rate":
@@ -87,7 +87,7 @@ def _demand(row: Cells, load: _record.Load, accelerators: int) -> dict[str, Any]
 
 
 def _value(row: Cells, accelerators: int) -> dict[str, Any]:
-    """The measured value under the field that it belongs to, and its statistic."""
+    """Measured value under its field, and its statistic."""
     metric, unit = row.text("metric"), row.text("unit")
     value = row.needed("value")
     words = metric.lower()
@@ -116,18 +116,18 @@ def _value(row: Cells, accelerators: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of file.
+    """Kind of CSV file.
 
     Attributes
     ----------
     title : str
-        For people.
+        Name in messages.
     columns : tuple of str
-        Without which a file is not of this kind.
+        Required columns.
     read : callable
-        Row and what all kinds have in common to a measurement.
+        Function of a row and the common fields that returns a measurement.
     final : bool
-        Rows say everything themselves: nothing is concluded from other rows of the file.
+        True if rows are complete, so that nothing is inferred from other rows.
     """
 
     title: str
@@ -136,34 +136,35 @@ class Kind:
     final: bool = False
 
 
-#: Degrees that a run was started with, in ids like ``..._c64_tp8_ep8_937``.
+#: Tensor-parallel degree in ids such as ``..._c64_tp8_ep8_937``.
 _STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
 
 
 def layout(
     row: Cells, prefix: str = "", *, concurrency: float | None = None
 ) -> tuple[_record.RecordedPool, tuple[str, ...]]:
-    """The layout in the columns of aiconfigurator, those of one pool if they have a prefix.
+    """Layout in aiconfigurator's columns, of one pool if a prefix is given.
 
     Parameters
     ----------
-    row : Row
-        With ``tp_size``, and ``pp_size``, ``attention_dp_size``, ``moe_tp_size``, ``moe_ep_size`` as far as recorded.
+    row : Cells
+        Row with ``tp_size``, and optionally ``pp_size``, ``attention_dp_size``, ``moe_tp_size``, ``moe_ep_size``.
     prefix : str
         ``prefill_`` or ``decode_``.
     concurrency : float, optional
-        Requests of the whole server at a time; a ``batch_size`` below it is that of one attention rank [1].
+        Concurrent requests of the server [1]. A smaller ``batch_size`` is that of one attention-DP rank.
 
     Returns
     -------
-    Pool, tuple of str
-        A single worker, and what was read into it: attention-DP is filled in from the experts' degrees, or from the
-        batch of one rank, if it is not recorded.
+    RecordedPool, tuple of str
+        One worker, and remarks. A missing attention-DP degree is inferred from the expert degrees or the batch of one
+        rank.
 
     Notes
     -----
-    The collection multiplies tp by ep where a run had both: its ``tp8_ep8`` on one machine of eight GPUs says
-    ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 ranks of attention. The same measurements stand in the same file with 8.
+    The collection multiplies tp by ep if a run had both: ``tp8_ep8`` on one node of eight GPUs is recorded with
+    ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 attention ranks. The same file contains the same measurements with 8
+    ranks.
     """
     tp = row.count(f"{prefix}tp_size")
     pp = row.whole(f"{prefix}pp_size") or 1
@@ -189,10 +190,9 @@ def layout(
 
 
 def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
-    """Number of servers that shared the requests of an aggregated row, and what was read into it.
+    """Number of servers behind an aggregated row, and remarks.
 
-    Where attention is recorded as not data-parallel, a ``batch_size`` below the concurrency is that of one of several
-    servers.
+    Without attention-DP, a ``batch_size`` below the concurrency is that of one of several servers.
     """
     batch = row.number("batch_size")
     if row.whole("attention_dp_size") != 1 or batch is None or batch >= concurrency:
@@ -207,17 +207,16 @@ def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
 
 
 def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[_record.RecordedPool, tuple[str, ...]]:
-    """One pool of a disaggregated server, and what was read into it.
+    """Pool of a disaggregated server, and remarks.
 
     Parameters
     ----------
-    row : Row
-        With the columns of that prefix.
+    row : Cells
+        Row with the columns of the prefix.
     prefix : str
         ``prefill_`` or ``decode_``.
     concurrency : float, optional
-        Requests that are in the pool at a time [1]: with the batch of one attention rank they give the number of
-        workers, for want of a recorded one.
+        Concurrent requests in the pool [1]; with the batch of one rank, they determine a missing number of workers.
     """
     single, remarks = layout(row, prefix)
     workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
@@ -232,15 +231,15 @@ def degrees(row: Cells, accelerators: int | None) -> dict[str, Any]:
 
     Parameters
     ----------
-    row : Row
-        Of a file of points.
+    row : Cells
+        Row of a file of points.
     accelerators : int or None
-        What the name of the hardware says ("8x H100"), for want of ``n_gpus`` [1].
+        Count in the name of the hardware ("8x H100"), used without ``n_gpus`` [1].
 
     Returns
     -------
     dict
-        Accelerators and degrees, with dp filled in if tp is recorded, for replicas as for attention-DP.
+        Accelerators and degrees. With a known tp, dp is filled in for replicas or attention-DP.
     """
     tp, pp, ep, dp = (row.whole(column) for column in ("tp", "pp", "ep", "dp"))
     total = row.whole("n_gpus") or accelerators
@@ -258,7 +257,7 @@ def degrees(row: Cells, accelerators: int | None) -> dict[str, Any]:
 
 
 def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """Whole servers as aiconfigurator collects them: means in ms, aggregated or disaggregated."""
+    """Read a server from aiconfigurator's collection: means in ms, aggregated or disaggregated."""
     concurrency = row.number("silicon_concurrency")
     fields: dict[str, Any]
     if row.text("mode") == "disagg":
@@ -291,7 +290,7 @@ def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """InferenceMAX runs: seconds, and tokens per second and accelerator, by concurrency."""
+    """Read an InferenceMAX run: seconds, and tokens per second and accelerator, by concurrency."""
     tp = row.count("tp")
     apart = _is_true(row.text("dp_attention"))
     written = row.text("precision") or None
@@ -322,7 +321,7 @@ def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def inferencemax_pools(row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """Disaggregated InferenceMAX runs: rates per accelerator are those of the pool that the tokens belong to."""
+    """Read a disaggregated InferenceMAX run, whose rates are per accelerator of the pool that processes the tokens."""
     prefill, decode = (_nightly_pool(row, name) for name in ("prefill", "decode"))
     read, writing = prefill.accelerators, decode.accelerators
     assert read is not None and writing is not None
@@ -337,7 +336,7 @@ def inferencemax_pools(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def _nightly_pool(row: Cells, name: str) -> _record.RecordedPool:
-    """One pool of a nightly run, whose degrees are recorded as 1 where a worker's accelerators are not."""
+    """Pool of a nightly run. Degrees recorded as 1 are unknown if a worker has more accelerators."""
     workers, accelerators = row.count(f"{name}_num_workers"), row.count(f"num_{name}_gpu")
     ranks, ep = accelerators // workers, row.whole(f"{name}_ep")
     if ranks * workers != accelerators:
@@ -358,7 +357,7 @@ def _is_true(text: str) -> bool:
 
 
 def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """One server under Poisson arrivals: medians in ms by offered rate."""
+    """Read a server under Poisson arrivals: medians in ms by offered rate."""
     accelerators = row.count("gpus")
     output = row.number("tps_output")
     server = _record.described(
@@ -386,7 +385,7 @@ def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def point(row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """Collected points: one metric, value and unit a row."""
+    """Read a collected point: one metric, value and unit per row."""
     if row.text("quality").upper() == "D":
         raise UnusableRowError("quality D: second-hand, or known to be wrong")
     layout = degrees(row, _record.chip_count(row.text("hardware")))
@@ -394,7 +393,7 @@ def point(row: Cells, common: Mapping[str, Any]) -> Measurement:
     isl, osl = row.number("isl"), row.number("osl")
     demand = _demand(row, load, layout["accelerators"])
     measured = _value(row, layout["accelerators"])
-    # Servers that only decode read no prompts: the input length stands for the length of the cache.
+    # Decode servers process no prompts, so the input length is the context.
     decodes = "tpot_seconds" in measured or "output_tokens_per_second_per_accelerator" in measured
     is_context = decodes and ("PD disagg" in row.text("engine") or osl is None)
     if isl is None:
@@ -422,7 +421,7 @@ def _seconds(row: Cells, column: str) -> float | None:
     return milliseconds and milliseconds * 1e-3
 
 
-#: In the order in which they are tried.
+#: Kinds of files, in order of detection.
 KINDS = (
     Kind(
         "whole servers",
@@ -452,21 +451,20 @@ KINDS = (
     Kind("measurements", _record.NEEDED, _record.measurement, final=True),
 )
 
-#: A deployment that is this much faster than another of the same description has something the description lacks.
-#: Plain runs of one description in the shipped collection differ by 4 % at most.
+#: Speed ratio above which a deployment must differ from another of the same description. Plain runs of one description
+#: in the shipped collection differ by 4% at most.
 _FASTER = 1.1
-#: One of two runs of one configuration that differ by this much in the time between tokens is spoilt: reruns differ by
-#: 13 % at most in nine of ten cases, other versions of an engine by 26 %.
+#: TPOT ratio above which the slower of two runs of one configuration is invalid. In nine of ten cases reruns differ by
+#: 13% at most, and engine versions by 26%.
 _SPOILT = 1.5
-#: The same of the time to the first token, which reruns differ in by 3.5 at most; others, of runs whose engine compiled
-#: kernels while the first prompts waited, by 4.6 to 25.
+#: TTFT ratio above which the slower run is invalid. Reruns differ by up to 3.5; runs whose engine compiled kernels
+#: while the first prompts waited differ by 4.6 to 25.
 _SPOILT_START = 4.0
-#: The same of a run with no less to do on no more accelerators, in whatever layout: those that people
-#: choose differ by less.
+#: TPOT ratio to a run with at least the load on at most the accelerators, in any layout; usual layouts differ by less.
 _OUTDONE = 3.0
-#: What such other runs are, in words.
+#: Descriptions of such other runs.
 _SAME, _BUSIER = "a run of the same configuration", "which has no less to do on no more accelerators"
-#: Keys that rows share: of one server, in one sweep of loads, in one configuration, and of one description.
+#: Keys of rows with the same server, sweep, configuration or description.
 _SERVER = ("engine", "model", "hardware", "weights")
 _TRAFFIC = ("model", "hardware", "engine", "isl", "osl", "load")
 _LAYOUT = ("tp", "dp", "pp", "ep")
@@ -474,17 +472,16 @@ _server = attrgetter(*_SERVER)
 _sweep = attrgetter(*_SERVER, "engine_version", "source", "days", "isl", "osl", "spread")
 _configuration = attrgetter(*_TRAFFIC, "concurrency", *_LAYOUT, "accelerators", "weights", "spread")
 _description = attrgetter(*_TRAFFIC, *_LAYOUT, "prefill", "decode", "weights", "kv", "requests_per_second")
-#: Of rows that repeat each other.
+#: Key of repeated rows.
 _repeat = attrgetter("model", "hardware", "isl", "osl", "load", "concurrency", "requests_per_second", *_record.RESULTS)
-#: Speculation of rows that a plain step may stand for.
+#: Speculation of rows that a plain step can represent.
 _PLAIN = ("none", "unrecorded")
 
 
 def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
-    """One measurement of those that repeat each other: same subject, lengths, demand and results.
+    """Remove repeated measurements: same subject, lengths, load and results.
 
-    Of repeats the one that says most about its layout is kept, so that a collection that passed a run on twice does
-    not count it twice.
+    The one with the best-known layout is kept, so that a run that was collected twice counts once.
     """
     best: dict[tuple[object, ...], Measurement] = {}
     for row in measurements:
@@ -500,8 +497,8 @@ def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measureme
     Parameters
     ----------
     rows : sequence of Measurement or Skipped
-        Rows of one file. Only those are marked whose speculation is not recorded and whose layout is known; they are
-        compared to rows with as many requests at a time, or fewer, which a plain step serves no slower.
+        Rows of one file. Rows with unrecorded speculation and a known layout are compared with rows of equal or lower
+        concurrency, which plain steps serve at least as fast.
     """
     runs: dict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
@@ -522,13 +519,13 @@ def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measureme
 
 
 def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Mark rows that are slower by far than another run of the same configuration, or than one with no less to do.
+    """Mark rows that are much slower than another run of the same configuration or of at least the same load.
 
     Parameters
     ----------
     rows : sequence of Measurement or Skipped
-        Rows of one file, suspected speculation marked. Only closed loops of one pool with a known layout and without
-        speculation are compared.
+        Rows of one file, after :func:`suspect_speculation`. Only closed loops of one pool with a known layout and
+        without speculation are compared.
     """
     runs: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
     alike: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
@@ -544,7 +541,7 @@ def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Ski
         sweeps[_sweep(row)].append(row)
     for index, row in enumerate(compared):
         if _is_plain_loop(row) and not row.spoilt:
-            # What slowed most runs of its sweep slowed this one as well.
+            # If most runs of a sweep were slow, this one was slow too.
             sweep = sweeps[_sweep(row)]
             outdone = sum(run.spoilt.endswith(_BUSIER) for run in sweep)
             if 2 * outdone > len(sweep):
@@ -562,7 +559,7 @@ def _is_plain_loop(row: Measurement | Skipped) -> TypeGuard[Measurement]:
 
 
 def _compared(row: Measurement, same: Sequence[Measurement], alike: Sequence[Measurement]) -> Measurement:
-    """Mark a row that is much slower than one of the same configuration, or than one with no less to do."""
+    """Mark a row that is much slower than one of the same configuration or of at least the same load."""
     busier = [
         other
         for other in alike
@@ -585,19 +582,19 @@ def _compared(row: Measurement, same: Sequence[Measurement], alike: Sequence[Mea
     return row
 
 
-#: A method, and the proposals of a round.
+#: Speculation method, and draft length.
 _FIXED = re.compile(r"(?P<method>[A-Z][A-Za-z]*3?)(?P<drafts>\d)")
 
 
 def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
-    """Return a row with the published tokens of a round, if its method and draft length are recorded ("MTP3").
+    """Add the published tokens per round, if method and draft length are recorded ("MTP3").
 
     Parameters
     ----------
     row : Measurement
-        Its waits are in rounds: engines that wait count these. Those of the result are in steps of one token each.
+        Row whose waits are in rounds, as engines count them. The waits of the result are in steps of one token.
     prompts : str
-        On which its requests were; where nothing is published for such, the others stand for them.
+        Kind of prompts; the other kind is used if nothing is published for it.
     """
     fixed = _FIXED.fullmatch(row.speculation)
     if fixed is None:
@@ -608,7 +605,7 @@ def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
     return replace(row, tokens_per_round=tokens, wait_steps=row.wait_steps * steps, held_steps=row.held_steps * steps)
 
 
-#: The shipped files that hold measurements of servers; the others are of kernels, collectives, prices and the like.
+#: Shipped files with measurements of servers; other files contain kernels, collectives, prices etc.
 SHIPPED = (
     "serving_points",
     "inferencemax_aggregated",
@@ -622,36 +619,36 @@ SHIPPED = (
 
 
 def shipped(datasets: Iterable[str] = SHIPPED) -> list[Measurement | Skipped]:
-    """Every row of the measurements that come with the package.
+    """Read the shipped measurements.
 
     Parameters
     ----------
     datasets : iterable of str
-        Which of :data:`SHIPPED`.
+        Subset of :data:`SHIPPED`.
     """
     return [row for name in datasets for row in read_measurements(catalog.server_files()[name])]
 
 
 def read_measurements(path: Path | str, server: MeasuredServer | None = None) -> list[Measurement | Skipped]:
-    """Every measurement of a file: CSV with the columns of a shipped kind, or the result of a load generator.
+    """Read the measurements of a file: CSV with the columns of a shipped kind, or the result of a load generator.
 
     Parameters
     ----------
     path : path or str
-        The file; its name without suffix becomes the dataset. Further columns do no harm. What does not end in .csv
-        is read as a result, see :func:`read_report`.
+        The file, whose stem becomes the dataset. Further columns are ignored. Files without .csv are results; see
+        :func:`read_report`.
     server : MeasuredServer, optional
-        What the server was; needed for results only, where they do not say it themselves.
+        Facts about the server that results lack.
 
     Returns
     -------
     list of Measurement or Skipped
-        In the order of the file; impossible values and unknown names are skipped rows, not errors.
+        Rows in file order; rows with impossible values or unknown names are skipped.
 
     Raises
     ------
     InputError
-        If the file cannot be read, its columns are those of no kind, or a result comes without its deployment.
+        If the file is unreadable, its columns match no kind, or a result lacks its deployment.
     """
     file = Path(path)
     if file.suffix.lower() in RESULT_ENDINGS and _foreign(file) is None:
@@ -664,18 +661,18 @@ def read_measurements(path: Path | str, server: MeasuredServer | None = None) ->
 
 
 def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurement | Skipped]]:
-    """Which of some kinds of CSV file one is, and what each of its rows says by itself.
+    """Kind of a CSV file, and its rows.
 
     Raises
     ------
     InputError
-        If it cannot be read, its columns are those of no kind, or it has nothing else.
+        If the file is unreadable or empty, or its columns match no kind.
     """
     header, lines = _table(path)
     kind = _kind(path, header, kinds)
     if not lines:
         raise InputError(f"{path}: only column names; one line for each measurement is needed")
-    # Thousands of rows ask about the same models and chips, and nothing is changed of them.
+    # Thousands of rows refer to the same specs, which are not modified.
     with catalog.uncopied():
         return kind, [
             _measurement(kind, path.stem, number, line, cells) for number, (line, cells) in enumerate(lines, start=1)
@@ -683,14 +680,14 @@ def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurem
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
-    """Find the kind of a CSV file, in words, and the text of its rows by column.
+    """Kind of a CSV file in words, and the text of its rows by column.
 
     Rows are in the order of :func:`read_measurements`.
 
     Raises
     ------
     InputError
-        If it cannot be read, or its columns are those of no kind.
+        If the file is unreadable, or its columns match no kind.
     """
     header, rows = _table(Path(path))
     return _kind(Path(path), header, KINDS).title, [cells for _, cells in rows]
@@ -721,12 +718,12 @@ def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[s
 
 
 def _foreign(path: Path) -> list[dict[str, str]] | None:
-    """The rows that the reader of a plug-in has for a file; None if none knows it.
+    """Rows that a plug-in reader returns for a file; None if no plug-in reads it.
 
     Raises
     ------
     InputError
-        If a reader fails, or gives what are no rows.
+        If a reader fails, or returns no valid rows.
     """
     for reader in plugins.readers():
         try:
@@ -735,13 +732,13 @@ def _foreign(path: Path) -> list[dict[str, str]] | None:
                 return [{str(name): str(value) for name, value in row.items()} for row in rows]
         except InputError:
             raise
-        except Exception as error:  # code of others fails as it likes
+        except Exception as error:  # plug-in code may raise anything
             raise InputError(f"{path}: the reader of the plug-in {reader.origin} fails ({error!r})") from error
     return None
 
 
 def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """Column names, without space and in lower case, and the rows, each after the line on which it begins."""
+    """Column names in lower case without space, and the rows with their first line numbers."""
     foreign = _foreign(path)
     if foreign is not None:
         return list(dict.fromkeys(name for row in foreign for name in row)), list(enumerate(foreign, start=1))

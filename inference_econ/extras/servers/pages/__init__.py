@@ -1,1 +1,1 @@
-"""Pages of measured servers: validation, calibration, runs against predictions, parity plots."""
+"""Pages on measured servers: validation, calibration, comparison of runs, parity plots."""

@@ -1,4 +1,4 @@
-"""Pictures of predictions against measurements."""
+"""Parity plots of predictions and measurements."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: From the least to the largest value of an axis, below which it is short [1].
+#: Ratio of the ends of an axis below which it needs more ticks [1].
 _SHORT = 30.0
-#: Letters of a line above a panel [1].
+#: Line width of a panel title [characters].
 _TITLE_WIDTH = 34
-#: Errors that bands around equality show [1].
+#: Errors of the bands around equality [1].
 _BANDS = (0.1, 0.2)
 
 
 def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
-    """Draw predictions against measurements, a panel for each report and each of its assumptions.
+    """Draw predicted against measured values, with a panel per report and assumptions.
 
     Parameters
     ----------
     reports : sequence of Report
-        What was compared.
+        Comparisons.
     path : Path or str
-        Where to, ending in .svg, .png or .pdf.
+        File to write, ending in .svg, .png or .pdf.
 
     Raises
     ------
     InputError
-        If the path cannot be written, or nothing was predicted.
+        If the file cannot be written, or nothing was predicted.
     """
     panels = [
         (f"{report.dataset}: {name}", points)
@@ -52,21 +52,21 @@ def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
 
 
 def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Path | str, *, width: int = 4) -> None:
-    """Draw predictions against measurements, so many panels in a row, with bands of 10 and 20 % around equality.
+    """Draw predicted against measured values, with bands of 10 and 20% around equality.
 
     Parameters
     ----------
     panels : sequence of (str, sequence of ComparedPoint)
-        Titles and pairs.
+        Titles and points.
     path : Path or str
-        Where to, ending in .svg, .png or .pdf.
+        File to write, ending in .svg, .png or .pdf.
     width : int
-        Panels in a row [1].
+        Panels per row [1].
 
     Raises
     ------
     InputError
-        If the path cannot be written, or there are no panels.
+        If the file cannot be written, or there are no panels.
     """
     if not panels:
         raise InputError("nothing was predicted, so that there is nothing to draw")
@@ -87,7 +87,7 @@ def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Pat
 
 
 def _agreement(axes: Axes, points: Sequence[ComparedPoint], series: Sequence[str], title: str) -> None:
-    """Measured to the right, predicted upwards, with lines where both are equal and where one is twice the other."""
+    """Draw a panel with measured values on the horizontal axis, and lines at factors of 1 and 2."""
     for index, name in enumerate(series):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)]
         of_series = [point for point in points if point.series == name]
@@ -106,7 +106,7 @@ def _agreement(axes: Axes, points: Sequence[ComparedPoint], series: Sequence[str
         axes.plot(line, factor * line, color="black", linewidth=0.8, linestyle=dash)
     unit = ", ".join(dict.fromkeys(point.unit for point in points))
     axes.set(xscale="log", yscale="log", xlim=line, ylim=line, aspect="equal")
-    # Powers of ten alone would leave a short axis with one number or none.
+    # With powers of ten alone, a short axis would have at most one label.
     marked = (1.0, 2.0, 5.0) if line[1] < _SHORT * line[0] else (1.0,)
     for axis, word in ((axes.xaxis, "measured"), (axes.yaxis, "predicted")):
         label_ticks(axis, locator=LogLocator(subs=marked, numticks=8))

@@ -1,4 +1,4 @@
-"""A run beside what an answer predicted of it: tables and data."""
+"""Pages that compare a run with a prediction, or show a calibration."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from inference_econ.report.error_notes import WITHOUT
 from inference_econ.report.page import AnswerPage, Page, Pieces, Table
 from inference_econ.report.service import fleet_label
 
-#: What a yes or no is called.
+#: Words for met and missed SLOs.
 _KEPT = {True: "kept", False: "BROKEN", None: ""}
 
 
 @dataclass(frozen=True)
 class AgainstPage(Page):
-    """A run held against an answer.
+    """Comparison of a run with a saved result.
 
     Attributes
     ----------
     files : str
-        Which run, and which answer.
+        Names of the run and the result.
     parts : sequence of PlanPart
-        What was run.
+        Deployment of the run.
     held : sequence of CheckedNumber
-        Its numbers.
+        Measured numbers with their predictions.
     suspects : sequence of Suspect
         Parts of a step that could explain the difference in TPOT.
     command : str
-        What calibrates with the run.
+        Command that calibrates with the run.
     """
 
     files: str
@@ -50,7 +50,7 @@ class AgainstPage(Page):
     command: str
 
     def tables(self) -> Sequence[Table]:
-        """The numbers; the parts that could explain the difference, if there is one."""
+        """Tables of the numbers, and of parts that could explain a difference."""
         fleet = ", ".join(fleet_label(part.service, part.replicas) for part in self.parts)
         numbers = Table(
             f"{self.files}: {fleet}", _COLUMNS, tuple(_row(held) for held in self.held), (self.verdict,), least=_LEAST
@@ -70,7 +70,7 @@ class AgainstPage(Page):
 
     @property
     def verdict(self) -> str:
-        """Sentence on whether the run kept the intervals and the promises."""
+        """Sentence on intervals and SLOs."""
         inside = [held.inside for held in self.held if held.inside is not None]
         kept = [held.kept for held in self.held if held.kept is not None]
         sentence = f"{sum(inside)} of {len(inside)} numbers lie in their intervals, which hold 80 % of measured values"
@@ -80,7 +80,7 @@ class AgainstPage(Page):
         return f"{sentence}; {'all SLOs were met' if all(kept) else broken}."
 
     def record(self) -> object:
-        """All of it."""
+        """Full record of the comparison."""
         return {
             "numbers": [checked_record(held) for held in self.held],
             "verdict": self.verdict,
@@ -92,13 +92,13 @@ class AgainstPage(Page):
 
 
 _COLUMNS = ("number", "predicted", "interval", "measured", "measured/predicted", "interval held", "promise")
-#: Columns that a narrow terminal does without.
+#: Columns that a narrow terminal omits.
 _LEAST = ("interval held", "measured/predicted")
 _PARTS = ("part", "ms", "times as long", "constants")
 
 
 def checked_record(held: servers.CheckedNumber) -> dict[str, object]:
-    """Return one number of a run beside its prediction as plain data, in base units."""
+    """Number of a run with its prediction as plain data, in base units."""
     expected = held.expected
     return {
         **attributes(expected, "measure statistic"), "predicted": expected.value, **attributes(expected, "low high"),
@@ -128,33 +128,33 @@ _LEGEND = (
     "measured, less 1"
 )
 
-#: Median error of a target beyond which a fit does not reproduce its rows: a factor of 1.5 [1].
+#: Median log error above which a fit does not reproduce its data: a factor of 1.5 [1].
 _POOR = math.log(1.5)
 
 
 class CalibrationPage(AnswerPage[Calibrated]):
-    """A fit, ready to be shown."""
+    """Page of a calibration."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """The constants, then the errors, then those of fits that left something out."""
+        """Tables of constants, errors, and cross-validation."""
         fitted, folds = self.answer.fitted, self.answer.folds
         return constants_table(fitted), errors_table(fitted, folds), left_out_table(fitted, folds)
 
     def question(self) -> str:
-        """Question about the constants that describe the rows."""
+        """Title of the page."""
         return "Which constants describe these measurements?"
 
     def conclusion(self) -> Pieces:
-        """Median errors of the fit."""
+        """Sentence with the median errors of the fit."""
         fitted = self.answer.fitted
         errors = ", ".join(f"{target} {percent(fitted.median_error(target))}" for target in fitted.targets)
         return (f"After a fit to {len(fitted.rows)} rows, median errors are: {errors}.",)
 
 
 def constants_table(fitted: servers.Fit) -> Table:
-    """Each constant with its standard error, and whether the rows determine it."""
+    """Table of constants with standard errors, and whether the data determine them."""
     rows = []
     for name, value, error, unknown in zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True):
         before = value_of(fitted.base, name)
@@ -167,7 +167,7 @@ def constants_table(fitted: servers.Fit) -> Table:
 
 
 def errors_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]]) -> Table:
-    """Median errors of the fit by engine, chip and model, and of the fits that left a chip or a model out."""
+    """Table of median errors by engine, chip and model, including held-out chips and models."""
     kinds = [f"{target}: {what}" for target in fitted.targets for what in ("error", "bias")]
     base = f"all, by the base ({fitted.base.name})"
     rows = [("all", *_line(fitted.errors)), (base, *_line(fitted.base_errors))]
@@ -178,7 +178,7 @@ def errors_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fo
 
 
 def not_reproduced(fitted: servers.Fit) -> list[str]:
-    """For each target whose rows the fit is far from, what to check."""
+    """Advice for each target with large errors."""
     return [
         f"{target}: the fit does not reproduce the rows, their median error is {percent(error)}: "
         "check units (seconds, milliseconds), formats of weights and KV cache, "
@@ -201,7 +201,7 @@ def _middle(errors: Array, *, sign: bool = False) -> str:
 
 
 def left_out_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]]) -> Table:
-    """Errors of rows that fits to the others predict, by what was left out, and how many are in intervals of 80 %."""
+    """Table of cross-validated errors, and of the coverage of 80% intervals."""
     heads = (f"{target}: {what}" for target in fitted.targets for what in ("error", "in 80 %"))
     rows = []
     for by in filter(folds.get, servers.GROUPS):
@@ -221,18 +221,18 @@ def _amount(name: str, value: float) -> str:
 
 @dataclass(frozen=True)
 class OwnLevelsPage(Page):
-    """Levels of one's own servers, ready to be shown.
+    """Page of corrections fitted to your servers.
 
     Attributes
     ----------
     fitted : levels.OwnProfile
-        Levels, with errors before and after.
+        Corrections, with errors before and after.
     """
 
     fitted: levels.OwnProfile
 
     def tables(self) -> Sequence[Table]:
-        """Each deployment with its level, and how far off predictions are before and after."""
+        """Table of each deployment with its correction, and errors before and after."""
         rows = tuple(
             (
                 f"{line['model']} on {line['hardware']}, {line['layout']}",
@@ -251,7 +251,7 @@ class OwnLevelsPage(Page):
         return (Table(f"Levels over {self.fitted.group.profile}", columns, rows, notes),)
 
     def record(self) -> object:
-        """Record of the lines of the table."""
+        """Record of the table."""
         return {"profile": self.fitted.group.profile, "deployments": self._lines()}
 
     def _lines(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Measured servers beside predictions, as tables, plain data, and rows for spreadsheets."""
+"""Measured servers with predictions, as tables, plain data, and rows for spreadsheets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from inference_econ.records.plain import attributes
 from inference_econ.records.texts import ENGINE_NAMES
 from inference_econ.report.page import Table
 
-#: Rows that are named one by one; of more, the first and the last are.
+#: Number of rows up to which all are named; of more, the first and the last [1].
 _NAMED = 3
-#: So many rows that count are shown one by one.
+#: Number of rows up to which each is shown [1].
 _FEW = 10
 _ERRORS = ("rows", "predicted", "median", "mean", "p90", "bias")
 LEGEND = "Errors are |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two; the bias keeps the sign."
-#: How speculating servers are predicted, for people.
+#: Note on predictions of servers with speculation.
 SPECULATING = (
     "Predicted with the draft length that they ran, in every round, and with the acceptance length that is published "
     "for their model: nothing is fitted to them, and they are not counted above. What is not recorded of that is taken "
@@ -28,16 +28,16 @@ SPECULATING = (
 
 
 def error_tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]:
-    """Tables of a report: who takes part, errors, errors by groups, and rows that could not be predicted.
+    """Tables of a report: coverage, errors, errors by groups, and rows without a prediction.
 
-    Of a few rows, as those of a load test, each is shown; who takes part is not where all do.
+    If there are few rows, as from a load test, each is shown.
 
     Parameters
     ----------
     report : Servers
-        What was compared.
+        Comparison.
     by : sequence of str
-        What to group by, each by itself.
+        Keys to group by, one table each.
     """
     few = is_few(report)
     all_count = len(report.counted()) == len(report.rows)
@@ -59,12 +59,12 @@ def error_tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]
 
 
 def is_few(report: servers.Servers) -> bool:
-    """Return whether the rows that count are shown one by one, instead of their errors in the median."""
+    """Check whether rows are shown individually instead of their median errors."""
     return 0 < len(report.counted()) <= _FEW
 
 
 def coverage_table(report: servers.Servers) -> Table:
-    """Rows by file: read, understood, counted, predicted."""
+    """Table of rows by file: read, understood, included, predicted."""
     names: list[str | None] = [*report.datasets]
     if len(names) > 1:
         names.append(None)
@@ -83,7 +83,7 @@ def coverage_table(report: servers.Servers) -> Table:
 
 
 def errors(report: servers.Servers) -> Table:
-    """Errors of all that count, by quantity, and of those that the assumptions were and were not fitted to."""
+    """Table of errors by quantity, also separately for fitted and other deployments."""
     rows = [
         (quantity.title, which, *_numbers(accuracy), share_inside(part, quantity))
         for quantity in servers.QUANTITIES
@@ -103,7 +103,7 @@ def errors(report: servers.Servers) -> Table:
 
 
 def row_by_row(report: servers.Servers) -> Table:
-    """Table of measured and predicted numbers of each row that counts, and why some rows are unlike others."""
+    """Table of measured and predicted values per row, with notes on rows outside the calibration data."""
     counted = report.counted()
     named, rows, settings = len(report.rows) > 1, [], dict[str, None]()
     for row in counted:
@@ -117,7 +117,7 @@ def row_by_row(report: servers.Servers) -> Table:
             ends = "-" if where is None else f"{number(factor * where.low)} to {number(factor * where.high)}"
             values = ("-" if value is None else number(factor * value) for value in (measured, predicted))
             rows.append((*((row.id,) if named else ()), quantity.title + unit, *values, off, ends))
-        # The server that the row was predicted as.
+        # Server that the row was predicted as.
         server = row.measurement
         assert server is not None and row.assumptions is not None
         published = "" if server.weights else ", as published"
@@ -139,13 +139,13 @@ def row_by_row(report: servers.Servers) -> Table:
 
 
 def share_inside(rows: Iterable[servers.InputRow], quantity: servers.Quantity) -> str:
-    """Share of the measured values that are in the intervals of their predictions, in per cent; "-" without any."""
+    """Share of measured values within the predicted intervals, in percent; "-" without any."""
     where = servers.inside(rows, quantity)
     return f"{100 * where.held / where.known:.0f} %" if where.known else "-"
 
 
 def grouped(report: servers.Servers, key: str) -> Table:
-    """Errors by the values of one key, quantity after quantity."""
+    """Table of errors by the values of one key, for each quantity."""
     rows = [
         (value, quantity.title, *_numbers(accuracy))
         for quantity in servers.QUANTITIES
@@ -155,7 +155,7 @@ def grouped(report: servers.Servers, key: str) -> Table:
 
 
 def missing(report: servers.Servers) -> Table:
-    """Table of the reasons for which rows have no prediction."""
+    """Table of reasons for missing predictions."""
     rows = []
     for reason, skipped in report.reasons().items():
         ids = [row.id for row in skipped]
@@ -165,7 +165,7 @@ def missing(report: servers.Servers) -> Table:
 
 
 def beyond(violations: Sequence[servers.Violation]) -> Table:
-    """Measurements that beat the bound, and why."""
+    """Table of measurements that are faster than the bound, with a diagnosis."""
     rows = tuple(
         (violation.row.id, violation.row.dataset, violation.quantity.title, f"{violation.measured:.4g}",
          f"{violation.bound:.4g}", f"{violation.factor:.2f}", violation.why)
@@ -178,7 +178,7 @@ def beyond(violations: Sequence[servers.Violation]) -> Table:
 
 
 def _speculative(report: servers.Servers) -> Table:
-    """Speculating servers, a class of their own: all quantities, and the main one by engine, chip and draft."""
+    """Table of servers with speculation: all quantities, and the main one by engine, chip and draft length."""
     speculating, main = report.speculative(), servers.QUANTITIES[0]
     rows = [
         ("all", quantity.title, *_numbers(accuracy)) for quantity, accuracy in measured_servers.by_quantity(speculating)
@@ -192,7 +192,7 @@ def _speculative(report: servers.Servers) -> Table:
 
 
 def off_by(report: servers.Servers) -> str:
-    """Line on the error of each quantity of the rows that count, and whether intervals hold it; empty without any."""
+    """Line with the error of each quantity, and whether intervals contain it; empty without any."""
     rows, parts = report.counted(), []
     for quantity, accuracy in measured_servers.by_quantity(rows):
         where = servers.inside(rows, quantity)
@@ -208,7 +208,7 @@ def off_by(report: servers.Servers) -> str:
 
 
 def error_cells(accuracy: servers.Accuracy) -> tuple[str, ...]:
-    """Median, mean, ninth tenth and bias of some errors for people."""
+    """Cells with the median, mean, 90th percentile and bias of errors."""
     sizes = ("-" if value is None else f"{value:.3f}" for value in (accuracy.median, accuracy.mean, accuracy.p90))
     return (*sizes, "-" if accuracy.bias is None else f"{accuracy.bias:+z.3f}")
 
@@ -230,10 +230,9 @@ _LEGEND = (
 
 
 def interval_table(report: servers.Servers) -> Table:
-    """Table of the share of measured values in the intervals of 80 %, and of the width of these, by engine and chips.
+    """Table of coverage and width of 80% intervals, by engine and chips.
 
-    Of rows that were and were not fitted, with the interval of each; and of deployments that were left out one after
-    the other, as their profile says.
+    Rows are fitted deployments, others, and held-out deployments as recorded in their profile.
     """
     lines = tuple(
         (
@@ -249,7 +248,7 @@ def interval_table(report: servers.Servers) -> Table:
 
 
 def of_chance(share: float, chance: tuple[float, float]) -> str:
-    """Between which shares chance leaves what should be 80 %, and whether it explains one; in brackets."""
+    """Text in brackets with the range of coverage expected by chance, and whether a share is outside."""
     low, high = chance
     return f" ({100 * low:.0f} to {100 * high:.0f}{'' if low <= share <= high else ': off'})"
 

@@ -1,4 +1,4 @@
-"""Predictions beside measurements, as tables and as a document."""
+"""Validation of predictions, as tables and as a document."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from inference_econ.records.plain import Frame
 from inference_econ.records.texts import digits
 from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks, Table
 
-#: Statements that differ by less are counted as met [1].
+#: Difference below which a statement counts as reproduced [1].
 _MET = 0.05
-#: Rows that are named one by one; of more, the first and the last are.
+#: Number of rows up to which all are named; of more, the first and the last [1].
 _NAMED = 4
 _ERRORS = ("median", "mean", "p90", "bias")
 
 
 @dataclass(frozen=True)
 class ValidationPage(AnswerPage[Validated]):
-    """Predictions beside measurements of servers and of other datasets, ready to be shown.
+    """Page that compares predictions with measurements of servers and other datasets.
 
     Attributes
     ----------
     keys : sequence of str
-        What errors of servers are grouped by.
+        Keys to group errors of servers by.
     command : str
-        What generates the document again.
+        Command that generates the document.
     named : bool
-        Datasets were named, and not all taken.
+        True if the user named datasets.
     """
 
     proportional = False
@@ -44,16 +44,16 @@ class ValidationPage(AnswerPage[Validated]):
     named: bool = True
 
     def question(self) -> str:
-        """Question about how far off predictions are."""
+        """Title of the page."""
         return "How far are predictions from what was measured?"
 
     def conclusion(self) -> Pieces:
-        """Errors of servers."""
+        """Sentence with the errors of servers."""
         errors = list(filter(None, map(servers.off_by, self.answer.servers)))
         return (f"Predictions are off by: {'; '.join(errors)}.",) if errors else ()
 
     def tables(self) -> Sequence[Table]:
-        """Servers, then the other datasets."""
+        """Tables of servers, then of the other datasets."""
         return [*self._of_servers(), *(table for report in self.answer.others for table in tables(report))]
 
     def record(self) -> object:
@@ -61,7 +61,7 @@ class ValidationPage(AnswerPage[Validated]):
         return self.answer.record(self.keys)
 
     def frame(self) -> Frame:
-        """One line per row of servers, or of the other datasets if none of servers is wanted.
+        """One line per row of servers, or of the other datasets without servers.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class ValidationPage(AnswerPage[Validated]):
         return self.answer.to_frame()
 
     def markdown(self) -> str:
-        """One document."""
+        """Document of all comparisons."""
         shown = [line for table in self._of_servers() for line in (f"## {table.title}", "", *_with_notes(table))]
         title = "# Predictions beside measurements"
         if not self.answer.others:
@@ -89,16 +89,16 @@ class ValidationPage(AnswerPage[Validated]):
         return "\n".join(lines).rstrip() + "\n\n" + "\n".join(shown)
 
     def blocks(self) -> Sequence[Block]:
-        """The tables, then how rows are counted."""
+        """Tables, then notes on the selection of rows."""
         counted = NOTES if self.answer.servers else ()
         return [*self.tables(), Remarks([*counted, *(note for report in self.answer.others for note in report.notes)])]
 
     def summary(self) -> Sequence[Block]:
-        """Tables of servers, whose rows are many."""
+        """Tables of servers only."""
         return [*self._of_servers(), Remarks(NOTES)] if self.answer.servers else ()
 
     def draw(self, path: str) -> None:
-        """Draw predicted against measured: servers if there are any, otherwise the rest."""
+        """Draw predicted against measured values of servers, or of the other datasets without servers."""
         from inference_econ.extras.servers.pages import parity_plots
 
         if not self.answer.servers:
@@ -128,7 +128,7 @@ def _with_notes(table: Table) -> list[str]:
 
 
 def tables(report: Report) -> tuple[Table, ...]:
-    """Tables of a report, by its form, and of rows that could not be compared."""
+    """Tables of a report in its form, and of rows without a comparison."""
     if report.form == "listed":
         shown = [_listed(report)]
     else:
@@ -149,7 +149,7 @@ def tables(report: Report) -> tuple[Table, ...]:
 
 
 def _overall(report: Report) -> Table:
-    """Errors by assumptions, of the rows that they were and were not fitted to."""
+    """Table of errors by assumptions, for fitted and other rows."""
     rows, readings = [], []
     for name in report.assumptions:
         parts = parts_of([point for point in report.points if point.assumptions == name])
@@ -174,7 +174,7 @@ def _overall(report: Report) -> Table:
 
 
 def _by_series(report: Report, name: str) -> Table:
-    """Errors by kind of row under some assumptions, with the nearest and the furthest kind."""
+    """Table of errors by series under one preset, with a note on the best and the worst."""
     points = [point for point in report.points if point.assumptions == name]
     by_series, fitted = accuracies_of(points), Counter(point.series for point in points if point.fitted)
     rows = [(series, *_numbers(errors), str(fitted[series])) for series, errors in by_series.items()]

@@ -1,4 +1,4 @@
-"""A server that runs, held window by window against the prediction at the load that it had."""
+"""Comparison of a running server with the prediction at its load, window by window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inference_econ.report.headings import speculation_label
 from inference_econ.report.service import fleet_label
 from inference_econ.serving import Service
 
-#: Measures that a line shows, and characters of its columns [1].
+#: Measures in a line, and widths of its columns [characters].
 _SHOWN, _WIDTHS = ("ttft", "tpot", "throughput"), (14, 12, 23, 23, 10)
 
 
@@ -29,15 +29,15 @@ class Watched:
     Attributes
     ----------
     at : str
-        When it ended, or the file that its end was read from.
+        End time, or the file of the second reading.
     run : BenchmarkRun or None
-        Means of the window; None if it says nothing.
+        Means of the window; None if it is empty.
     held : sequence of CheckedNumber
-        Its numbers beside those predicted at its request rate; empty where that is of other requests.
+        Measured numbers with predictions at their request rate; empty if the requests differ.
     reason : str
-        Why they cannot; empty if they can.
+        Reason for a missing comparison; empty if there is none.
     remarks : sequence of str
-        What of the window the prediction does not have.
+        Differences between the window and the prediction.
     """
 
     at: str
@@ -48,7 +48,7 @@ class Watched:
 
     @property
     def outside(self) -> Sequence[str]:
-        """Numbers that lie outside their intervals, and on which side."""
+        """Numbers outside their intervals, with the side."""
         sides = {True: "above", False: "below"}
         wrong = [held for held in self.held if held.inside is False]
         return [f"{held.expected.name} {sides[held.measured > held.expected.value]}" for held in wrong]
@@ -60,7 +60,7 @@ class Watched:
 
     @property
     def text(self) -> str:
-        """One line of the table under :func:`heading`."""
+        """Line of the table under :func:`heading`."""
         by_measure = {held.expected.measure: held for held in self.held if held.expected.statistic == "mean"}
         numbers = [_number(by_measure[name]) if name in by_measure else "" for name in _SHOWN]
         rate = "" if self.run is None else f"{self.run.requests_per_second:.4g}"
@@ -70,7 +70,7 @@ class Watched:
         return f"{_columns((self.at, rate, *numbers))}{verdict}"
 
     def record(self) -> dict[str, object]:
-        """Return the window as plain data, in base units."""
+        """Window as plain data, in base units."""
         run = self.run
         server = dict.fromkeys(("model", "engine")) if run is None else attributes(run.told, "model engine")
         means = {} if run is None else attributes(run, "requests_per_second concurrency isl osl cached_share")
@@ -88,33 +88,33 @@ class Watched:
 
 
 def heading(service: Service) -> str:
-    """Return what a server is held against, and the heading of its lines."""
+    """Deployment that the server is compared with, and the column headings."""
     columns = _columns(("at", "requests/s", "TTFT mean ms", "TPOT mean ms", "tokens/s"))
     proposer = f", {speculation_label(service.speculation)}" if service.speculation else ""
     return f"Held against {service.setup.model.name}, {fleet_label(service, 1)}{proposer}\n{columns}in 80 % interval"
 
 
 def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arrival_scv: float) -> Watched:
-    """Hold a window against the prediction at the request rate of that window.
+    """Compare a window with the prediction at its request rate.
 
     Parameters
     ----------
     at : str
-        When it ended.
+        End of the window.
     service : Service
-        The instance that was predicted.
+        Predicted instance.
     run : BenchmarkRun
         Means of the window, at a rate.
     targets : Targets
-        What is promised.
+        SLOs.
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
+        Squared coefficient of variation of interarrival times [1].
 
     Returns
     -------
     Watched
-        Not compared where requests have other lengths than those of the prediction. Where an instance would not
-        complete so many requests as predicted, its output tokens/s are held against those of a full one.
+        Not compared if request lengths differ from the prediction. Above the predicted capacity, output throughput is
+        compared with that of a full instance.
     """
     rate, osl = run.requests_per_second or 0.0, service.requests.osl.mean
     points = sweep(service, [rate], targets=targets, arrival_scv=arrival_scv)
@@ -123,16 +123,16 @@ def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arri
     if points[0].load.saturated:
         full = (record[f"requests_per_second_when_full{end}"] for end in ("", "_low", "_high"))
         expected = (*expected[:-1], Expected("throughput", "mean", *(end and end * osl for end in full)))
-    # The time to the last token says nothing that the two others do not, unless it is promised.
+    # End-to-end latency adds nothing to the others, unless it has an SLO.
     expected = [entry for entry in expected if entry.measure in _SHOWN or entry.promised is not None]
-    # Prompts that are found in a cache are read sooner than those of a prediction without one.
+    # Cached prompts have a lower TTFT than a prediction without a cache.
     remarks = () if service.requests.cached or service.requests.shared_prefix else run.remarks
     try:
         held = hold(expected, OfferedLoad(rate), 1, service, run)
         reason = "" if any(entry.inside is not None for entry in held) else "no interval is known of these assumptions"
         return Watched(at, run, held, reason, remarks)
     except InputError as error:
-        # Its advice is to run a benchmark; here users decide what is asked.
+        # Omit the advice to run a benchmark, since users determine the requests here.
         return Watched(at, run, (), str(error).partition("; run the")[0])
 
 
@@ -143,7 +143,7 @@ def _columns(cells: Sequence[str]) -> str:
 
 
 def _number(held: CheckedNumber) -> str:
-    """A measured number with the interval that was predicted."""
+    """Measured number with its predicted interval."""
     expected, factor = held.expected, UNITS[held.expected.measure][2]
     if expected.low is None or expected.high is None:
         return f"{factor * held.measured:.4g}"

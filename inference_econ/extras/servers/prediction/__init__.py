@@ -1,1 +1,1 @@
-"""Predictions of measured rows: which deployment a row is of, what its load generator did, what the model says."""
+"""Predictions of measurements: the deployment, the load generator, and the service model."""

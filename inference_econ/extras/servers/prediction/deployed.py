@@ -1,4 +1,4 @@
-"""Measured deployments as services: their layout, their formats, and how many requests they run at a time."""
+"""Measured deployments as services: layout, number formats, and maximum concurrency."""
 
 from __future__ import annotations
 
@@ -23,26 +23,25 @@ from inference_econ.serving import Server, Service, Services, Trace, every_servi
 from inference_econ.serving.services import services
 from inference_econ.serving.simulation import arrivals, simulator
 
-#: What measurements call a proposer, with the proposals of a round behind it where they are recorded.
+#: Speculation methods by their name in measurements, which may be followed by the draft length.
 _PROPOSERS: Mapping[str, inputs.ProposerName] = {"MTP": "mtp", "EAGLE": "eagle", "EAGLE3": "eagle"}
 _KIND = re.compile(r"(MTP|EAGLE3|EAGLE)(?:-?(\d))?(?: (?:vanilla|autoregressive)\b.*)?", re.IGNORECASE)
 
 
 def speculation_of(row: Measurement) -> Speculation | None:
-    """Rounds of the draft length that a server ran, with published acceptance; None where it decodes plainly.
+    """Speculation of a server with its draft length and published acceptance; None without speculation.
 
-    What a row does not say is taken from the recipe of its engine for its model, and from what is usual of the
-    proposer.
+    Missing facts come from the recipe of the engine for the model, or from usual values of the method.
 
     Parameters
     ----------
     row : Measurement
-        What was measured.
+        Measured server.
 
     Raises
     ------
     InputError
-        If it is only suspected, or nobody knows who proposed.
+        If speculation is only suspected, or the method is unknown.
     """
     rounds = _rounds(row)
     if rounds is None:
@@ -55,7 +54,7 @@ def speculation_of(row: Measurement) -> Speculation | None:
 
 
 def assumed_rounds(row: Measurement) -> str:
-    """Parts of a server's rounds that are not recorded, and what was taken for them, in words; empty if nothing was.
+    """Assumptions about unrecorded facts of speculation, in words; empty without any.
 
     Examples
     --------
@@ -73,7 +72,7 @@ def assumed_rounds(row: Measurement) -> str:
 
 
 def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | None:
-    """Proposer, its tokens, tokens of a round, and what of that was assumed; None without speculation."""
+    """Speculation method, draft length, tokens per round, and assumptions in words; None without speculation."""
     if not row.speculates:
         return None
     if row.speculation == "suspected":
@@ -99,7 +98,7 @@ def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | N
 
 
 def head_weights(model: str, weights: str | None) -> str | None:
-    """The format of multi-token-prediction layers: 16 bits in checkpoints of 4, else that of the target."""
+    """Format of multi-token-prediction layers: 16 bits in 4-bit checkpoints, else that of the target."""
     precision = inputs.Precision.of(inputs.catalog.model(model), weights)
     narrow = min(inputs.BYTES_PER_ELEMENT[name] for name in (precision.weights, precision.experts))
     return "bf16" if narrow < 1.0 else None
@@ -107,42 +106,41 @@ def head_weights(model: str, weights: str | None) -> str | None:
 
 #: Steady states per service.
 _BATCHES = 24
-#: Sequences that vLLM runs at most if nobody tells it more or less: its max_num_seqs of a server on chips of at least
-#: that much memory, and on others, to which it counts A100s [1]. Other engines take what fits their memory.
+#: Default max_num_seqs of vLLM's server on chips of at least the given memory, and on others including A100s [1]. Other
+#: engines use all memory.
 _MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
-#: Engines that begin a request only when there is room for all of its tokens (TensorRT-LLM's GUARANTEED_NO_EVICT);
-#: others count on requests that end meanwhile.
+#: Engines that admit a request only if all of its tokens fit (TensorRT-LLM's GUARANTEED_NO_EVICT).
 _WHOLE_REQUESTS = ("trtllm",)
-#: Engines whose share of memory is one of what the weights leave, and only the cache's.
+#: Engines whose memory share applies to the memory after weights, and only to the cache.
 _REST_OF_MEMORY = ("trtllm",)
-#: Requests of a group of attention ranks beyond which nothing changes [1].
+#: Requests per attention-DP group above which results do not change [1].
 _MOST_SLOTS = 2.0**16
 _GB = 1e9
-#: How many times as long as predicted a prompt may take before a row is refused [1].
+#: Prefill time over predicted time above which a row is rejected [1].
 _SLOW_PROMPT = 10.0
-#: Largest instance of those that are tried where the layout is not recorded [1].
+#: Largest instance that is tried if the layout is not recorded [1].
 _LARGEST = 64
 
 
 def instance(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> tuple[Service, float]:
-    """The service of a single pool, and how many instances of it there are.
+    """Service of an aggregated deployment, and its number of instances.
 
     Parameters
     ----------
     rows : sequence of Measurement
-        Of one deployment with a known layout.
+        Measurements of one deployment with a known layout.
     assumptions : Assumptions
-        To predict them under.
+        Assumptions of the prediction.
 
     Raises
     ------
     InputError
-        If the layout does not divide what it must, or nothing says how many requests ran.
+        If the layout is invalid for the model, or the concurrency is unknown.
     """
     row = rows[0]
     assert row.tp is not None and row.accelerators is not None
     dp, pp, model = row.dp or 1, row.pp or 1, inputs.catalog.model(row.model)
-    # Without experts, data parallelism means instances of their own.
+    # For dense models, data parallelism means separate instances.
     instance = row.tp * pp * (dp if has_experts(model) else 1)
     replicas = max(row.accelerators // instance, 1)
     pool = RecordedPool(workers=replicas, tp=row.tp, dp=dp if has_experts(model) else 1, pp=pp, ep=row.ep)
@@ -150,14 +148,14 @@ def instance(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> tu
 
 
 def pools(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> Pools:
-    """The pools of a disaggregated server, of one layout each, without a price.
+    """Pools of a disaggregated deployment, of one layout each, without a price.
 
     Parameters
     ----------
     rows : sequence of Measurement
-        Of one deployment with two pools.
+        Measurements of one deployment with two pools.
     assumptions : Assumptions
-        To predict them under.
+        Assumptions of the prediction.
 
     Raises
     ------
@@ -166,7 +164,7 @@ def pools(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> Pools
     """
     row, most = rows[0], _in_flight(rows)
     assert row.prefill is not None and row.decode is not None
-    # By chance all requests are at one worker.
+    # In the worst case all requests are at one worker.
     reading, writing = (workers(rows, pool, assumptions, most, apart=True) for pool in (row.prefill, row.decode))
     return Pools(disaggregated.PoolLayouts(reading), disaggregated.PoolLayouts(writing), layer_by_layer=True)
 
@@ -179,25 +177,25 @@ def workers(
     *,
     apart: bool = False,
 ) -> Services:
-    """The layout of one worker of a pool as a service.
+    """Layout of one worker of a pool as a service.
 
     Parameters
     ----------
     rows : sequence of Measurement
-        Of one deployment.
+        Measurements of one deployment.
     pool : RecordedPool
-        Its layout; the number of workers does not count.
+        Layout; the number of workers is ignored.
     assumptions : Assumptions
-        To predict them under.
+        Assumptions of the prediction.
     most : float
-        Requests at one worker at most; ``inf`` if not recorded [1].
+        Maximum concurrency of a worker; ``inf`` if not recorded [1].
     apart : bool
-        It is one of two pools.
+        True for one of two pools.
 
     Raises
     ------
     InputError
-        If the layout does not divide what it must, or nothing says how many requests ran.
+        If the layout is invalid for the model, or the concurrency is unknown.
     """
     row = rows[0]
     requests, model = _requests(row), inputs.catalog.model(row.model)
@@ -222,31 +220,31 @@ def workers(
             "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
         )
     slots = min(slots, _MOST_SLOTS * pool.dp)
-    # Steady states need two batches, also of a worker that runs one request at a time.
+    # Steady states need two batches, even if a worker runs one request at a time.
     most_slots = np.array([max(slots, 2.0)])
     built = services(setup, requests, plans, most_slots, batches=_BATCHES, speculation=speculation)
     return built if pool.slots is None else replace(built, slots=np.minimum(built.slots, pool.slots))
 
 
 def _in_flight(rows: Sequence[Measurement]) -> float:
-    """The most requests at a time in any of some rows; ``inf`` if not recorded [1]."""
+    """Largest concurrency of several measurements; ``inf`` if not recorded [1]."""
     return max((row.concurrency for row in rows if row.concurrency is not None), default=math.inf)
 
 
 def candidates(row: Measurement, assumptions: inputs.Assumptions) -> list[Service]:
-    """Every layout that a deployment of some accelerators can have, as services.
+    """Services of every layout that a deployment with a number of accelerators can have.
 
     Parameters
     ----------
     row : Measurement
-        With a number of accelerators.
+        Measurement with a number of accelerators.
     assumptions : Assumptions
-        To predict it under.
+        Assumptions of the prediction.
 
     Raises
     ------
     NothingFitsError
-        If no layout holds the weights and the cache of one request.
+        If no layout fits the weights and the cache of one request.
     """
     assert row.accelerators is not None
     requests, chips = _requests(row), row.accelerators
@@ -262,20 +260,20 @@ def candidates(row: Measurement, assumptions: inputs.Assumptions) -> list[Servic
 
 
 def impossible(row: Measurement, service: Service) -> str:
-    """Why a server cannot have run as a row says, in words; empty if it can have.
+    """Reason why a server cannot have run as recorded; empty if it can.
 
     Parameters
     ----------
     row : Measurement
-        What was measured.
+        Measured server.
     service : Service
-        An instance of its deployment, see :func:`workers`.
+        Instance of its deployment; see :func:`workers`.
 
     Returns
     -------
     str
-        Its weights alone are more than all memory, whatever share an engine takes; or requests waited longer in a
-        closed loop than all of them would take one after the other, each as fast as was measured.
+        Set if the weights exceed all memory, or if requests of a closed loop waited longer than all of them take one
+        after the other at the measured speed.
     """
     setup, plans = service.setup, service.plans
     weights = _memory(row, setup, plans, service.speculation)[0]
@@ -294,19 +292,19 @@ def impossible(row: Measurement, service: Service) -> str:
 
 
 def shortage(row: Measurement, service: Service) -> str:
-    """Words that memory does not hold the weights and one request of a server that ran; empty if it does.
+    """Note that weights and one request exceed the memory of a server that did run; empty if they fit.
 
     Parameters
     ----------
     row : Measurement
-        What was measured.
+        Measured server.
     service : Service
-        An instance of its deployment, see :func:`workers`.
+        Instance of its deployment; see :func:`workers`.
 
     Returns
     -------
     str
-        With what is needed and what there is.
+        Note with the needed and the available memory.
     """
     weights, per_request, available = _memory(row, service.setup, service.plans, service.speculation)
     if weights + per_request <= available:
@@ -318,7 +316,7 @@ def shortage(row: Measurement, service: Service) -> str:
 def _cuts(
     model: inputs.ModelSpec, plans: Plans, pool: RecordedPool, assumptions: inputs.Assumptions
 ) -> tuple[inputs.TensorLayout, ...]:
-    """The ways to cut matrices that a layout allows; a layout that ran allows at least one."""
+    """Tensor-parallel cuts that a layout allows, at least one."""
     problems = {
         cut: [problem for problem in indivisible(model, plans, cut, assumptions) if np.any(problem.where)]
         for cut in assumptions.layout.tensor_layouts
@@ -337,12 +335,12 @@ def _cut(assumptions: inputs.Assumptions, cuts: tuple[inputs.TensorLayout, ...])
 
 
 def version_told(row: Measurement) -> str:
-    """The version of the engine of a row: as it says, or as scripts of its days ran; empty if nobody knows."""
+    """Engine version of a row, as recorded or as used by scripts of that time; empty if unknown."""
     return row.engine_version or row.ran
 
 
 def facts_of(row: Measurement) -> inputs.EngineVersion | None:
-    """Facts of the engine of a row; None where nobody counted its kernels."""
+    """Facts on the engine of a row; None if its kernels were not counted."""
     if row.engine not in inputs.catalog.names("engines") or row.compiled:
         return None
     day = None if row.days is None else row.days.until
@@ -351,10 +349,10 @@ def facts_of(row: Measurement) -> inputs.EngineVersion | None:
 
 @cache
 def _facts_at(name: str, version: str, day: date | None, *, old: bool) -> inputs.EngineVersion | None:
-    """Facts at a version of an engine; nothing of an ``old`` one that is not known.
+    """Facts on an engine version; None for an unknown ``old`` version.
 
-    A row that does not say a version, or that of something around the engine, has what held on its day, and without a
-    day what holds today; where kernels were not counted yet, what holds where they first were.
+    A row without an engine version has the version of its day, or the current one without a day. Before kernels were
+    counted, the first counted version applies.
     """
     spec = inputs.catalog.engine(name)
     counted = next((entry for entry in spec.versions if entry.kernels), None)
@@ -375,7 +373,7 @@ def _facts_at(name: str, version: str, day: date | None, *, old: bool) -> inputs
 
 
 def _most_sequences(row: Measurement, setup: Setup) -> float:
-    """Sequences that an engine runs at a time by default, by group of attention ranks [1]."""
+    """Default maximum of concurrent sequences per attention-DP group [1]."""
     if row.engine != "vllm":
         return math.inf
     chip = setup.hardware
@@ -386,7 +384,7 @@ def _most_sequences(row: Measurement, setup: Setup) -> float:
 def _memory(
     row: Measurement, setup: Setup, plans: Plans, speculation: Speculation | None
 ) -> tuple[float, float, float]:
-    """Weights, the cache of a request, and what there is for them, of an instance [B]."""
+    """Weights, cache of one request, and available memory of an instance [B]."""
     if row.engine in _WHOLE_REQUESTS and row.isl is not None and row.osl is not None and row.context is None:
         setup = replace(setup, context=row.isl + row.osl)
     memory = needed_memory(setup, plans, speculation)
@@ -400,7 +398,7 @@ def _memory(
 
 def _requests(row: Measurement) -> inputs.Requests:
     if row.isl is None:
-        # A known context: any lengths that give it.
+        # A known context: any lengths with that mean work.
         assert row.context is not None
         return inputs.Requests.model_validate({"isl": max(row.context - 1.0, 1.0), "osl": 2})
     return inputs.Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
@@ -409,12 +407,12 @@ def _requests(row: Measurement) -> inputs.Requests:
 def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assumptions) -> Setup:
     model = inputs.catalog.model(row.model)
     precision = inputs.Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
-    # With what is known of the run of a row: the prompt tokens of a step, who launches kernels, copies of experts.
+    # Recorded facts of the run: token budget, kernel launches, copies of experts.
     changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
     if row.step_tokens is not None and assumptions.serving.prefill_chunk:
         changes["serving.prefill_chunk"] = row.step_tokens
     if row.compiled and assumptions.host.launches == "per_operator":
-        # Nothing is launched between the kernels of a prompt, nor do they wait for it.
+        # Compiled prompts have no launches between their kernels.
         changes |= {"host.launch": 0.0, "serving.prefill_factor": 1.0}
     if row.memory is not None and row.engine not in _REST_OF_MEMORY:
         changes["capacity.usable_memory"] = row.memory
@@ -424,7 +422,7 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
     if assumptions.host.engine is not None and facts is not None:
         changes["host.engine"] = f"{row.engine} {facts.version}"
     if assumptions.host.captured_tokens and row.engine in inputs.catalog.names("engines"):
-        # Tokens of the largest step with prompts that is captured in pieces: as told, or by default.
+        # Tokens of the largest prefill step that is captured piecewise, as configured or by default.
         graphs = facts and facts.prompt_graphs
         captured: float | None = row.captured_tokens
         if captured is None and graphs:
@@ -443,24 +441,24 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
     )
 
 
-#: Of the random arrivals, or lengths, of a run that is played [1].
+#: Seed of random arrivals and lengths [1].
 _SEED = 0
-#: Rounds and requests of a closed loop that are played at least, if it has as many [1].
+#: Least rounds and requests of a simulated closed loop, if the run has as many [1].
 _PLAYED_ROUNDS, _PLAYED_REQUESTS = 5, 640
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorRun:
-    """Report of a load generator on a run.
+    """Simulated run of a load generator.
 
     Attributes
     ----------
     trace : Trace
-        What requests saw.
+        Simulated requests.
     weights : ndarray, shape (n,)
-        Requests of the run that each of them stands for [1].
+        Requests of the run that each simulated one represents [1].
     requests_per_second : float
-        Over the whole run, from its beginning to its last token [1/s].
+        Completed rate from the start to the last token of the run [1/s].
     """
 
     trace: Trace
@@ -468,7 +466,7 @@ class GeneratorRun:
     requests_per_second: float
 
     def typical(self, values: Array, *, median: bool) -> float:
-        """Mean or median over the run of a value of each request, shape (n,); what is unknown is left out."""
+        """Mean or median over the run of a value per request, shape (n,); NaN is ignored."""
         present = ~np.isnan(values)
         values, weights = values[present], self.weights[present]
         if not median:
@@ -479,25 +477,25 @@ class GeneratorRun:
 
 
 def closed_loop(service: Service, simulated: Server, clients: int, count: int, spread: float) -> GeneratorRun:
-    """A run of a closed loop from the first request to the last, played through the server.
+    """Simulate a run of a closed loop from the first request to the last.
 
     Parameters
     ----------
     service : Service
         One instance.
     simulated : Server
-        The same; see :func:`inference_econ.serving.simulation.simulator.server`.
+        Simulated server; see :func:`inference_econ.serving.simulation.simulator.server`.
     clients : int
-        Requests at a time, all of which come at once when the run begins [1].
+        Concurrent requests, all sent at the start of the run [1].
     count : int
         Requests of the run, at least as many as clients [1].
     spread : float
-        Longest less shortest length, over the mean, of uniform lengths; 0 if all are equal [1].
+        Range over mean of uniform lengths; 0 if all are equal [1].
 
     Returns
     -------
-    Run
-        Of a long run its beginning, its end and some rounds in between, which stand for all others.
+    GeneratorRun
+        For a long run, its start, its end, and some rounds that represent the others.
     """
     number = min(count, max(_PLAYED_ROUNDS * clients, _PLAYED_REQUESTS))
     random = np.random.default_rng(_SEED)
@@ -516,40 +514,41 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
 
 
 def uniform_lengths(mean: float, spread: float, count: int, random: np.random.Generator) -> arrivals.Counts:
-    """Uniform lengths as evenly as can be, in random order [tokens]."""
+    """Stratified uniform lengths in random order [tokens]."""
     places = (np.arange(count) + 0.5) / count - 0.5
     return random.permutation(np.maximum(np.rint(mean * (1.0 + spread * places)), 1.0).astype(np.int64))
 
 
 def played(service: Service, simulated: Server, requests_per_second: float, count: int) -> tuple[Trace, float]:
-    """A run of random arrivals from the first to the last, played through the server.
+    """Simulate a run of random arrivals from the first request to the last.
 
     Parameters
     ----------
     service : Service
         One instance.
     simulated : Server
-        The same for prompts of :func:`prompt_tokens`; see :func:`inference_econ.serving.simulation.simulator.server`.
+        Simulated server for prompts of :func:`prompt_tokens`; see
+        :func:`inference_econ.serving.simulation.simulator.server`.
     requests_per_second : float
-        Offered to it [1/s].
+        Offered rate [1/s].
     count : int
         Requests of the run [1].
 
     Returns
     -------
     (Trace, float)
-        What its requests saw, and the time from its beginning to the last token [s].
+        Simulated requests, and the duration of the run [s].
     """
     isl, osl = prompt_tokens(service), max(round(service.requests.osl.mean), 1)
     stream = arrivals.draw(count, requests_per_second, arrivals.fixed(isl), arrivals.fixed(osl), seed=_SEED)
-    # As long as such a run is on average.
+    # Scale to the mean duration of such a run.
     stretched = stream.arrival * (count / requests_per_second / float(stream.arrival[-1]))
     trace = simulator.play(service, simulated, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
     return trace, float(np.max(stretched + trace.e2e))
 
 
 def decode_steps(requests: inputs.Requests, spread: float, count: int) -> Array:
-    """Decode steps of the answers of a run: of :func:`uniform_lengths`, at least one each [1]."""
+    """Decode steps of the requests of a run with :func:`uniform_lengths`, at least 1 each [1]."""
     lengths = uniform_lengths(requests.osl.mean, spread, count, np.random.default_rng(_SEED))
     return np.maximum(lengths.astype(float) - 1.0, 1.0)
 

@@ -1,4 +1,4 @@
-"""Predict measurements of servers through the ordinary service model."""
+"""Predict measurements of servers with the ordinary service model."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from inference_econ.inputs import Assumptions, catalog
 from inference_econ.serving import Service, loaded
 from inference_econ.serving.simulation import simulator
 
-#: Which assumptions hold for a measurement.
+#: Function that returns the assumptions for a measurement.
 Profiles = Callable[[Measurement], Assumptions]
 
-#: Deployments from which on several processes are worth their start, and those that one of them gets at a time [1].
+#: Number of deployments above which several processes are used, and deployments per batch of a process [1].
 _MANY_DEPLOYMENTS, _CHUNK = 100, 8
-#: Rounds of a closed loop whose length is not recorded [1].
+#: Rounds of a closed loop of unrecorded length [1].
 _ROUNDS = 10
-#: Longest run that is played [1].
+#: Longest simulated open-loop run [requests].
 _MOST_PLAYED = 5000
-#: Most requests at a time of a closed loop that is played [1].
+#: Largest concurrency of a simulated closed loop [1].
 _MOST_LOOPED = 10_000
-#: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
+#: Share of time for prefill below which queueing is negligible [1].
 _IDLE = 0.1
-#: Why a disaggregated server cannot be predicted.
+#: Reason why a disaggregated server cannot be predicted.
 _WORKERS_NOT_RECORDED = "the numbers of workers are not recorded; give prefill_num_workers and decode_num_workers"
 
 
@@ -45,22 +45,21 @@ class Prediction:
     Attributes
     ----------
     measurement : Measurement
-        Beside it.
+        The measurement.
     ttft_seconds, tpot_seconds, request_seconds : float or None
-        [s]; None if the row does not say what would be needed.
+        Latencies [s]; None if the row lacks a needed fact.
     output_tokens_per_second_per_accelerator : float or None
-        [tokens/s]
+        Output throughput [tokens/s].
     idle : bool
-        The server had hardly anything else to do: what is predicted is latency without load.
+        True if the prediction is a latency without load.
     skipped : str
-        Why there is no prediction; empty if there is one.
+        Reason for a missing prediction; empty if there is one.
     assumed : str
-        What the row does not say and was chosen for it; empty if nothing was.
+        Unrecorded facts that were chosen; empty without any.
     shortage : str
-        What memory lacks for it by our count; it ran, and so it is predicted. Empty if it fits.
+        Predicted memory shortage of a server that did run; empty if it fits.
     rounds : str
-        What of the rounds of a server that speculates is not recorded, and was taken from the recipe of its engine and
-        from what is usual of the proposer; empty if nothing was.
+        Assumptions about unrecorded facts of speculation, from recipes and usual values; empty without any.
     """
 
     measurement: Measurement
@@ -76,44 +75,44 @@ class Prediction:
 
     @property
     def input_tokens_per_second_per_accelerator(self) -> float | None:
-        """Of prompts [tokens/s]."""
+        """Input throughput [tokens/s]."""
         row, rate = self.measurement, self.output_tokens_per_second_per_accelerator
-        # Where no answers are recorded, prompts were read for their first token.
+        # Without recorded output, each request has one output token.
         return None if rate is None or row.isl is None else rate * row.isl / (row.osl or 1.0)
 
     @property
     def total_tokens_per_second_per_accelerator(self) -> float | None:
-        """Input and output together [tokens/s]."""
+        """Input and output throughput [tokens/s]."""
         answers, prompts = self.output_tokens_per_second_per_accelerator, self.input_tokens_per_second_per_accelerator
         return None if answers is None or prompts is None else answers + prompts
 
 
 def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int = 1) -> list[Prediction]:
-    """Predict measurements, those of one deployment together.
+    """Predict measurements; those of one deployment share the work.
 
     Parameters
     ----------
     rows : sequence of Measurement
-        What was measured.
+        Measurements.
     profiles : callable
-        The assumptions for a measurement.
+        Returns the assumptions for a measurement.
     processes : int
-        That share the work where there are many deployments [1]; one where processes cannot be forked.
+        Processes for many deployments [1]; one if processes cannot be forked.
 
     Returns
     -------
     list of Prediction
-        In the order of the rows; what the model cannot express is skipped with the reason.
+        Predictions in the order of the rows; unsupported rows are skipped with a reason.
     """
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     predictions: list[Prediction | None] = [None] * len(rows)
-    # Thousands of rows ask about the same engines, chips and models, and nothing is changed of them.
+    # Thousands of rows refer to the same specs, which are not modified.
     with catalog.uncopied():
         for index, row in enumerate(rows):
             groups[_deployment(row)].append(index)
         together = [[rows[index] for index in indices] for indices in groups.values()]
         assumptions = [profiles(group[0]) for group in together]
-        alone = sys.platform != "linux" or multiprocessing.current_process().daemon  # which has no processes of its own
+        alone = sys.platform != "linux" or multiprocessing.current_process().daemon  # daemons cannot start processes
         if processes < 2 or len(together) < _MANY_DEPLOYMENTS or alone:
             predicted = list(map(_predict_group, together, assumptions))
         else:
@@ -168,7 +167,7 @@ def _unusable(row: Measurement) -> str:
 
 
 def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
-    """One pool of accelerators: replicas share the requests evenly."""
+    """Predict one pool of accelerators, whose replicas share the requests evenly."""
     first = rows[0]
     if first.tp is None:
         return [_best(row, assumptions) for row in rows]
@@ -177,7 +176,7 @@ def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Predi
 
 
 def _checked(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
-    """Predictions with what memory lacks in the first of some services that do not fit; none where no run can be so."""
+    """Add memory shortages to predictions, and remove those of runs that are impossible."""
     first = predictions[0].measurement
     short = next(filter(None, (deployed.shortage(first, service) for service in services)), "")
     checked = []
@@ -200,14 +199,14 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
 
 
 def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
-    """A constant number of requests: runs of which enough is known are played, others are endless."""
+    """Predict closed loops: simulated if enough is known of the run, else in steady state."""
     runs = [row for row in rows if _is_run(row)]
     if not runs:
         return [_loop(row, service, replicas) for row in rows]
     lengths = deployed.ends(service, max(row.spread or 0.0 for row in runs))
     simulated = simulator.server(service, lengths, prefill_first=rows[0].prefill_first)
 
-    # Rows that repeat others share their run.
+    # Repeated rows share their run.
     @cache
     def run(look_steps: int, clients: int, count: int, spread: float) -> deployed.GeneratorRun:
         return deployed.closed_loop(service, replace(simulated, look_steps=look_steps), clients, count, spread)
@@ -216,7 +215,7 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
 
 
 def _is_run(row: Measurement) -> bool:
-    """Whether the lengths of requests are known, or their number, and not too many are at the server at a time."""
+    """Check whether a run can be simulated: lengths or number of requests known, and moderate concurrency."""
     assert row.concurrency is not None
     return (row.spread is not None or row.requests is not None) and row.concurrency <= _MOST_LOOPED
 
@@ -227,11 +226,11 @@ def _run(
     played: Callable[[int, int, int, float], deployed.GeneratorRun],
     replicas: float,
 ) -> Prediction:
-    """A run of a closed loop from the first request to the last; all clients send their first one when it begins."""
+    """Predict a run of a closed loop from the first request to the last; all clients start at once."""
     assert row.concurrency is not None
     clients = max(round(row.concurrency / replicas), 1)
     count = _ROUNDS * clients if row.requests is None else max(round(row.requests / replicas), clients)
-    # Looked at once in so many steps, a prompt waits half of them on average.
+    # With admission once in n steps, a prompt waits n / 2 steps on average.
     run = played(max(round(2.0 * row.wait_steps), 1), clients, count, row.spread or 0.0)
     median = row.statistic == "median"
     ttft = run.typical(run.trace.ttft, median=median)
@@ -240,12 +239,12 @@ def _run(
 
 
 def _loop(row: Measurement, service: Service, replicas: float) -> Prediction:
-    """A closed loop without end, of lengths that are not known: its steady state."""
+    """Predict a closed loop of unknown length by its steady state."""
     assert row.concurrency is not None
     per_replica = max(row.concurrency / replicas, 1.0)
     state = service.at(per_replica)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
-    # Those without room wait for it: of so many at a time, each goes around as often as the server completes one.
+    # Requests beyond the memory limit queue; in a closed loop, each is served once per round.
     wait = max(per_replica - service.most_in_flight, 0.0) / rate + row.wait_steps * tpot
     return _prediction(row, service, ttft + wait, tpot, rate, idle=per_replica <= 1.0)
 
@@ -257,7 +256,7 @@ def _steady(row: Measurement, service: Service, concurrency: float) -> Predictio
 
 
 def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
-    """Random arrivals: medians or means, as were measured, of a run if its length is known, or of endless ones."""
+    """Predict random arrivals: a simulated run if its length is known, else an endless stream."""
     lengths = np.array([deployed.prompt_tokens(service)])
     ends = any(row.requests is not None and row.requests <= _MOST_PLAYED for row in rows)
     simulated = simulator.server(service, lengths) if ends else None
@@ -266,7 +265,7 @@ def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> lis
         assert row.requests_per_second is not None
         rate = row.requests_per_second / replicas
         if simulated is not None and row.requests is not None and row.requests <= _MOST_PLAYED:
-            # A run of so many requests, played.
+            # Simulated run of known length.
             count = max(round(row.requests / replicas), 2)
             trace, seconds = deployed.played(service, simulated, rate, count)
             typical = np.median if row.statistic == "median" else np.mean
@@ -278,7 +277,7 @@ def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> lis
             which = "p50" if row.statistic == "median" else "mean"
             ttft, tpot = load.ttft_seconds[which], load.tpot_seconds[which]
             if load.saturated:
-                # A test of finite length still ends: all slots are taken meanwhile.
+                # A finite run under overload ends; meanwhile all slots are in use.
                 tpot = float(service.at(service.slots).tpot_seconds)
             seen = ttft, tpot, load.completed_per_second
         idle = rate * service.prefill_busy_seconds <= _IDLE
@@ -287,7 +286,7 @@ def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> lis
 
 
 def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
-    """All requests at once: every prompt is read, then all decode together, in rounds if not all fit."""
+    """Predict a batch: prefill of all prompts, then decode, in rounds if not all fit."""
     assert row.concurrency is not None
     batch = max(row.concurrency / replicas, 1.0)
     together = min(batch, float(service.slots))
@@ -302,7 +301,7 @@ def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
 
 
 def _most(row: Measurement, service: Service) -> float:
-    """The most requests in flight that keep the promises of a row, if it has any [1]."""
+    """Largest concurrency that meets the SLOs of a row, if it has any [1]."""
     if row.load == "saturated":
         return float(service.slots)
     ttft, tpot = row.ttft_limit_seconds or math.inf, row.tpot_limit_seconds or math.inf
@@ -312,14 +311,14 @@ def _most(row: Measurement, service: Service) -> float:
 
 
 def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
-    """A server whose layout is not recorded: a full one has that which serves most requests, others the widest."""
+    """Predict a server of unknown layout: the fastest one if it is full, else the one with most tensor parallelism."""
     assert row.accelerators is not None
     chosen = deployed.candidates(row, assumptions)
     if row.load in FULL_LOADS:
         states = [(_steady(row, service, _most(row, service)), service) for service in chosen]
         prediction, best = max(states, key=lambda pair: pair[0].output_tokens_per_second_per_accelerator or 0.0)
     else:
-        # Nearly all that are measured share each matrix among as many accelerators as can be.
+        # Nearly all measured servers use the largest possible tensor-parallel degree.
         most = max(service.plans.attention_ranks[0] for service in chosen)
         widest = [service for service in chosen if service.plans.attention_ranks[0] == most]
         states = [(_under_load([row], it, row.accelerators / it.accelerators)[0], it) for it in widest]
@@ -331,7 +330,7 @@ def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
 def _prediction(
     row: Measurement, service: Service, ttft: float, tpot: float, rate: float, *, idle: bool = False
 ) -> Prediction:
-    """From what an instance completes and its requests see."""
+    """Prediction from the completed rate and the latencies of an instance."""
     steps = service.requests.decode_steps
     output = rate * service.requests.osl.mean / service.accelerators
     request = _known(ttft + steps * tpot)
@@ -339,7 +338,7 @@ def _prediction(
 
 
 def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
-    """A pool for prefill and one for decode: decoding knows no prompts, and prompts wait for each other."""
+    """Predict prefill and decode pools: decode runs without prefill, and prompts queue for prefill."""
     first = rows[0]
     assert first.prefill is not None and first.decode is not None
     assert first.prefill.workers is not None and first.decode.workers is not None
@@ -352,11 +351,11 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
             load = closed_loop(pools, (0, 0), instances, row.concurrency).load
             ttft, tpot, rate = load.ttft_seconds["mean"], load.tpot_seconds["mean"], load.completed_per_second
         else:
-            # A run whose first requests all come at once.
+            # Run whose first requests all arrive at once.
             steps = deployed.decode_steps(requests, row.spread or 0.0, max(round(row.requests), 1))
             together, host = max(round(row.concurrency), 1), pools.prefill.setup.assumptions.host
             run = played(pools, (0, 0), instances, together, steps)
-            # Inside a link domain there is nothing to connect.
+            # Within a link domain no connections are set up.
             connects = row.accelerators > pools.prefill.setup.hardware.link_domain
             ttfts = run.ttft.copy()
             ttfts[:together] += host.warm_up + (host.transfer_warm_up if connects else 0.0)

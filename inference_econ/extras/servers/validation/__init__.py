@@ -1,4 +1,4 @@
-"""Predictions beside measurements: every set of data that the model is held against."""
+"""Validation datasets: predictions compared with every set of measurements."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ TABLE = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text(encodi
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Measurements that a module of the same name predicts, an entry of ``datasets.toml``.
+    """Validation dataset, an entry of ``datasets.toml``; the module of that name predicts it.
 
     Attributes
     ----------
     name : str
-        As the command line takes it.
+        Name on the command line.
     description : str
-        For people.
+        Description.
     files : sequence of str
-        The files that come with the package, below ``scenarios/measured`` and without their suffix.
+        Shipped files below ``scenarios/measured``, without suffix.
     assumptions : sequence of str
-        Presets or models of collectives that are compared if none are named.
+        Default presets or collective models.
     title : str
-        Of its report, with the name of the file in braces.
+        Title of the report, with the file name in braces.
     columns : sequence of str
-        Columns that a file of it must have.
+        Required columns of a file.
     notes : sequence of str
-        How its rows are predicted, and what is to be known of them.
+        Notes on the predictions and the rows.
     form : str
-        How its rows are shown.
+        Form of the report.
     """
 
     name: str
@@ -53,14 +53,14 @@ class Dataset:
     form: str = "errors"
 
 
-#: Sets of measurements by the name that the command line takes.
+#: Datasets by name.
 DATASETS: Mapping[str, Dataset] = {name: Dataset(name, **entry) for name, entry in TABLE["dataset"].items()}
-#: Measured servers by the names of their files: :mod:`.servers` predicts them together.
+#: Files of measured servers, which :mod:`.servers` predicts together.
 SERVERS: Mapping[str, str] = TABLE["servers"]
 
 
 def dataset(name: str) -> Dataset:
-    """A set of measurements by its name.
+    """Find a dataset by name.
 
     Raises
     ------
@@ -78,31 +78,31 @@ def dataset(name: str) -> Dataset:
 
 
 def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence[str] = ()) -> Report:
-    """Predict every row of a set of measurements.
+    """Predict every row of a dataset.
 
     Parameters
     ----------
     name : str
-        A key of :data:`DATASETS`.
+        Key of :data:`DATASETS`.
     file : path or str, optional
-        A CSV file with the columns of a shipped one, instead of them.
+        CSV file with the columns of the shipped one, to replace it.
     assumptions : sequence of str
-        Presets by name or path, or names of models of collectives, side by side; by default those of the dataset.
+        Presets by name or path, or collective models; by default those of the dataset.
 
     Returns
     -------
     Report
-        With a point for every row and each of the assumptions, whether it could be predicted or not.
+        One point per row and assumptions, with or without a prediction.
 
     Raises
     ------
     InputError
-        If a name is unknown, or the file cannot be used.
+        If a name is unknown, or the file is invalid.
     """
     measured = dataset(name)
     path = catalog.folder("scenarios") / "measured" / f"{measured.files[0]}.csv" if file is None else Path(file)
     names = tuple(dict.fromkeys(assumptions)) or tuple(measured.assumptions)
-    # What predicts is loaded when it is used.
+    # Import the predicting module on use.
     from inference_econ.extras.servers.validation._report import Report, read_rows
 
     points, before, after = import_module(f"{__name__}._{name}").compared(read_rows(path, measured.columns), names)

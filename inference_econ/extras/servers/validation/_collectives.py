@@ -1,4 +1,4 @@
-"""Measured all-reduces, all-to-alls and their like beside the engine's model of them."""
+"""Compare measured collectives (all-reduce, all-to-all, ...) with the engine's model."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from inference_econ.extras.servers.validation._report import Compared, ComparedP
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.experts import touched_fraction
 
-#: What a rounded value may be off by at most [1].
+#: Largest rounding error of a value [1].
 _ROUNDING = 0.25
 _KERNELS = ("one_shot", "two_shot")
-#: More chips than share a node: the nodes of a rack share its links [1].
+#: Link domain above which the nodes of a rack share links [chips].
 _RACK = 16
-#: Bytes of an fp8 element with its part of the 32-bit scale that 128 elements share, as DeepEP counts them.
+#: Bytes per fp8 element with its share of a 32-bit scale per 128 elements, as DeepEP counts.
 _SCALED_FP8 = 1.0 + 4.0 / 128.0
 
 
 class MeasuredCollective(NamedTuple):
-    """One row, ready to be predicted."""
+    """Measured collective with the inputs of its prediction."""
 
     line: NumberedRow
-    """Where it stands."""
+    """Row of the file."""
     chip: inputs.HardwareSpec
-    """What it ran on."""
+    """Chip."""
     collective: Collective
-    """What was sent, as the operator table writes it."""
+    """Collective, as in the operator table."""
     seconds: float
-    """How long it took [s]."""
+    """Measured time [s]."""
 
 
 def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
-    """Every row of a file, predicted under each of some assumptions; what each of these means; and NCCL's tables."""
+    """Predictions of every row under each preset, with notes on the presets and NCCL's tables."""
     assumed = {name: preset(name) for name in names}
     points: list[ComparedPoint] = []
     used: dict[str, inputs.HardwareSpec] = {}
@@ -54,7 +54,7 @@ def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
             points += [_point(blank, name, assumptions, measured) for name, assumptions in assumed.items()]
         except UnusableRowError as error:
             points += [replace(blank, assumptions=name, note=str(error)) for name in assumed]
-    # What each name means, by family of chips.
+    # Notes on the meaning of each name, by chip family.
     meanings = []
     for name, assumptions in assumed.items():
         versions: dict[str, list[str]] = {}
@@ -68,7 +68,7 @@ def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
 
 
 def _point(blank: ComparedPoint, name: str, assumed: inputs.Assumptions, measured: MeasuredCollective) -> ComparedPoint:
-    """A row and its prediction, or why there is none."""
+    """Point of a row with its prediction, or the reason for none."""
     sent, chip = measured.collective, measured.chip
     ranks, domains, size = (float(values[0]) for values in (sent.ranks, sent.domains, sent.bytes_per_token))
     predicted, reason = _predicted(measured, name, assumed.for_chip(chip))
@@ -80,7 +80,7 @@ def _point(blank: ComparedPoint, name: str, assumed: inputs.Assumptions, measure
 
 
 def _predicted(measured: MeasuredCollective, name: str, assumed: inputs.Assumptions) -> tuple[float | None, str]:
-    """Time of a row [s], or why there is none."""
+    """Predicted time of a row [s], or the reason for none."""
     network, model = Network.of(measured.chip, assumed.network), assumed.network.collectives
     if isinstance(model, inputs.Free):
         return None, f"{name} takes communication for free"
@@ -98,7 +98,7 @@ def _predicted(measured: MeasuredCollective, name: str, assumed: inputs.Assumpti
 
 
 def _fitted(measured: MeasuredCollective, assumed: inputs.Assumptions) -> bool:
-    """Whether a source of the constants says that they were fitted to the file and operation that a row is from."""
+    """Check whether the sources of the constants name the file and the operation of a row."""
     key = assumed.exceptional(measured.chip)
     excepted = "network.collectives" in inputs.exceptions_of(assumed, key)
     place = f"per_family.{key}.network.collectives." if excepted else "network.collectives."
@@ -112,12 +112,12 @@ def _fitted(measured: MeasuredCollective, assumed: inputs.Assumptions) -> bool:
 
 
 def _measured(line: NumberedRow) -> MeasuredCollective:
-    """Measurement of a row.
+    """Convert a row.
 
     Raises
     ------
     UnusableRowError
-        If it cannot be compared.
+        If it cannot be predicted.
     """
     chip = inputs.catalog.hardware(hardware_name(line.text("hardware")))
     ranks, nodes = line.needed("n_gpus"), line.needed("n_nodes")
@@ -163,7 +163,7 @@ def _series(line: NumberedRow, domains: float) -> str:
 
 
 def _pure_rdma(line: NumberedRow) -> bool:
-    """Whether even neighbours in a box talk over the network."""
+    """Check whether even GPUs of one node communicate over the network."""
     return "pure rdma" in line.text("backend").lower()
 
 
@@ -172,7 +172,7 @@ def _engine_kernel(line: NumberedRow) -> bool:
 
 
 def _size(line: NumberedRow) -> float:
-    """Bytes of the message [B]."""
+    """Message size [B]."""
     size = line.number("message_bytes")
     if size is None:
         raise UnusableRowError("no size is recorded, so that no time follows from the bandwidth")
@@ -180,7 +180,7 @@ def _size(line: NumberedRow) -> float:
 
 
 def _width(line: NumberedRow) -> float:
-    """Bytes of an element [B]."""
+    """Element size [B]."""
     name = line.text("dtype")
     if name not in inputs.BYTES_PER_ELEMENT:
         raise UnusableRowError(f"unknown number format {name!r}")
@@ -188,7 +188,7 @@ def _width(line: NumberedRow) -> float:
 
 
 def _reached(line: NumberedRow, parts: float) -> float:
-    """Of ``parts`` equal domains or ranks, those with experts of a token, as far as its routing allows [1]."""
+    """Expected number of the ``parts`` equal domains or ranks with experts of a token, limited by group routing [1]."""
     reached = parts * float(touched_fraction(parts, line.needed("topk")))
     groups = line.number("groups")
     return reached if groups is None or parts == line.number("n_gpus") else min(reached, groups)

@@ -1,4 +1,4 @@
-"""Servers under Poisson arrivals beside the closed forms of their load."""
+"""Compare servers under Poisson arrivals with the analytical load model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from inference_econ.inputs import Assumptions, Length, Precision, Requests, cata
 from inference_econ.serving import Service, loaded, slots_of
 from inference_econ.serving.services import services
 
-#: Requests that an engine runs at a time on such cards if nobody tells it otherwise: vLLM's max_num_seqs [1].
+#: Default maximum of concurrent requests on such GPUs: vLLM's max_num_seqs [1].
 _MOST = {"vllm": 256}
-#: Of those who are served at once, half have their first token within this; with more of a wait there is a queue [s].
+#: Median TTFT above which requests queue for slots [s].
 _QUEUE = 1.0
 
 
 def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
-    """Every row of a file, predicted under each of some assumptions."""
+    """Predictions of every row under each preset."""
     points: list[ComparedPoint] = []
     for name in names:
         assumed = preset(name)
@@ -55,9 +55,9 @@ def _points(
 
 
 def _pairs(line: NumberedRow, service: Service, *, kept_up: bool) -> Iterator[tuple[str, str, float | None, float]]:
-    """Compared quantities of a row: name, unit, measured and predicted at the offered rate.
+    """Compared quantities of a row: name, unit, measured and predicted value.
 
-    A server has kept up where hardly anybody waited for a slot.
+    ``kept_up`` is False if requests queued for slots.
     """
     load, tpot = loaded(service, line.needed("rps")), line.number("tpot_p50_ms")
     in_flight = line.needed("request_throughput") * line.needed("e2el_p50_ms") / 1e3
@@ -71,7 +71,7 @@ def _pairs(line: NumberedRow, service: Service, *, kept_up: bool) -> Iterator[tu
 
 
 def _service(line: NumberedRow, engine: str, assumed: Assumptions) -> Service:
-    """The server of a row.
+    """Server of a row.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Memory that engines reported, beside what the capacity check reckons."""
+"""Compare memory that engines reported with the capacity check."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from inference_econ.extras.servers.measurements import UnusableRowError, format_
 from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow, preset
 from inference_econ.inputs import Assumptions, HardwareSpec, Precision, catalog, divided, units
 
-#: Differences that are not explained [1].
+#: Difference up to which no explanation is sought [1].
 _SMALL = 0.02
-#: Units of counts, which need no conversion.
+#: Units of counts.
 _COUNTS = ("tokens", "requests")
-#: Context of logged tokens where none is stated: of caches that grow evenly, any does [tokens].
+#: Context for logged tokens if none is stated; any works for evenly growing caches [tokens].
 _LONG = 8192.0
 _GIBI = {"B": 1.0, "kB": 1000 / 2**10, "MB": 1e6 / 2**20, "GB": 1e9 / 2**30, "GiB": 1.0, "TB": 1e12 / 2**40}
 
 
 @dataclass(frozen=True, slots=True)
 class StatedDeployment:
-    """Deployment that a row was stated for.
+    """Deployment of a row.
 
     Attributes
     ----------
     line : NumberedRow
         The row.
     setup : Setup
-        Model, chip, formats and assumptions, at the context of the requests; 0 if none is stated.
+        Model, chip, formats and assumptions, at the context of the requests; 0 if not stated.
     plans : Plans
-        The one deployment.
+        The deployment.
     others : sequence of NumberedRow
         All rows of the file.
     speculation : Speculation or None
-        Who proposes tokens; the cache is that of the model alone.
+        Speculation method; the cache is that of the target model only.
     """
 
     line: NumberedRow
@@ -63,19 +63,19 @@ class StatedDeployment:
 
     @property
     def need(self) -> memory.Memory:
-        """Need by the capacity check."""
+        """Memory need from the capacity check."""
         return needed_memory(self.setup, self.plans, self.speculation)
 
     def free(self) -> float:
-        """Room that weights and workspace leave for the cache on a chip [B]."""
+        """Cache memory per chip, after weights and workspace [B]."""
         return self.per_chip(self.need.available_bytes - self.need.weight_bytes)
 
     def per_chip(self, whole: Array) -> float:
-        """Bytes of a chip, of those of the deployment [B]."""
+        """Bytes per chip, given those of the deployment [B]."""
         return float(whole.item()) / float(self.plans.accelerators[0])
 
     def cached_tokens(self) -> float:
-        """Tokens that fit the cache memory which the same engine reported [tokens]."""
+        """Tokens that fit the cache memory reported by the same engine [tokens]."""
         line = self.line
         same = ("source_id", "parallelism", "notes")
         for other in self.others:
@@ -84,13 +84,13 @@ class StatedDeployment:
         raise UnusableRowError("the memory of this cache is not in the file")
 
     def tokens(self) -> float:
-        """Tokens that fit the cache of the whole server [tokens]."""
+        """Tokens that fit the cache of the server [tokens]."""
         setup = replace(self.setup, context=self.setup.context or _LONG)
         needed = needed_memory(setup, self.plans, self.speculation)
         return memory.cached_tokens(needed, self.plans, setup.context, setup.assumptions).item()
 
 
-#: What the items of a file mean, by their beginnings.
+#: Predictions of items, by the start of their name.
 ITEMS: dict[str, Callable[[StatedDeployment], float]] = {
     "KV cache tokens": StatedDeployment.tokens,
     "available KV cache memory per GPU": StatedDeployment.free,
@@ -109,7 +109,7 @@ ITEMS: dict[str, Callable[[StatedDeployment], float]] = {
 
 
 def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
-    """Every row of a file, predicted under each of some assumptions."""
+    """Predictions of every row under each preset."""
     points, assumed = [], {name: preset(name) for name in names}
     for line, (name, assumptions) in product(lines, assumed.items()):
         chips = f"{line.text('n_gpus')} x {line.text('hardware')}"
@@ -130,7 +130,7 @@ def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
 
 
 def _predicted(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions) -> tuple[float, str]:
-    """Ours in the unit of a row, and what explains the difference."""
+    """Predicted value in the unit of a row, and an explanation of the difference."""
     stated, item = line.needed("value"), line.text("item")
     heading = next((begin for begin in ITEMS if item.startswith(begin)), None)
     if heading is None:
@@ -147,7 +147,7 @@ def _predicted(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumpt
 def _reasons(
     line: NumberedRow, item: str, deployment: StatedDeployment, predicted: float, unit: float
 ) -> Iterator[str]:
-    """Reasons that could explain a difference."""
+    """Possible explanations of a difference."""
     stated = line.needed("value")
     precision = deployment.setup.precision
     if precision.kv != "bf16" and not line.text("kv_dtype"):
@@ -170,7 +170,7 @@ def _reasons(
 
 
 def _deployment(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions) -> StatedDeployment:
-    """Deployment that a row was stated for; see :data:`ITEMS` for the items.
+    """Deployment of a row; see :data:`ITEMS` for the items.
 
     Raises
     ------
@@ -189,10 +189,10 @@ def _deployment(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assump
     kv = format_name(line.text("kv_dtype"))
     precision = Precision.of(model, weights, None, kv, assumed.capacity.embedding_format)
     if "MoE" in line.text("weight_dtype"):
-        # R1 as first published in NVFP4 keeps all of attention in 16 bits.
+        # The first published NVFP4 checkpoint of R1 keeps attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
     setup = Setup(model, chip, precision, line.number("context") or 0.0, _told(line, chip, assumed))
-    # Multi-token-prediction layers that a server had loaded to propose so many tokens.
+    # Multi-token-prediction layers that the server had loaded.
     text, speculation = line.text("proposer"), None
     if text:
         proposer = re.fullmatch(r"mtp (\d+)", text)
@@ -203,9 +203,9 @@ def _deployment(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assump
 
 
 def _told(line: NumberedRow, chip: HardwareSpec, assumed: Assumptions) -> Assumptions:
-    """Assumptions with what the engine of a row does at its version, and what it was told.
+    """Assumptions with the engine's behavior at its version, and the recorded settings.
 
-    What is counted as in the published study knows no engine.
+    Presets that count as in the published study ignore engines.
     """
     engine = line.text("engine")
     if not engine or assumed.capacity.embedding_format == "as_weights":
@@ -222,13 +222,13 @@ def _told(line: NumberedRow, chip: HardwareSpec, assumed: Assumptions) -> Assump
 
 
 def _plans(line: NumberedRow) -> Plans:
-    """The layout that a text names: degrees written ``TP8``, ``DP8`` and ``EP8``; a bare ``EP`` is all chips."""
+    """Layout from text such as ``TP8``, ``DP8`` and ``EP8``; a bare ``EP`` covers all chips."""
     chips, text = line.needed("n_gpus"), line.text("parallelism")
     degrees = {name.lower(): float(size) for name, size in re.findall(r"\b(TP|DP|PP|EP)\s*(\d+)", text)}
     spread = re.search(r"\bEP\b", text) is not None
     pp = degrees.get("pp", 1.0)
     ranks = chips / pp
-    # Experts apart, nothing said of attention: engines run it data-parallel then.
+    # With expert parallelism only, engines run attention data-parallel.
     apart = degrees.get("dp", ranks if spread and "tp" not in degrees else 1.0)
     tp = degrees.get("tp", ranks / apart)
     if tp * apart * pp != chips:

@@ -1,4 +1,4 @@
-"""Constants that models of collectives take from NCCL's tuning tables, beside those tables by version."""
+"""Compare constants of collective models with NCCL's tuning tables by version."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from inference_econ.extras.servers.validation._report import NumberedRow, preset
 from inference_econ.inputs import Assumptions, NcclTree, Source, catalog
 
 COLUMNS = ("nccl_version", "group", "link_or_arch", "algorithm", "LL", "LL128", "Simple", "unit")
-#: Where a constant stands in the tables: group and kind of link.
+#: Group and link type of each constant in the tables.
 _PLACES = {"base": ("baseLat", "all"), "per_rank": ("hwLat", "NVLINK"), "per_domain_doubling": ("hwLat", "NET")}
 _TAGS = re.compile(r"tags v(\d+)\.(\d+)[\d.-]* to v(\d+)\.(\d+)")
 
 
 class NcclConstant(NamedTuple):
-    """One constant of a model, beside the table of one version."""
+    """Constant of a model with the table value of one version."""
 
     field: str
     """File and field."""
     version: str
-    """Of NCCL."""
+    """NCCL version."""
     ours: float
-    """[s]"""
+    """Value of the model [s]."""
     table: float
-    """[s]"""
+    """Value of the table [s]."""
 
     @property
     def equal(self) -> bool:
-        """Whether they are the same number."""
+        """True if both values are equal."""
         return abs(self.ours - self.table) <= 1e-9 * max(self.ours, self.table)
 
 
 def constants() -> list[NcclConstant]:
-    """Every constant of the shipped models of collectives that says it is from NCCL's tables."""
+    """Constants of the shipped collective models that cite NCCL's tables."""
     lines = read_rows(catalog.measured_files()["nccl_constants"], COLUMNS)
     return [found for name in catalog.part_names("collectives") for found in compared(name, preset(name), lines)]
 
 
 def compared(name: str, assumed: Assumptions, lines: list[NumberedRow]) -> Iterator[NcclConstant]:
-    """Constants of the collectives of some assumptions beside the tables of the versions that their source names."""
+    """Constants of the collectives of a preset, with the tables of the versions that their source names."""
     model = assumed.network.collectives
     if not isinstance(model, NcclTree):
         return
@@ -57,7 +57,7 @@ def compared(name: str, assumed: Assumptions, lines: list[NumberedRow]) -> Itera
 
 
 def verdict() -> str:
-    """One sentence on all of them."""
+    """Sentence on the agreement of all constants."""
     listed = constants()
     versions = ", ".join(dict.fromkeys(constant.version for constant in listed))
     fields = len({constant.field for constant in listed})
@@ -73,7 +73,7 @@ def verdict() -> str:
 
 
 def _source(path: str, sources: Mapping[str, Source]) -> Source | None:
-    """The source of a field: its own, or that of the nearest field around it."""
+    """Source of a field, or of the nearest enclosing field."""
     while path not in sources:
         path, dot, _ = path.rpartition(".")
         if not dot:
@@ -82,7 +82,7 @@ def _source(path: str, sources: Mapping[str, Source]) -> Source | None:
 
 
 def _tables(lines: list[NumberedRow], where: str, kind: str, protocol: str, field: str) -> Iterator[tuple[str, float]]:
-    """Version and value [s] of a constant in every table whose version lies in the named range."""
+    """Version and value [s] of a constant in every table of the named range."""
     tags = _TAGS.search(where)
     if tags is None:
         return

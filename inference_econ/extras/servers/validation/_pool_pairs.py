@@ -1,4 +1,4 @@
-"""Gain of pools over aggregated serving of the same model on the same chips, as published and as answered."""
+"""Compare the published gain of disaggregated over aggregated serving with predictions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from inference_econ.extras.servers.measurements import UnusableRowError
 from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow
 from inference_econ.inputs import Requests
 
-#: What stands for the profile that belongs to chip and engine.
+#: Name that stands for the profile of chip and engine.
 _OWN = "profile"
-#: Any price: the chips of both sides are alike.
+#: Arbitrary price, since both sides use the same chips.
 _PRICE = 1.0
 _WAYS: tuple[Arrangement, Arrangement] = ("aggregated", "disaggregated")
 
 
 def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
-    """Every row of a file, answered under each of some assumptions."""
+    """Predictions of every row under each preset."""
     return [_answered(line, name) for line in lines for name in names], (), ()
 
 
@@ -42,7 +42,7 @@ def _answered(line: NumberedRow, name: str) -> ComparedPoint:
         assumptions, weights = None if name == _OWN else name, line.text("weights") or None
         setup = Setup.of(model, hardware, weights=weights, assumptions=assumptions, price=_PRICE, engine=engine or None)
         space = Space(max_accelerators=int(largest))
-        # None of the published pairs speculates.
+        # No published pair uses speculation.
         fronts = [frontier(setup, requests, space, speculation=None, arrangement=way) for way in _WAYS]
     except (InputError, NothingFitsError) as error:
         return replace(known, note=str(error))

@@ -1,4 +1,4 @@
-"""Rows of files that are not of servers, and the report that comparisons with predictions give."""
+"""Rows of datasets other than servers, and the report of their predictions."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from inference_econ.records.plain import attributes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPoint:
-    """One measurement beside one prediction of it.
+    """Measurement with one prediction.
 
     Attributes
     ----------
     id : str
-        Of the row.
+        Name of the row.
     series : str
-        What is compared: rows of one kind.
+        Kind of row.
     subject : str
-        What it was measured on.
+        Measured system.
     assumptions : str
-        Under which it was predicted.
+        Assumptions of the prediction.
     unit : str
-        Of both numbers.
+        Unit of both values.
     measured, predicted : float or None
-        None if there is none; the note says why.
+        Values; None if missing, with the reason in the note.
     fitted : bool
-        Constants behind the prediction were fitted to this row.
+        True if constants of the prediction were fitted to this row.
     note : str
-        Why there is no prediction, or why it differs.
+        Reason for a missing prediction, or for a difference.
     """
 
     id: str
@@ -60,20 +60,20 @@ class ComparedPoint:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All rows of one set of measurements beside their predictions.
+    """Measurements of one dataset with their predictions.
 
     Attributes
     ----------
     dataset : str
-        Name of the set.
+        Name of the dataset.
     title : str
-        For people.
+        Title.
     points : sequence of ComparedPoint
-        One for each row and each of the assumptions.
+        One point per row and assumptions.
     notes : tuple of str
-        How rows were read and predicted.
+        Notes on the rows and predictions.
     form : str
-        How the rows are shown: ``errors`` by kind of row, or ``listed`` one by one, where they are few and unlike.
+        ``errors`` by kind of row, or ``listed`` for few and dissimilar rows.
     """
 
     dataset: str
@@ -84,11 +84,11 @@ class Report:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """All that were compared, in order."""
+        """Names of all assumptions, in order."""
         return tuple(dict.fromkeys(point.assumptions for point in self.points))
 
     def record(self) -> dict[str, object]:
-        """Return the report as plain data."""
+        """Report as plain data."""
         errors: dict[str, object] = {}
         for name in self.assumptions:
             points = [point for point in self.points if point.assumptions == name]
@@ -98,17 +98,17 @@ class Report:
         return {**attributes(self, "dataset title"), "errors": errors, "points": self.records(), "notes": [*self.notes]}
 
     def records(self) -> list[dict[str, object]]:
-        """Return one record for every point."""
+        """One record per point."""
         columns = "id series subject assumptions fitted unit measured predicted log_error note"
         return [{"dataset": self.dataset, **attributes(point, columns)} for point in self.points]
 
 
-#: What a dataset's module gives for the rows of a file: points, and notes before and after those of the dataset.
+#: Result of a dataset's module: points, and notes before and after those of the dataset.
 Compared = tuple[Sequence[ComparedPoint], Sequence[str], Sequence[str]]
 
 
 def parts_of(points: Sequence[ComparedPoint]) -> Iterator[tuple[str, Sequence[ComparedPoint]]]:
-    """All of them; and apart, where there are any, those that constants were fitted to."""
+    """All points; and if some were fitted, fitted ones and others separately."""
     yield "all rows", points
     fitted = [point for point in points if point.fitted]
     if fitted:
@@ -118,25 +118,25 @@ def parts_of(points: Sequence[ComparedPoint]) -> Iterator[tuple[str, Sequence[Co
 
 
 def accuracy_of(points: Sequence[ComparedPoint]) -> Accuracy:
-    """Return the errors of some points together."""
+    """Error statistics of points."""
     return accuracy([point.measured for point in points], [point.predicted for point in points])
 
 
 def accuracies_of(points: Sequence[ComparedPoint]) -> dict[str, Accuracy]:
-    """Return the errors of some points by the kind of row."""
+    """Error statistics of points by series."""
     measured, predicted = [point.measured for point in points], [point.predicted for point in points]
     return by_group([point.series for point in points], measured, predicted)
 
 
 class NumberedRow(Cells):
-    """One row, which knows where it stands: what should be a number and is none is the user's error.
+    """Row that knows its position in the file; invalid numbers are input errors.
 
     Attributes
     ----------
     where : str
         File and line.
     id : str
-        Of the row, or its line.
+        Name of the row, or its line.
     """
 
     def __init__(self, cells: dict[str, str], path: Path, line: int) -> None:
@@ -145,7 +145,7 @@ class NumberedRow(Cells):
         self.id = self.text("id") or f"line {line}"
 
     def number(self, column: str) -> float | None:
-        """A positive number; None if blank.
+        """Positive number of a cell; None if blank.
 
         Raises
         ------
@@ -158,12 +158,12 @@ class NumberedRow(Cells):
             raise InputError(f"{self.where}: {error}") from None
 
     def quantity(self, value: float, unit: str) -> float:
-        """A number in the unit of the row, in a base unit.
+        """Convert a number from the unit of the row to a base unit.
 
         Raises
         ------
         InputError
-            If the row's unit is of another kind.
+            If the unit is of another kind.
         """
         try:
             return units.parse_quantity(f"{value:.17g} {self.text('unit')}", unit)
@@ -172,19 +172,19 @@ class NumberedRow(Cells):
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> list[NumberedRow]:
-    """All rows of a CSV file.
+    """Read all rows of a CSV file.
 
     Parameters
     ----------
     path : Path
         The file.
     columns : sequence of str
-        What it must have; further columns do no harm.
+        Required columns; others are ignored.
 
     Raises
     ------
     InputError
-        If it cannot be read, has no rows, or lacks a column.
+        If the file is unreadable or empty, or lacks a column.
     """
     try:
         text = read_text(path, encoding="utf-8-sig")
@@ -204,7 +204,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[NumberedRow]:
 
 
 def preset(name: str) -> Assumptions:
-    """Assumptions by the name of a preset or its path; or ``deployable`` with the model of collectives of that name.
+    """Preset by name or path, or ``deployable`` with the collective model of that name.
 
     Raises
     ------
@@ -213,5 +213,5 @@ def preset(name: str) -> Assumptions:
     """
     if name not in catalog.part_names("collectives"):
         return catalog.assumptions(name)
-    # For every chip: without exceptions for families.
+    # Apply the model to every chip, without exceptions for families.
     return catalog.assumptions("deployable", changes=[f"network.collectives={name}", "per_family={}"])

@@ -1,4 +1,4 @@
-"""Measured speculation beside predictions: from its acceptance and costs, and on whole deployments."""
+"""Compare measured speculative decoding with predictions, from acceptance and cost, and for whole deployments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from inference_econ.extras.servers.validation._report import Compared, ComparedP
 from inference_econ.formulas import speculation as formulas
 from inference_econ.inputs import Assumptions, Precision, catalog
 
-#: What a row must record for its deployment to be predicted, in words.
+#: Columns needed to predict a deployment, with their names in messages.
 _NEEDED = {"hardware": "hardware", "batch": "batch", "n_draft": "draft length", "accept_len": "tokens per round"}
 _LENGTHS = re.compile(r"(\d+)K/(\d+)K")
 _DEGREE = re.compile(r"\bTP(\d+)\b")
@@ -25,14 +25,14 @@ _USER = "tok/s/user"
 
 
 def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
-    """Every row of a file, predicted under each of some assumptions."""
+    """Predictions of every row under each preset."""
     pairs = list(product(lines, {name: preset(name) for name in names}.items()))
     points = [replace(point, assumptions=name) for line, (name, at) in pairs for point in _points(line, lines, at)]
     return points, (), ()
 
 
 def _points(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions) -> list[ComparedPoint]:
-    """All comparisons of a row; one without a prediction, and the reason, if there is none."""
+    """Comparisons of a row, or one point with the reason for none."""
     metric = line.text("metric")
     subject = ", ".join(filter(None, (line.text(name) for name in ("target_model", "draft_model", "method"))))
     unit, measured = line.text("unit"), line.number("value")
@@ -43,7 +43,7 @@ def _points(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumption
         if "alpha" in metric:
             raise UnusableRowError("an acceptance rate is measured on two models and a text, not predicted")
         if "vs" in metric:
-            # Rounds with another rule of acceptance: they differ in their tokens alone.
+            # Rounds under another acceptance rule differ only in their tokens.
             same = ("source_id", "metric", "n_draft")
             group = [other for other in lines if all(other.text(name) == line.text(name) for name in same)]
             base = next((other for other in group if other.number("value") == 1.0), None)
@@ -68,7 +68,7 @@ def _points(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumption
 def _deployed(
     line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions, blank: ComparedPoint
 ) -> Iterator[ComparedPoint]:
-    """Speed-up and speed of a deployment, and tokens per round from the acceptance of the first proposal."""
+    """Speed-up and speed of a deployment, and tokens per round from the acceptance of the first draft token."""
     missing = [word for name, word in _NEEDED.items() if not line.text(name)]
     if "tree" in line.text("method"):
         missing.append("size of the tree")
@@ -93,7 +93,7 @@ def _deployed(
 
 
 def _times(line: NumberedRow, assumed: Assumptions) -> tuple[float, float]:
-    """A plain step of the deployment that a row was measured on, and a round with the longest draft [s].
+    """Plain step of a row's deployment, and round with the longest draft [s].
 
     Raises
     ------
@@ -120,19 +120,19 @@ def _times(line: NumberedRow, assumed: Assumptions) -> tuple[float, float]:
     proposer = line.text("method")
     if "MTP" not in proposer:
         raise UnusableRowError(f"the proposer {proposer!r} is not known")
-    # Its acceptance does not count.
+    # The acceptance does not affect the time of a round.
     speculation = Speculation.of("mtp", 1.0, line.count("n_draft"), weights=kept)
     seconds = rounds(setup, plans, speculation).seconds[0]
     return float(seconds[0]), float(seconds[-1])
 
 
 def _share(line: NumberedRow, column: str) -> float:
-    """A number from 0 to 1.
+    """Number from 0 to 1.
 
     Raises
     ------
     UnusableRowError
-        If it is anything else, a range for example.
+        If the cell contains anything else, for example a range.
     """
     text = line.text(column)
     try:

@@ -1,4 +1,4 @@
-"""Measurements that are faster than physics allows: the facts, the row, or what was recorded of it must be wrong."""
+"""Measurements that are faster than the physical bound, which indicates an error in the specs or the record."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from inference_econ.extras.servers.validation import TABLE
 from inference_econ.extras.servers.validation.rows import QUANTITIES, InputRow, Quantity
 from inference_econ.inputs import catalog
 
-#: Rates of random arrivals differ by that much from the offered ones in a run of some hundred requests [1].
+#: Deviation of random arrivals from the offered rate in a run of some hundred requests [1].
 _SLACK = 0.03
 _PRESET = "ideal"
-#: Where requests wait for each other as they come.
+#: Loads whose requests may queue on arrival.
 _LOADS = ("concurrency", "rate")
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Rows that were looked into, and what is wrong with them.
+    """Investigated rows, and their error.
 
     Attributes
     ----------
     source, engine, model, hardware : str
-        Beginnings of what rows say; empty for any.
+        Prefixes of the fields of rows; empty matches any.
     why : str
-        For people.
+        Diagnosis.
     """
 
     why: str
@@ -37,32 +37,32 @@ class Explained:
     hardware: str = ""
 
     def applies(self, row: Measurement) -> bool:
-        """Whether a row is one of them."""
+        """Check whether a row matches."""
         row_key = (row.source, row.engine, row.model, row.hardware)
         begins = (self.source, self.engine, self.model, self.hardware)
         return all(words.startswith(begin) for words, begin in zip(row_key, begins, strict=True))
 
 
-#: In the order in which they are tried.
+#: Known diagnoses, in matching order.
 EXPLAINED = tuple(Explained(**entry) for entry in TABLE["explained"])
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A measurement beyond the bound.
+    """Measurement that is faster than the bound.
 
     Attributes
     ----------
     row : InputRow
-        Which one.
+        The row.
     quantity : Quantity
-        What of it.
+        The quantity.
     measured, bound : float
-        In base units.
+        Values in base units.
     factor : float
-        How many times better than the bound [1].
+        Ratio by which the measurement is better [1].
     why : str
-        The diagnosis.
+        Diagnosis.
     """
 
     row: InputRow
@@ -74,30 +74,29 @@ class Violation:
 
 
 def violations(rows: Sequence[InputRow]) -> list[Violation]:
-    """Measurements that beat the preset ``ideal``, the farthest beyond it first.
+    """Find measurements that are faster than the preset ``ideal``, largest violations first.
 
     Parameters
     ----------
     rows : sequence of InputRow
-        All of them; those with speculation are left out, since several tokens a step are no violation.
+        All rows; those with speculation are ignored.
 
     Returns
     -------
     list of Violation
-        TTFT under load counts only if it is less than that of a request by itself: how long prompts wait for each
-        other depends on when they come, of which no more is known than their number.
+        A TTFT under load is compared with that of a request alone, because the exact arrival times are unknown.
     """
     ideal = catalog.assumptions(_PRESET)
     plain, measured = [], []
     for row in rows:
         if (at := row.measurement) is not None and not row.apart:
-            # Another layout than a chosen one, or more workers, could be faster: of full servers the best counts.
+            # Another layout or more workers could be faster. For full servers the best layout was chosen.
             if row.assumed and (at.decode is not None or at.load not in FULL_LOADS):
                 continue
             plain.append(row)
             measured.append(at)
     every = predict(measured, lambda _: ideal)
-    # Requests by themselves: one prediction for all runs of a deployment that differ in their load only.
+    # Requests alone: one prediction for all runs of a deployment that differ only in load.
     timed = [row for row in measured if row.ttft_seconds is not None and row.load in _LOADS]
     single = list(dict.fromkeys(map(_alone, timed)))
     by_itself = dict(zip(single, predict(single, lambda _: ideal), strict=True))
@@ -117,9 +116,9 @@ def violations(rows: Sequence[InputRow]) -> list[Violation]:
 
 
 def _alone(row: Measurement) -> Measurement:
-    """Row of one request at a time; batches stay, whose TTFT is that of all their prompts.
+    """Row with one request at a time; batches are unchanged, since their TTFT covers all prompts.
 
-    What was measured is left out.
+    The measured values are removed.
     """
     if row.load not in _LOADS:
         return row
@@ -132,7 +131,7 @@ def _alone(row: Measurement) -> Measurement:
 
 
 def diagnosis(row: Measurement) -> str:
-    """Why a row beats the bound, as far as somebody has looked into it, or what to look into."""
+    """Known reason why a row violates the bound, or possible reasons."""
     for explained in EXPLAINED:
         if explained.applies(row):
             return explained.why

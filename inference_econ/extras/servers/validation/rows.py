@@ -1,4 +1,4 @@
-"""Rows of measured servers beside their predictions: what they say, and how many take part."""
+"""Measured servers with their predictions, and counts of included rows."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from inference_econ.extras.servers.prediction.predict import Prediction
 from inference_econ.inputs import Assumptions
 from inference_econ.inputs import Quantity as Fitted
 
-#: Why a row counts apart that says what another says.
+#: Reason to exclude a repeated row.
 REPEATED = "repeats a row: same subject, demand and results"
-#: How other such reasons begin.
+#: Prefixes of other reasons.
 SPECULATION, SPOILT = "speculation: ", "spoilt run: "
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Something that is measured and predicted.
+    """Quantity that is measured and predicted.
 
     Attributes
     ----------
     name, title : str
-        For programs and for people.
+        Name in records, and in tables.
     field : str
-        Of :class:`Measurement` and :class:`Prediction`.
+        Field of :class:`Measurement` and :class:`Prediction`.
     of : str
-        Of servers, whatever their load; of those that have hardly anything else to do, or of others; or of batches that
-        were given at once, which no server had to schedule.
+        Kind of load: all servers, ``idle`` or ``loaded`` ones, or static batches.
     """
 
     name: str
@@ -51,7 +50,7 @@ _OF_SERVERS = (
     Quantity("total_rate", "total tokens/s per accelerator", "total_tokens_per_second_per_accelerator"),
 )
 _TTFT_OF_BATCHES = Quantity("ttft_of_batches", "TTFT of static batches", "ttft_seconds", "batches")
-#: Those of servers, then those of static batches.
+#: Quantities of servers, then those of static batches.
 QUANTITIES = (
     *_OF_SERVERS,
     _TTFT_OF_BATCHES,
@@ -62,7 +61,7 @@ QUANTITIES = (
     ),
 )
 
-#: What the errors of a fit are about, by the field of a prediction. Rates of a run are in fixed proportion.
+#: Target of a fit by the field of a prediction. The rates of a run have fixed ratios.
 _FITTED: dict[str, Fitted] = {
     "tpot_seconds": "tpot",
     "ttft_seconds": "ttft",
@@ -80,11 +79,11 @@ class File:
     Attributes
     ----------
     unit : str
-        Of its latencies: ``ms`` or ``s``.
+        Unit of latencies: ``ms`` or ``s``.
     published : tuple
-        For each row the number that it is and its unit, as published; None if it is no single number.
+        Published number and unit of each row; None if there is no single number.
     found : tuple of Measurement or Skipped
-        What the rows say.
+        Converted rows.
     """
 
     unit: Literal["ms", "s"]
@@ -94,28 +93,28 @@ class File:
 
 @dataclass(frozen=True)
 class InputRow:
-    """One row of the input, in its order.
+    """Input row with its prediction.
 
     Attributes
     ----------
     dataset : str
         Name of the file.
     number : int
-        From 1.
+        Row number, from 1.
     id : str
-        Of the row, or its number.
+        Name or number of the row.
     measurement : Measurement or None
-        What it says; None if it is no usable measurement.
+        Measurement; None if unusable.
     prediction : Prediction or None
-        Beside it.
+        Prediction.
     skipped : str
-        Why there is no prediction; empty if there is one.
+        Reason for a missing prediction; empty if there is one.
     apart : str
-        Why it does not count with the others although it is predicted; empty if it does.
+        Reason to exclude the row from error statistics; empty if included.
     assumptions : Assumptions or None
-        That it is predicted under; None without a measurement.
+        Assumptions of the prediction; None without a measurement.
     fitted : bool or None
-        Whether these were fitted to its deployment; None if nobody knows.
+        True if the assumptions were fitted to the deployment; None if unknown.
     """
 
     dataset: str
@@ -130,23 +129,23 @@ class InputRow:
 
     @property
     def idle(self) -> bool:
-        """Whether latencies are those without load; without a prediction, as far as the row itself says."""
+        """True if latencies are without load, by the prediction or else by the row."""
         if self.prediction is not None and not self.skipped:
             return self.prediction.idle
         return self.measurement is not None and (self.measurement.concurrency or 2.0) <= 1.0
 
     @property
     def assumed(self) -> str:
-        """Settings that the row does not say and that were chosen to predict it; empty if nothing was."""
+        """Unrecorded settings that were chosen; empty without any."""
         return "" if self.prediction is None else self.prediction.assumed
 
     @property
     def rounds(self) -> str:
-        """Parts of a server's rounds that are not recorded, and what was taken for them; empty if nothing."""
+        """Assumptions about unrecorded facts of speculation; empty without any."""
         return "" if self.prediction is None else self.prediction.rounds
 
     def measured(self, quantity: Quantity) -> float | None:
-        """Value in base units; None if there is none, or it belongs to another kind of load."""
+        """Measured value in base units; None if missing, or if it belongs to another kind of load."""
         if self.measurement is None or (self.measurement.load == "batch") != (quantity.of == "batches"):
             return None
         if quantity.of in ("idle", "loaded") and self.idle != (quantity.of == "idle"):
@@ -155,14 +154,14 @@ class InputRow:
         return value
 
     def predicted(self, quantity: Quantity) -> float | None:
-        """Value in base units; None if there is none."""
+        """Predicted value in base units; None if missing."""
         value: float | None = None if self.prediction is None else getattr(self.prediction, quantity.field)
         return value
 
     def interval(self, field: str) -> Interval | None:
-        """Where 80 % of such measurements are, by a field of the prediction [base units]; None if nobody knows.
+        """80% interval of a predicted field [base units]; None if unknown.
 
-        Nobody does where the layout had to be assumed, or the server speculates: no fit has seen such rows.
+        It is unknown if the layout was assumed or the server speculates, since no fit covers such rows.
         """
         value: float | None = None if self.prediction is None else getattr(self.prediction, field)
         around = None if value is None else self._around[_FITTED[field]]
@@ -170,7 +169,7 @@ class InputRow:
 
     @cached_property
     def _around(self) -> Mapping[Fitted, Interval | None]:
-        """The intervals around 1, by what the errors of a fit are about."""
+        """Intervals around 1, by target of a fit."""
         if self.assumptions is None or self.measurement is None or self.assumed or self.measurement.speculates:
             return dict.fromkeys(_FITTED.values())
         subjects = [measured_subject(self.measurement, self.assumptions.levels)]
@@ -178,9 +177,9 @@ class InputRow:
 
     @property
     def unlike(self) -> list[UnlikeReason]:
-        """Reasons why it is unlike what was fitted: what was assumed, and what memory lacks.
+        """Reasons why the row is outside the calibration data, including assumptions and memory shortage.
 
-        See :func:`inference_econ.engine.uncertainty.unlike_reasons` for the last.
+        See :func:`inference_econ.engine.uncertainty.unlike_reasons`.
         """
         if self.measurement is None or self.assumptions is None:
             return []
@@ -193,44 +192,44 @@ class InputRow:
 
     @property
     def outside(self) -> list[str]:
-        """The reasons for people, with the numbers."""
+        """These reasons as text with numbers."""
         return [reason.text for reason in self.unlike]
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Numbers of rows that take part [1]."""
+    """Counts of rows [1]."""
 
     read: int
     """Rows of the input."""
     mapped: int
-    """Understood, with a model and a chip of the catalogue."""
+    """Rows with a known model and chip."""
     repeats: int
-    """Repeats among these."""
+    """Repeats among them."""
     speculative: int
-    """Of the others, with speculation, recorded or suspected: they count apart."""
+    """Others with recorded or suspected speculation, reported separately."""
     spoilt: int
-    """Of the others, that are slower by far than another run of the same configuration."""
+    """Others that are much slower than another run of the same configuration."""
     plain: int
-    """The rest: what counts."""
+    """Remaining rows, which are included."""
     predicted: int
-    """Of these."""
+    """Included rows with a prediction."""
     assumed: int
-    """Of the predicted ones, with a layout that was chosen, as it is not recorded."""
+    """Predicted rows whose unrecorded layout was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Every row of some files beside its prediction under one set of assumptions.
+    """Rows of files with their predictions under one set of assumptions.
 
     Attributes
     ----------
     assumptions : str
-        Name of a preset, or ``by hardware``: chosen row by row.
-    rows : tuple of Row
-        In the order of the files.
+        Name of a preset, or ``by hardware`` if chosen per row.
+    rows : tuple of InputRow
+        Rows in file order.
     files : tuple of File
-        Where they are from.
+        The files.
     """
 
     assumptions: str
@@ -243,22 +242,22 @@ class Servers:
         return tuple(dict.fromkeys(row.dataset for row in self.rows))
 
     def counted(self) -> list[InputRow]:
-        """Rows that count: measurements that are neither repeats nor speculative nor spoilt."""
+        """Included rows: measurements without repeats, speculation and invalid runs."""
         return [row for row in self.rows if row.measurement is not None and not row.apart]
 
     def split(self) -> dict[str, list[InputRow]]:
-        """Rows that count: all, and where some were fitted, those that were and were not."""
+        """Included rows: all, and if some were fitted, fitted ones and others."""
         rows = self.counted()
         fitted = [row for row in rows if row.fitted]
         others = [row for row in rows if row.fitted is False]
         return {"all": rows, "fitted": fitted, "not fitted": others} if fitted else {"all": rows}
 
     def speculative(self) -> list[InputRow]:
-        """Rows with speculation, recorded or suspected: those with a known draft length are predicted so."""
+        """Rows with recorded or suspected speculation."""
         return [row for row in self.rows if row.apart.startswith(SPECULATION)]
 
     def coverage(self, dataset: str | None = None) -> Coverage:
-        """Numbers of rows that take part, of one file or of all."""
+        """Counts of rows, of one file or of all."""
         rows = [row for row in self.rows if dataset in (None, row.dataset)]
         mapped = [row for row in rows if row.measurement is not None]
         plain = [row for row in mapped if not row.apart]
@@ -270,7 +269,7 @@ class Servers:
         return Coverage(len(rows), len(mapped), repeats, speculative, spoilt, len(plain), predicted, assumed)
 
     def reasons(self) -> dict[str, list[InputRow]]:
-        """Why rows have no prediction, the most frequent reason first."""
+        """Rows without a prediction by reason, most frequent first."""
         by_reason: dict[str, list[InputRow]] = {}
         for row in self.rows:
             if row.skipped:

@@ -1,4 +1,4 @@
-"""Measured servers beside predictions: which rows are compared, in which quantities, and by which groups."""
+"""Validation on measured servers: predictions, error statistics, and groups."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from inference_econ.inputs.engine import profiles
 from inference_econ.records.plain import Frame, attributes, frame_of, spreadsheet_cell
 from inference_econ.records.texts import ENGINE_NAMES
 
-#: What the prediction of a row takes at most, about [s].
+#: Approximate largest time to predict a row [s].
 _ROW_SECONDS = 0.02
-#: What assumptions are called that are chosen row by row.
+#: Name of assumptions that are chosen per row.
 BY_HARDWARE = "by hardware"
 
-#: What rows can be grouped by.
+#: Keys to group rows by.
 GROUPS: dict[str, Callable[[Measurement], str]] = {
     "dataset": lambda row: row.dataset,
     "hardware": lambda row: row.hardware,
@@ -64,32 +64,32 @@ def servers(
     *,
     server: MeasuredServer | None = None,
 ) -> Servers:
-    """Predict every row of some files of measured servers.
+    """Predict every row of files of measured servers.
 
     Parameters
     ----------
     sources : sequence of str or path
-        Names of :data:`inference_econ.extras.servers.measurements.SHIPPED`, or paths of files like them.
+        Names of :data:`inference_econ.extras.servers.measurements.SHIPPED`, or paths of similar files.
     assumptions : str, optional
-        Name of a preset or its path; by default what fits the hardware of a row.
+        Preset by name or path; by default the profile for each row.
     server : MeasuredServer, optional
-        What the server was; for result files of load generators only.
+        Facts about the server that results of load generators lack.
 
     Returns
     -------
     Servers
-        With every row, whether it could be predicted or not.
+        All rows, with or without a prediction.
 
     Raises
     ------
     InputError
-        If a file cannot be used, or a name is unknown.
+        If a file is invalid, or a name is unknown.
     """
     return predict_files(read_files(sources, server), assumptions)
 
 
 def read_files(sources: Sequence[str | Path], server: MeasuredServer | None = None) -> tuple[File, ...]:
-    """Every row of some files; see :func:`servers`."""
+    """Read every row of files; see :func:`servers`."""
     files = []
     for source in sources:
         path = catalog.server_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
@@ -109,9 +109,9 @@ def read_files(sources: Sequence[str | Path], server: MeasuredServer | None = No
 
 
 def predict_files(files: Sequence[File], assumptions: str | None = None, *, levels: bool = True) -> Servers:
-    """Rows that have been read beside their predictions; see :func:`servers`.
+    """Predict rows; see :func:`servers`.
 
-    Without ``levels`` it does not count by how much measured servers differ from their profile.
+    Without ``levels``, measured corrections are not applied.
     """
     served = [server for file in files for server in file.found]
     only = None if assumptions is None else _with(catalog.assumptions(assumptions), levels=levels)
@@ -144,9 +144,9 @@ def predict_files(files: Sequence[File], assumptions: str | None = None, *, leve
 
 @cache
 def of_hardware(hardware: str, engine: str, *, levels: bool = True) -> Assumptions:
-    """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine.
+    """Default assumptions for measurements on a chip: the profile of its generation and the engine.
 
-    The catalogue copies what it gives; these are only looked at.
+    Cached, because the catalog would copy them.
     """
     name = profiles.name_for(catalog.hardware(hardware).generation, engine)
     return _with(catalog.assumptions(name), levels=levels)
@@ -157,21 +157,21 @@ def _with(assumptions: Assumptions, *, levels: bool) -> Assumptions:
 
 
 def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ()) -> dict[tuple[str, ...], Accuracy]:
-    """Errors of one quantity by groups.
+    """Error statistics of one quantity by groups.
 
     Parameters
     ----------
     rows : iterable of InputRow
-        Those that count.
+        Included rows.
     quantity : Quantity
-        Rows without it are left out.
+        Quantity; rows without it are ignored.
     by : sequence of str
-        Keys of :data:`GROUPS`; nothing for all in one group.
+        Keys of :data:`GROUPS`; empty for one group.
 
     Returns
     -------
     dict
-        Values of the keys to errors, groups of most rows first.
+        Accuracy by the values of the keys, largest groups first.
 
     Raises
     ------
@@ -192,25 +192,25 @@ def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ())
 
 
 def overall(rows: Iterable[InputRow], quantity: Quantity) -> Accuracy | None:
-    """Errors of a quantity over all rows that have it; None if none has. See :func:`scores`."""
+    """Error statistics of a quantity over all rows that have it; None without any. See :func:`scores`."""
     return next(iter(scores(rows, quantity).values()), None)
 
 
 class Inside(NamedTuple):
-    """Measured values and the intervals of 80 % of their predictions."""
+    """Coverage of 80% intervals."""
 
     held: int
-    """Values inside of theirs [1]."""
+    """Values within their interval [1]."""
     known: int
-    """Values that have one [1]."""
+    """Values with an interval [1]."""
     width: float | None
-    """Median of highest over lowest value of an interval [1]; None without any."""
+    """Median ratio of the ends of the intervals [1]; None without any."""
     runs: tuple[int, ...]
-    """Values of each deployment under one version of its engine, which are held or not together [1]."""
+    """Number of values of each deployment and engine version, whose errors are correlated [1]."""
 
 
 def inside(rows: Iterable[InputRow], quantity: Quantity) -> Inside:
-    """Number of measured values that are in the intervals of 80 % of their predictions, and how wide these are."""
+    """Coverage and width of the 80% intervals of a quantity."""
     ends = [(row, row.measured(quantity), row.interval(quantity.field)) for row in rows]
     bounded = [(row, value, where) for row, value, where in ends if value is not None and where is not None]
     width = statistics.median(where.high / where.low for _, _, where in bounded) if bounded else None
@@ -219,13 +219,13 @@ def inside(rows: Iterable[InputRow], quantity: Quantity) -> Inside:
 
 
 def runs_of(rows: Iterable[InputRow]) -> tuple[int, ...]:
-    """Rows of each deployment under one version of its engine [1]."""
+    """Number of rows of each deployment and engine version [1]."""
     measured = (row.measurement for row in rows if row.measurement is not None)
     return tuple(Counter((deployment_key(row), row.engine_version) for row in measured).values())
 
 
 def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[ComparedPoint]]]:
-    """Pairs of measured and predicted values for pictures: one list per quantity that has any, in series by a key."""
+    """Points for charts: one list per measured quantity, in series by a key."""
     check_groups([by])
     pictures = []
     for quantity in QUANTITIES:
@@ -246,12 +246,12 @@ def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Compare
 
 
 def check_groups(by: Iterable[str]) -> None:
-    """Refuse unknown keys to group by.
+    """Reject unknown keys to group by.
 
     Raises
     ------
     InputError
-        With the nearest ones.
+        With the nearest keys.
     """
     for key in by:
         if key not in GROUPS:
@@ -260,7 +260,7 @@ def check_groups(by: Iterable[str]) -> None:
             raise InputError(f"cannot group by {key!r}; {hint}possible: {', '.join(GROUPS)}")
 
 
-#: How rows are counted and predicted, for people.
+#: Notes on included rows and their predictions.
 NOTES = (
     "Counted are rows that are understood, once each: repeats of a run count once, and runs with speculation, recorded "
     "or suspected, count apart.",
@@ -269,14 +269,14 @@ NOTES = (
     "TTFTs of closed loops are predicted with the round in which all requests come at once, where a run's length is "
     "known; means and medians as they were measured.",
 )
-#: Seconds times this are a unit of latencies.
+#: Units of latencies per second.
 _UNITS = {"s": 1.0, "ms": 1e3}
 _LATENCIES = {"ttft": "ttft_seconds", "tpot": "tpot_seconds", "request": "request_seconds"}
 _RATES = {
     "output_tok_per_s_per_gpu": "output_tokens_per_second_per_accelerator",
     "total_tok_per_s_per_gpu": "total_tokens_per_second_per_accelerator",
 }
-#: Fields that the column ``value`` of a kind of file can hold, the first that is measured counts.
+#: Fields that the column ``value`` may contain, in order of preference.
 _VALUES = (
     "output_tokens_per_second_per_accelerator", "input_tokens_per_second_per_accelerator",
     "total_tokens_per_second_per_accelerator", "request_seconds", "ttft_seconds", "tpot_seconds",
@@ -284,7 +284,7 @@ _VALUES = (
 
 
 def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
-    """A report as plain data."""
+    """Report as plain data."""
     parts: dict[str, dict[str, object]] = {}
     for which, rows_of_part in report.split().items():
         parts[which] = {}
@@ -314,7 +314,7 @@ def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]
 
 
 def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
-    """Measurements that beat the bound as plain data."""
+    """Measurements that are faster than the bound, as plain data."""
     beyond = [
         attributes(each.row, "id dataset")
         | {"quantity": each.quantity.name, **attributes(each, "measured bound factor"), "diagnosis": each.why}
@@ -324,10 +324,10 @@ def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
 
 
 def lines(report: Servers) -> Iterator[dict[str, object]]:
-    """Yield a record of every row of the input, in its order: predictions in the units of files, or why there is none.
+    """Yield a record per input row, with predictions in the units of the files or the reason for none.
 
-    Intervals hold 80 % of such measurements; they are null for quantities that the assumptions were not fitted to.
-    ``outside`` says why a row is unlike what they were fitted to.
+    Intervals cover 80% of such measurements, and are null for quantities without a fit. ``outside`` lists reasons why a
+    row is outside the calibration data.
     """
     published = [(file.unit, value) for file in report.files for value in file.published]
     units = list(dict.fromkeys(file.unit for file in report.files))
@@ -335,7 +335,7 @@ def lines(report: Servers) -> Iterator[dict[str, object]]:
     for row, (unit_of_file, value) in zip(report.rows, published, strict=True):
         line: dict[str, object] = {"id": row.id, "row": row.number, "dataset": row.dataset}
         line |= {name: getattr(row.measurement, name, None) for name in ("model", "hardware")}
-        # Empty where the assumptions depend on something that nobody understood.
+        # Empty if the assumptions depend on an unknown name.
         of_row = "" if row.assumptions is None else row.assumptions.name
         line["assumptions"] = of_row if report.assumptions == BY_HARDWARE else report.assumptions
         for unit in units:
@@ -356,7 +356,7 @@ def lines(report: Servers) -> Iterator[dict[str, object]]:
 
 
 def _cells(row: InputRow, name: str, field: str, factor: float) -> dict[str, float | None]:
-    """What was measured and predicted under a field, and the ends of its interval; nothing without a field."""
+    """Measured and predicted values of a field, with the interval; empty without a field."""
     where = row.interval(field) if field else None
     ends = (None, None) if where is None else (where.low, where.high)
     values = (getattr(row.measurement, field, None), getattr(row.prediction, field, None), *ends)
@@ -365,7 +365,7 @@ def _cells(row: InputRow, name: str, field: str, factor: float) -> dict[str, flo
 
 
 def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
-    """A prediction and its interval in the unit of a published number."""
+    """Prediction and interval in the unit of a published number."""
     for field in _VALUES:
         measured = None if row.measurement is None else getattr(row.measurement, field)
         if measured is None:
@@ -373,7 +373,7 @@ def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
         value = float(published.replace(",", ""))
         if not (field.endswith("_seconds") and unit.lower().startswith("tok")):
             return _cells(row, "value", field, value / measured)
-        # The speed of one user: tokens per second, of a time per token; the slowest is the longest.
+        # Convert a time per token to tokens per second, which swaps the ends of the interval.
         times = _cells(row, "value", field, 1.0 / (value * measured))
         low, high = "predicted_value_low", "predicted_value_high"
         times[low], times[high] = times[high], times[low]
@@ -382,7 +382,7 @@ def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
 
 
 def reasons_outside(report: Servers, row: InputRow) -> list[str]:
-    """Reasons for which a row is unlike those that its assumptions were fitted to, if they were."""
+    """Reasons why a row is outside the calibration data of its assumptions, or why there are no such data."""
     if row.assumptions is None or row.assumptions.calibration is not None:
         return row.outside
     chosen = report.assumptions != BY_HARDWARE
@@ -391,27 +391,26 @@ def reasons_outside(report: Servers, row: InputRow) -> list[str]:
 
 
 def by_quantity(rows: Sequence[InputRow]) -> Iterator[tuple[Quantity, Accuracy]]:
-    """Yield each quantity that some rows have, with its errors."""
+    """Yield each measured quantity with its error statistics."""
     for quantity in QUANTITIES:
         for accuracy in scores(rows, quantity).values():
             yield quantity, accuracy
 
 
-#: Quantities by their names.
+#: Quantities by name.
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
-#: Quantities whose intervals are judged, by the names that profiles have.
+#: Quantities whose intervals are validated, with their names in profiles.
 JUDGED: Mapping[str, Fitted] = {"tpot": "tpot", "ttft_under_load": "ttft", "output_rate": "throughput"}
 _UNEXPLAINED = "no fact explains"
-#: Rows with an interval, share of them that lies in it, its highest over its lowest value (median), and between which
-#: shares it would be by chance if 80 % were true [1].
+#: Rows with an interval, coverage, median ratio of its ends, and range of coverage by chance at a true 80% [1].
 Held = dict[str, Any]
 _NONE: Held = {"rows": 0, "inside": None, "width": None, "by_chance": None}
-#: Rows by engine and generation of chips.
+#: Rows by engine and chip generation.
 Slices = Mapping[tuple[str, str], Sequence[InputRow]]
 
 
 def slices(report: Servers) -> Slices:
-    """Rows that count, of engines that are known on chips that some profile is of, by engine and generation."""
+    """Included rows of known engines on chips with a profile, by engine and generation."""
     parts: dict[tuple[str, str], list[InputRow]] = {}
     for row in report.counted():
         measured = row.measurement
@@ -423,7 +422,7 @@ def slices(report: Servers) -> Slices:
 
 
 def interval_record(report: Servers) -> list[dict[str, Any]]:
-    """Record of intervals by engine and generation of chips: of each quantity what :data:`Held` has."""
+    """Record of :data:`Held` by engine, chip generation and quantity."""
     behind: dict[str, list[InputRow]] = {}
     for row in report.counted():
         if row.fitted and row.assumptions is not None:
@@ -444,7 +443,7 @@ def interval_record(report: Servers) -> list[dict[str, Any]]:
 
 
 def _interval_part(row: InputRow) -> str:
-    """Part of the table that a row counts in."""
+    """Part of the table that includes a row."""
     measured = row.measurement
     if row.fitted or measured is None:
         return "fitted"
@@ -462,7 +461,7 @@ def _held(rows: Iterable[InputRow], quantity: Quantity) -> Held:
 
 
 def _left_out(profile: Assumptions | None, name: str, fitted: Iterable[InputRow]) -> Held:
-    """Intervals that a profile states for deployments that were left out, of all engines that it was fitted to."""
+    """Coverage that a profile records for held-out deployments, over all of its engines."""
     errors: Mapping[Fitted, ErrorSpread] = {}
     if profile is not None and profile.calibration is not None:
         errors = profile.calibration.errors.get("traffic", {})
@@ -477,18 +476,18 @@ def _left_out(profile: Assumptions | None, name: str, fitted: Iterable[InputRow]
 
 @dataclass(frozen=True, repr=False)
 class Validated(Shown):
-    """Predictions of measured servers, and of other measurements, under one or several sets of assumptions.
+    """Predictions of measured servers and of other datasets, under one or several presets.
 
     Attributes
     ----------
     servers : tuple of Servers
-        Every row with what is predicted for it, for each set of assumptions.
+        Predicted rows of servers, for each preset.
     datasets : sequence of (str, str or None)
-        Datasets that are not of servers by name, each with the file that replaces it.
+        Other datasets by name, each with the file that replaces it.
     assumptions : sequence of str
-        Presets that these are predicted under; those of each dataset by default.
+        Presets for other datasets; by default those of each dataset.
     bound : bool
-        Whether measurements that beat the preset ``ideal`` are wanted under other assumptions, too.
+        True to check the bound of the preset ``ideal`` under other assumptions too.
     """
 
     page = "extras.servers.pages.validate:ValidationPage"
@@ -500,39 +499,38 @@ class Validated(Shown):
 
     @cached_property
     def others(self) -> Sequence[Report]:
-        """Reports of the datasets that are not of servers, which take their time when they are first asked for."""
+        """Reports of other datasets, computed on first use."""
         return [validation.validate(name, file=file, assumptions=self.assumptions) for name, file in self.datasets]
 
     @cached_property
     def beyond(self) -> Sequence[Violation] | None:
-        """Measurements that are faster than the preset ``ideal`` lets them be; None where that is not asked."""
+        """Measurements that are faster than the preset ``ideal``; None if not requested."""
         if not self.servers or not (self.bound or any(report.assumptions == "ideal" for report in self.servers)):
             return None
         return violations(self.servers[0].rows)
 
     def record(self, keys: Sequence[str] = ()) -> list[dict[str, object]]:
-        """Return one record per comparison.
+        """One record per comparison.
 
         Parameters
         ----------
         keys : sequence of str
-            What errors of servers are grouped by.
+            Keys to group errors of servers by.
         """
         records = [{**servers_record(report, keys), "intervals": interval_record(report)} for report in self.servers]
         records += [] if self.beyond is None else [bound_record(self.beyond)]
         return [*records, *(report.record() for report in self.others)]
 
     def records(self) -> list[dict[str, object]]:
-        """Return one record per row of servers, with several assumptions block after block; else of other datasets."""
+        """One record per row of servers and preset, or per point of other datasets."""
         return [line for report in self.servers for line in lines(report)] or [
             point for report in self.others for point in report.records()
         ]
 
     def to_frame(self) -> Frame:
-        """One line per row of servers, or of the other datasets if none of servers is wanted, with ten digits.
+        """One line per row of servers, or of other datasets without servers, with ten digits.
 
-        Predictions are in the units of their files, with the ends of their intervals of 80 %, or with the reason why
-        there is none.
+        Predictions are in the units of their files, with 80% intervals or the reason for none.
         """
         records = self.records()
         columns = list(dict.fromkeys(name for record in records for name in record))
@@ -545,26 +543,26 @@ def validate(
     assumptions: str | Sequence[str] = (),
     server: MeasuredServer | None = None,
 ) -> Validated:
-    """Hold predictions against measured servers (``inference_econ.validate``).
+    """Compare predictions with measured servers (``inference_econ.validate``).
 
     Parameters
     ----------
     data : str, Path or sequence of these
-        Files of measurements, results of load generators, or names of shipped files; all of these by default.
+        Files of measurements, results of load generators, or names of shipped files; all shipped files by default.
     assumptions : str or sequence of str
         Presets by name or path; by default the profile of each row's engine and chip.
     server : MeasuredServer, optional
-        What results of load generators do not say of the server.
+        Facts about the server that results of load generators lack.
 
     Returns
     -------
     Validated
-        Errors, coverage and the rows that could not be compared.
+        Errors, coverage, and rows without a prediction.
 
     Raises
     ------
     InputError
-        If a file or a name cannot be used.
+        If a file or a name is invalid.
     """
     sources = [data] if isinstance(data, (str, Path)) else list(data) or list(SERVERS)
     names: list[str | None] = [assumptions] if isinstance(assumptions, str) else list(assumptions) or [None]
