@@ -73,8 +73,7 @@ def most(is_met: Callable[[float], bool], least: float, limit: float, halvings: 
         Condition.
     least, limit : float
         A value that meets the condition, or 0; and the largest value. If ``limit`` meets the condition, both results
-        are
-        ``limit``.
+        are ``limit``.
     halvings : int
         Number of bisections [1].
     """

@@ -72,8 +72,7 @@ class Explanation(Shown):
         Prompt tokens per sequence in a prefill step [tokens]; None for a decode step.
     in_machines_seconds : float or None
         Step time if only the eight GPUs of a machine shared the fast link [s]; None if the link joins no more GPUs, or
-        if
-        no network joins machines.
+        if no network joins machines.
     streamed_bytes, paged_bytes : float
         Weights, and KV cache, that each GPU reads per step from host memory [B].
     beside_seconds : float or None

@@ -37,8 +37,7 @@ class IntensitySweep:
         Operator, with all rows of its name, and its compute unit; empty for the step.
     flop, moved_bytes, compute_seconds, memory_seconds, worked_seconds : ndarray, shape (n,)
         Arithmetic [FLOP] and memory traffic [B] of one GPU, the time of each alone, and their overlapped time [s].
-        Network
-        time and launch overhead are excluded.
+        Network time and launch overhead are excluded.
     turns_at : float or None
         Smallest integer value from which the limit stays ``bound``; None if it is the same at all values.
     closed_form : float or None
@@ -288,7 +287,7 @@ class _Varied:
         return IntensitySweep(name, "+".join(units), flop, moved, compute, memory_seconds, together, turn, closed_form)
 
     def fits(self, value: float) -> bool:
-        """Whether a value fits in memory."""
+        """True if a value fits in memory."""
         setup, plans = self.at(value)
         return int(np.ravel(setup.reasons(plans, self.cut))[0]) == memory.FITS
 
@@ -315,8 +314,7 @@ def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str,
     """Values at which operators with weights become compute-bound, from peaks and weight traffic alone, by name [1].
 
     Weights are read for a share of the tokens: experts for the tokens that are routed to them, copies of weights for
-    the
-    tokens of their group. The share is computed at one large value.
+    the tokens of their group. The share is computed at one large value.
     """
     work = setup.work(deployment)
     forms: dict[str, float] = {}

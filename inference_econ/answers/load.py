@@ -269,8 +269,7 @@ def sweep(
         Squared coefficient of variation of the interarrival times of the fleet [1].
     simulate : bool, optional
         True: simulate every load, in about half a second each. False: simulate none. Default: simulate the loads for
-        which
-        :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
+        which :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
     progress : callable, optional
         Receives the completed share of the work.
 

@@ -56,8 +56,7 @@ class Conversation:
     ------
     InputError
         If there is less than one turn, a length or time is negative, a lifetime is unlimited, a round-robin router has
-        a
-        fractional number of turns, or the routing is unknown.
+        a fractional number of turns, or the routing is unknown.
     """
 
     turns: float
@@ -86,7 +85,7 @@ class Conversation:
 
     @property
     def scattered(self) -> bool:
-        """Whether turns may reach replicas without the cache of the previous turn."""
+        """True if turns may reach replicas without the cache of the previous turn."""
         return self.replicas > 1 and self.routing == "round_robin"
 
     def found(self, lifetime_seconds: float) -> prefix_cache.Turns:
@@ -425,8 +424,7 @@ def offload(
     -----
     The cost of recomputing is the time that the prefix adds to a prefill of the new tokens. The KV cache of a prefix is
     spread over the GPUs of one attention group and over all stages. Each GPU reads its part over its own host link, or
-    from
-    its share of a slower tier. Reads do not overlap with other work, and writes are ignored.
+    from its share of a slower tier. Reads do not overlap with other work, and writes are ignored.
     """
     tokens, prefix = layouts.requests.isl.mean, prefix_tokens
     if not 0 <= prefix <= tokens - 1:

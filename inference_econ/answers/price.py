@@ -41,8 +41,8 @@ class UsualSpeed:
     source: str
     """Source of the speed with date and reference, or the reason for the default."""
     offered: bool
-    """True for the median of recorded offers, False for
-    :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+    """True for the median of recorded offers, False for :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+
     """
 
     @property
@@ -305,8 +305,7 @@ def sheet(
     -----
     The bill is split by the instance time of each kind per request at this load. New input tokens have the time of a
     prefill without a cached prefix. Cached tokens have the time that their presence adds. Output tokens have the rest.
-    Idle
-    time is split in the same proportion.
+    Idle time is split in the same proportion.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
@@ -342,8 +341,7 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     -----
     Output tokens have the busy time of decode instances. Input tokens have the busy time of prefill instances; cached
     tokens have the time that their presence adds. Idle time is split in the same proportion. A few output tokens
-    therefore
-    do not pay for an idle decode instance.
+    therefore do not pay for an idle decode instance.
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader = pools.prefill.services.service(fleet.prefill)
@@ -400,8 +398,7 @@ def price(
         :func:`inference_econ.answers.layout_services.offer`).
     requests_per_second : float, optional
         Request rate [1/s]. Default: the share ``utilization`` (80%) of what the instance or group with the cheapest
-        tokens
-        sustains within the SLOs. All candidates are compared at that rate.
+        tokens sustains within the SLOs. All candidates are compared at that rate.
     targets : Targets, optional
         SLOs. Default: the reference speed of the model, or 20 tokens/s if it is unknown or not reached
         (:mod:`inference_econ.answers.price`). ``Targets()`` sets none.
@@ -420,8 +417,7 @@ def price(
     -------
     Sheet
         Tokens by kind, their costs, and the load. The load is simulated outside the validated range of the analytical
-        model
-        (:func:`inference_econ.serving.analytical_validity.simulate_where_needed`).
+        model (:func:`inference_econ.serving.analytical_validity.simulate_where_needed`).
 
     Raises
     ------

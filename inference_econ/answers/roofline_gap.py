@@ -380,7 +380,7 @@ class Gap:
 
     @property
     def certain(self) -> bool | None:
-        """Whether the gap exceeds the usual prediction error; None without an error estimate."""
+        """True if the gap exceeds the usual prediction error; None without an error estimate."""
         likely = self.likely_seconds
         return None if likely is None else not likely.low <= self.measured.seconds <= likely.high
 

@@ -58,7 +58,7 @@ def complexity(hardware: HardwareSpec, plans: Plans, *, disaggregated: bool) -> 
 
 
 def is_plain(plans: Plans, layout: LayoutAssumptions) -> npt.NDArray[np.bool_]:
-    """Whether layouts have tensor parallelism only: no attention DP, no pipeline; shape (n,)."""
+    """True where layouts have tensor parallelism only: no attention DP, no pipeline; shape (n,)."""
     return np.broadcast_to((attention_groups(plans, layout) == 1) & (plans.pp == 1), np.shape(plans.accelerators))
 
 

@@ -197,7 +197,7 @@ class Targets:
         return getattr(self, f"{name}_percentile") or self.percentile
 
     def finds_few(self, name: str) -> bool:
-        """Whether the percentile of an SLO finds few other requests, so that steady states do not bound its latency."""
+        """True if the percentile of an SLO finds few other requests, so that steady states do not bound its latency."""
         share = percentiles.share(self.percentile_of(name))
         return share is not None and share < _FEW
 
@@ -273,9 +273,8 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
     """Largest steady rate of each layout whose mean latencies meet the SLOs [1/s]; 0 if none does.
 
     Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. A
-    percentile
-    of a loaded instance is at least the latency of a request of that length on an idle instance. Percentiles below the
-    median belong to requests that find few others, at any load.
+    percentile of a loaded instance is at least the latency of a request of that length on an idle instance. Percentiles
+    below the median belong to requests that find few others, at any load.
     """
     states = layouts.states
     tpot, ttft, e2e = (_least_seconds(layouts, name, targets) for name in ("tpot", "ttft", "e2e"))
@@ -610,8 +609,7 @@ def interval_scale(instances: Instances) -> float:
 
     Speed and rate depend on the same step times, so adding both errors gives an interval that is too wide. Unmeasured
     layouts of a model that was measured on the GPU have larger errors. The scales are set so that the intervals contain
-    80%
-    of the measured servers of docs/evidence/costs.md.
+    80% of the measured servers of docs/evidence/costs.md.
     """
     levels = instances.setup.levels
     if instances.speculates or (levels is not None and levels.apart):
@@ -643,16 +641,13 @@ def likely_ends(least: LeastAt, speed: float, instances: Instances) -> tuple[flo
     (float or None, float or None) or None
         Lower end: frontier that is faster and cheaper by the favorable ends of both errors. Upper end: frontier that is
         slower and more expensive by the unfavorable ends; None if none is as fast. None in place of both without an
-        error
-        estimate.
+        error estimate.
 
     Notes
     -----
     The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
-    measured.
-    A disappointed user can return to a measured layout. The upper end is therefore at least that of the cheapest
-    measured
-    layout.
+    measured. A disappointed user can return to a measured layout. The upper end is therefore at least that of the
+    cheapest measured layout.
     """
     tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
     if tpot is None or rate is None:
@@ -711,13 +706,10 @@ def shared_share(first: Instances, second: Instances) -> float:
     """Share of the error variance that two predictions have in common [1].
 
     It is 0 for different profiles, models or GPUs: TPOT errors of two GPUs under the same engine, model and load are
-    nearly
-    uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``). For one model on one GPU under one
-    profile, it is the variance of the measured corrections around the profile, by version and, if equal, by serving
-    mode
-    (:class:`inference_econ.inputs.MeasuredLevels`); 0 if none were measured. A GPU or model with changed fields stands
-    for
-    the same servers, so all of its variance is shared.
+    nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``). For one model on one GPU
+    under one profile, it is the variance of the measured corrections around the profile, by version and, if equal, by
+    serving mode (:class:`inference_econ.inputs.MeasuredLevels`); 0 if none were measured. A GPU or model with changed
+    fields stands for the same servers, so all of its variance is shared.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

@@ -388,8 +388,7 @@ def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:
     """Rates by interval, and the variation of gaps that reproduces the dispersion within intervals.
 
     The index of dispersion of a renewal process tends to the squared coefficient of variation of its gaps: Cox and
-    Lewis
-    (1966), section 4.4.
+    Lewis (1966), section 4.4.
     """
     span, rate = profile.seconds, profile.rate
     if not span or rate is None:
