@@ -198,7 +198,7 @@ class Shown:
 
     @property
     def about(self) -> str:
-        """Models and GPUs of the result, in short; empty if it has none."""
+        """Models and GPUs of the result, abbreviated; empty if it has none."""
         subjects = list(dict.fromkeys(f"{setup.model.name} on {setup.hardware.name}" for setup in self.setups))
         further = f" and {len(subjects) - _NAMED} more" if len(subjects) > _NAMED else ""
         return ", ".join(subjects[:_NAMED]) + further

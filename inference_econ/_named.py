@@ -13,7 +13,7 @@ def named(name: str) -> Any:
     Parameters
     ----------
     name : str
-        ``MODULE:NAME``; the module is below ``inference_econ``, unless its name starts with that of a package.
+        ``MODULE:NAME``; the module is below ``inference_econ``, unless its name starts with another package.
 
     Returns
     -------

@@ -79,7 +79,7 @@ class Assessment(Shown):
     predicted: ComparedPoint | None
     """Prediction for the measured GPUs, batch and layout (the fastest layout, unless it is given).
 
-    None for decode steps whose batch does not fit.
+    None for decode steps if the batch does not fit.
     """
     tried: int
     """Number of layouts that were compared to select the predicted one [1]."""
@@ -226,7 +226,7 @@ class _Flight(NamedTuple):
     requests_per_second: float
     """Completed requests [1/s]."""
     predicted: SteadyService
-    """Prediction with the concurrent requests, or with as many as fit."""
+    """Prediction at this concurrency, or at the largest one that fits."""
     slots: int
     """Concurrent requests that fit in the layout [1]."""
 

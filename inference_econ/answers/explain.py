@@ -79,7 +79,7 @@ class Explanation(Shown):
         Step time without a special condition: with a KV cache where none is stored, or with all sequences at the mean
         context where contexts differ [s].
     idle_joules : float or None
-        Energy of an idle GPU during the step, in addition to that of the operators [J]; None without power data.
+        Idle energy of a GPU during the step, in addition to the operators' energy [J]; None without power data.
     uncapped_seconds : float or None
         Step time without the power cap [s]; None without a cap.
     """
@@ -130,7 +130,7 @@ class Explanation(Shown):
 
     @property
     def limited_by(self) -> str:
-        """Largest part of the step whose cause is known."""
+        """Largest part of the step with a known cause."""
         understood = [name for name in self.costs.parts if name != MEASURED]
         return max(understood, key=lambda name: float(self.costs.parts[name][0]))
 

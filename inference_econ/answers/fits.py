@@ -106,7 +106,7 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
     requests : Requests
         Request lengths.
     space : Space, optional
-        Instances to try; by default those of one machine.
+        Instances to try; by default instances of one machine.
     concurrency : int
         Concurrent requests that must fit [1].
 

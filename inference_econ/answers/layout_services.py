@@ -206,7 +206,7 @@ def beyond_model(model: ModelSpec, requests: Requests) -> str:
 
 
 def _check_contexts(setup: Setup, requests: Requests) -> None:
-    """Reject a recorded workload whose requests exceed the maximum context of the model."""
+    """Reject a recorded workload with requests above the maximum context of the model."""
     most = setup.model.max_context
     if requests.table is not None and most is not None and requests.longest > most:
         raise InputError(

@@ -178,7 +178,7 @@ def load(
     offers : Services or sequence of Candidate
         Aggregated layouts of a model on a GPU (:func:`inference_econ.market`); fixed degrees leave one.
     replicas : int, optional
-        Instances that share the load evenly [1]; by default as many as fit on ``gpus``, or one.
+        Instances that share the load evenly [1]; by default the most that fit on ``gpus``, or one.
     gpus : int, optional
         Maximum number of GPUs of all instances [1].
     requests_per_second, targets, arrival_scv, simulate, progress

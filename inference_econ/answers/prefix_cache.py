@@ -129,7 +129,7 @@ class TierReuse:
     needed_bytes : float
         Capacity that the wanted lifetime needs [B].
     returning : float
-        Share of turns whose previous turn is still cached on the replica that they reach [1].
+        Share of turns that find their previous turn in the cache of their replica [1].
     cached_tokens : float
         Tokens of the mean prompt that are cache hits [tokens].
     hit_rate : float
@@ -257,7 +257,7 @@ class Offloading(Shown):
     readings : tuple of Reading
         HBM first, then the requested tiers.
     traffic : str or None
-        Name of the workload whose sessions were simulated.
+        Name of the workload with the simulated sessions.
     """
 
     page = "report.questions.prefix_cache:PrefixCachePage"
@@ -362,7 +362,7 @@ def prompt(
     hit_rate : float, optional
         Share of the prompt that is a cached prefix [1].
     conversation : Conversation, optional
-        Conversations whose mean request replaces both inputs.
+        Conversations; their mean request replaces both inputs.
 
     Returns
     -------
@@ -480,7 +480,7 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
 
 
 def _cheapest(layouts: Services) -> int:
-    """Smallest layout whose cost per request is within 10% of the cheapest."""
+    """Smallest layout within 10% of the lowest cost per request."""
     per_chip = promised_rates(layouts, Targets()) / layouts.plans.accelerators
     good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
     smallest = good[layouts.plans.accelerators[good] == layouts.plans.accelerators[good].min()]

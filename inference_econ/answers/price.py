@@ -43,11 +43,12 @@ class UsualSpeed:
     offered: bool
     """True for the median of recorded offers, False for :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
 
+
     """
 
     @property
     def targets(self) -> Targets:
-        """SLO of that speed: its mean time per output token."""
+        """SLO of that speed, on the mean time per output token."""
         return Targets(tpot_seconds=1.0 / self.tokens_per_second, tpot_percentile=MEAN)
 
 
@@ -330,7 +331,7 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     fleet : PooledFleet
         Both pools under their load.
     found_tokens : float, optional
-        Cached tokens of the mean prompt; by default those of the requests [tokens].
+        Cached tokens of the mean prompt; by default from the requests [tokens].
 
     Returns
     -------

@@ -286,7 +286,7 @@ class PrefillChain:
         return np.concatenate([run.between(parts[..., at], before[..., at]) for run, at in self._slices], axis=-1)
 
     def _hops(self, before: Array, how: Literal["hops", "hops_between"]) -> Array:
-        """Transfer time to each process [s]; between different GPUs, that of the slower side."""
+        """Transfer time to each process [s]; between different GPUs, the slower side limits."""
         domains = self.domains_of_hops()
         hops = [np.array(getattr(run, how)(before[..., at], domains[at])) for run, at in self._slices]
         for (run, at), received in zip(self._slices, hops[1:], strict=False):

@@ -80,7 +80,7 @@ class Means:
         return math.floor(self.amount / self.taken(setup))
 
     def most_instances(self, setup: Setup, accelerators: int) -> int:
-        """Largest number of instances of a size whose machines are within the limit [1]."""
+        """Largest number of instances of a size with all their machines within the limit [1]."""
         chips = self.most_accelerators(setup)
         counts = range(1, chips // accelerators + 1)
         return bisect_left(counts, True, key=lambda count: bool(setup.rented(count, accelerators) > chips))

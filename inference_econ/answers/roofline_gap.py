@@ -321,7 +321,7 @@ class Gap:
     setup: Setup
     """Setup of the frontier, with the fitted profile or the ideal bound."""
     frontier: Frontier | ServiceFrontier
-    """Frontier whose search included the measured batch or concurrency."""
+    """Frontier; its search included the measured batch or concurrency."""
     speeds: Array
     """Speeds of the frontier, shape (n,) [tokens/s]."""
     dollars: Array
@@ -455,7 +455,7 @@ def gap(
     front : Frontier or ServiceFrontier
         Frontier.
     curve : tuple of ndarray, shape (n,)
-        Its speeds [tokens/s], ascending, and costs [USD per 1e6 tokens].
+        Speeds of the frontier [tokens/s], ascending, and costs [USD per 1e6 tokens].
     point : callable
         Returns a deployment of the frontier by position.
     subject : Subject

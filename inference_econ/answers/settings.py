@@ -51,7 +51,7 @@ def pins_of(settings: Settings, write: Callable[[str, object], str] = as_setting
     Parameters
     ----------
     settings : Settings
-        Degrees, batch and instance size, as far as given.
+        Given degrees, batch and instance size.
     write : callable
         Formats a name and its value in error messages.
 

@@ -1,4 +1,4 @@
-"""Preference for simple deployments among those of similar cost."""
+"""Preference for simple deployments at similar cost."""
 
 from __future__ import annotations
 

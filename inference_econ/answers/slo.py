@@ -125,7 +125,7 @@ class Targets:
     ttft_seconds, tpot_seconds : float
         Longest time to first token, and per output token [s]; ``inf`` for no SLO.
     percentile : str
-        Statistic of SLOs without one of their own: ``mean``, or a percentile from ``p1`` to ``p99.9``.
+        Default statistic of the SLOs: ``mean``, or a percentile from ``p1`` to ``p99.9``.
     e2e_seconds : float
         Longest time to last token [s]; ``inf`` for no SLO.
     confidence : float or None
@@ -270,7 +270,7 @@ class Targets:
 
 
 def promised_rates(layouts: Services, targets: Targets) -> Array:
-    """Largest steady rate of each layout whose mean latencies meet the SLOs [1/s]; 0 if none does.
+    """Largest steady rate of each layout with mean latencies within the SLOs [1/s]; 0 if there is none.
 
     Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. A
     percentile of a loaded instance is at least the latency of a request of that length on an idle instance. Percentiles
@@ -314,7 +314,7 @@ def _least_seconds(layouts: Services, name: str, targets: Targets) -> Array:
 
 
 def _least_of_length(layouts: Services, name: str, share: float) -> Array:
-    """Lower bound on the TTFT or end-to-end latency of requests whose length is at a quantile [s]."""
+    """Lower bound on the TTFT or end-to-end latency of requests at a quantile of the length [s]."""
     states, requests, which = layouts.states, layouts.requests, np.array([share])
     prompt, shortest = (float(new_tokens(requests, some)[0]) for some in (which, np.array([_SHORTEST])))
     first, soonest = (
@@ -482,7 +482,7 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
     targets : Targets
         SLOs.
     keeps : callable
-        Whether a deployment of a service can meet some SLOs under the load.
+        True if a deployment of a service can meet some SLOs under the load.
 
     Notes
     -----
@@ -634,7 +634,7 @@ def likely_ends(least: LeastAt, speed: float, instances: Instances) -> tuple[flo
     speed : float
         Output speed of a user [tokens/s].
     instances : Instances
-        Cheapest instances, whose errors apply.
+        Cheapest instances, which set the errors.
 
     Returns
     -------

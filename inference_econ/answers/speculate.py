@@ -195,7 +195,7 @@ class Speculated(Shown):
 
 
 def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: Pins | None = None) -> Speculated:
-    """Compare one deployment with and without speculation, from one request to as many as fit.
+    """Compare one deployment with and without speculation, from one request to the memory limit.
 
     Parameters
     ----------

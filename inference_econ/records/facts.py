@@ -21,8 +21,8 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
     setup : Setup
         Model, GPU, formats, price and assumptions.
     *names : str
-        Facts in order: those of :data:`HEAD`, number formats (``weights``, ``expert_weights``, ``activations``, ``kv``,
-        all ``formats``), ``math_unit``, ``context``, ``contexts``, and those of the other parameters.
+        Facts in order: names of :data:`HEAD`, number formats (``weights``, ``expert_weights``, ``activations``, ``kv``,
+        all ``formats``), ``math_unit``, ``context``, ``contexts``, and the names of the other parameters.
     requests : Requests
         Source of ``isl``, ``osl`` and ``cached`` [tokens].
     calibration : object

@@ -130,7 +130,7 @@ def check_place(path: Path | str) -> None:
     Raises
     ------
     InputError
-        As for :func:`whole_file`, or if it is a named pipe, whose writer waits for a reader; nothing is left behind.
+        As for :func:`whole_file`, or for a named pipe, because writing would wait for a reader; nothing is left behind.
     """
     # A path such as /dev/stdout or /dev/fd/63 from a shell has a reader.
     if Path(path).is_fifo() and not Path(path).is_relative_to("/dev"):
@@ -173,7 +173,7 @@ def check_page(path: Path | str) -> None:
 
 
 def check_ending(path: Path | str, what: str, endings: Sequence[str]) -> None:
-    """Reject a path whose extension does not select a file format.
+    """Reject a path with an extension that does not select a file format.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class SavedAnswer:
     record : dict
         Record, as :meth:`to_dict` of the result returned it.
     rows : dict or None
-        Columns and rows of the numbers; None for the command line, whose record may have them.
+        Columns and rows of the numbers; None for the command line; its record may have them.
     options : mapping
         Options of the command; empty for results saved by Python, which do not include the query.
     origin : str

@@ -1,4 +1,4 @@
-"""Sources of a result: those of all specifications that it uses."""
+"""Sources of a result, from all specifications that it uses."""
 
 from __future__ import annotations
 

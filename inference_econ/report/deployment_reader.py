@@ -223,7 +223,7 @@ def expected_in_flight(point: Record) -> tuple[Expected, ...]:
 
 
 def expected_under_load(entry: Record, targets: Record, osl: float, usual: str = "p50") -> tuple[Expected, ...]:
-    """Latencies at the default statistic and at that of the SLO, and output rate."""
+    """Latencies at the default statistic and at the SLO's statistic, and output rate."""
     latencies = [
         _expected(
             name,

@@ -93,7 +93,7 @@ def extrapolations(instances: Instances) -> list[str]:
 
 
 def misfits(instances: Instances) -> list[str]:
-    """Sentences on similar servers whose measurements are included in the prediction, or far from it.
+    """Sentences on measurements of similar servers that the prediction includes, or that are far from it.
 
     Measurements of engines that were not requested are left out.
     """

@@ -192,7 +192,7 @@ class Page(ABC):
         return ()
 
     def sources(self) -> Sequence[UsedSource]:
-        """Sources of the result: those of setups with a price."""
+        """Sources of the result, from setups with a price."""
         from inference_econ.records.sources import priced_sources
 
         priced = (setup for setup in self.setups() if setup.price is not None)
@@ -213,7 +213,7 @@ class Page(ABC):
 
     @property
     def drawn(self) -> Page:
-        """Page whose charts a report shows."""
+        """Page that provides the charts of a report."""
         return self
 
     @property

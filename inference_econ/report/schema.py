@@ -68,7 +68,7 @@ def _document() -> Mapping[str, Mapping[str, str]]:
 
 
 def questions() -> tuple[str, ...]:
-    """Return the commands whose results have a schema."""
+    """Return the commands with a schema of their results."""
     return tuple(_document()["answers"])
 
 
@@ -85,7 +85,7 @@ def entries(kind: str, within: tuple[str, ...] = ()) -> Iterator[SchemaField]:
     kind : str
         Kind of record, or command.
     within : tuple of str
-        Enclosing kinds, whose special meanings of fields take precedence.
+        Enclosing kinds; their special meanings of fields take precedence.
 
     Raises
     ------
@@ -229,7 +229,7 @@ class FieldsPage(Page):
         return "".join([*parts, "\n## Fields\n\n", super().markdown()])
 
     def _fields(self) -> list[Field]:
-        """Return all fields, or those of a name or column heading, with or without its unit."""
+        """Return all fields, or the fields of a name or column heading, with or without its unit."""
         fields = list(glossary().values())
         if self.name is None:
             return fields
@@ -237,7 +237,7 @@ class FieldsPage(Page):
 
 
 def _patterns(fields: Iterable[Field], heading: str) -> list[Field]:
-    """Return the fields whose heading has a percentile or another variable part and matches."""
+    """Return the fields that match a heading with a percentile or another variable part."""
     forms = [(field, field.heading.partition("{}")) for field in fields if "{}" in field.heading]
     return [
         field

@@ -188,7 +188,7 @@ def with_recipes(table: Table, practices: Sequence[str]) -> Table:
 
 
 def with_notes(table: Table, notes: Sequence[str]) -> Table:
-    """Add notes before those of a table."""
+    """Add notes before the notes of a table."""
     return replace(table, notes=(*notes, *table.notes))
 
 

@@ -56,7 +56,7 @@ def with_unpriced(price: Prices, chips: Sequence[str]) -> Prices:
 
 
 def of_compared(price: Prices, chips: Sequence[str]) -> Prices:
-    """Price for all GPUs, or for each one with a price of its own.
+    """Price for all GPUs, or for each one with a separate price.
 
     Raises
     ------

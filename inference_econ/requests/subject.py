@@ -35,7 +35,7 @@ OF_POOLS = ("decode_on", "transfer", "prefill_chain")
 
 
 def what_ifs(request: Request) -> tuple[str, ...]:
-    """What-ifs of ``--set``, and those with an option of their own.
+    """What-ifs of ``--set``, and what-ifs with a separate option.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def speculation(request: Request, hardware: str | None = None) -> Speculation | 
 
 
 def proposed(request: Request, hardware: str | None = None) -> Proposer:
-    """Speculation method if recipes may decide: a given one, None, or that of the recipes.
+    """Speculation method if recipes may decide: a given one, None, or the recipes' method.
 
     Raises
     ------
@@ -300,7 +300,7 @@ def arrangement(request: Request) -> Arrangement:
 
 
 def candidates_on_chips(request: Request, requests: Requests, chips: Sequence[str] | None = None) -> list[Candidate]:
-    """Candidates on several GPU types, by default those of the request.
+    """Candidates on several GPU types, by default the types of the request.
 
     Raises
     ------
@@ -316,7 +316,7 @@ def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:
     Raises
     ------
     NothingFitsError
-        If no tried instance fits it (1, 2, 4, ... GPUs of a link domain); the error is that of one GPU.
+        If no tried instance fits it (1, 2, 4, ... GPUs of a link domain); the error is about one GPU.
     """
     if any(getattr(request, name) not in (None, 1) for name in ("tp", "pp", "dp", "ep")) or request.tp is not None:
         return answer(replace(request, tp=request.tp or 1))

@@ -68,7 +68,7 @@ class Parameter:
     spelled: tuple[str, ...]
     """Spellings with dashes; empty for an argument."""
     metavar: str
-    """Placeholder of the value in the help, if not that of its type."""
+    """Placeholder of the value in the help, if its type's does not apply."""
     repeat: bool
     """True if it may be repeated."""
     required: bool
@@ -92,7 +92,7 @@ class Parameter:
 
     @property
     def synonyms(self) -> list[str]:
-        """Other names in requests: those of other tools, and old ones."""
+        """Other names in requests: names of other tools, and old names."""
         return [request_name(word) for word, spelled in OTHER_SPELLINGS.items() if spelled in self.spelled]
 
     @property

@@ -82,7 +82,7 @@ class CellTable:
     notes: tuple[str, ...] = ()
     """Notes below the table."""
     errors: bool = False
-    """Show the difference from each published value, for publications whose digits no model reproduces."""
+    """Show the difference from each published value, for publications that no model reproduces to all digits."""
 
     def cells(self, item: str) -> list[Cell]:
         """Published cells with the reproduced values."""

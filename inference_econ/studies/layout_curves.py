@@ -119,7 +119,7 @@ class LayoutCurves(CostCurves):
     """
 
     front: ServiceFrontier
-    """Frontier whose first candidate is used."""
+    """Frontier; its first candidate is used."""
 
     @property
     def candidate(self) -> Candidate:
@@ -165,7 +165,7 @@ class LayoutCurves(CostCurves):
         return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """Degrees of a layout, and the engines that support it; for pools, those of the nearest batch."""
+        """Degrees of a layout, and the engines that support it; for pools, the degrees of the nearest batch."""
         row, column = self._nearest(layout, concurrency)
         return self.candidate.layouts(np.array([row]), np.array([column]))[0]
 
@@ -188,7 +188,7 @@ class InstanceCurves(CostCurves):
     """Cost over speed of decode steps, for instances of every size in their fastest layout at every batch.
 
     Between two batches of an instance, cost is a power of speed. The same holds between two points of a frontier on the
-    study's grid, whose sizes are continuous. The key of an instance is its number of GPUs.
+    study's grid, because its sizes are continuous. The key of an instance is its number of GPUs.
     """
 
     front: Frontier

@@ -136,7 +136,7 @@ class Curve:
 
     @property
     def is_whole(self) -> bool:
-        """True for deployments with integer sizes; those of the study's grid are not compared with servers."""
+        """True for deployments with integer sizes; points of the study's grid are not compared with servers."""
         front = self.frontier
         return isinstance(front, ServiceFrontier) or (
             front is not None and isinstance(front.grid.layouts, WholeLayouts)
@@ -254,7 +254,7 @@ class SquareRootLaw:
 
 
 class Study(Shown):
-    """Result of a scenario with a page of its own."""
+    """Result of a scenario with a separate page."""
 
     __slots__ = ()
 

@@ -162,7 +162,7 @@ class ScenarioRun:
         return replace(panel, offers=(*panel.offers, *offers), sources=tuple(dict.fromkeys(used)))
 
     def result(self, used: Iterable[UsedSource] = (), **shown: Any) -> Result:
-        """Result with the unique sources of its content, followed by those of the scenario."""
+        """Result with the unique sources of its content, followed by the scenario's."""
         sources = spec_sources("scenario", self.scenario)
         return Result(self.scenario, **shown, sources=(*dict.fromkeys(used), *sources))
 

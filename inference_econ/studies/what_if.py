@@ -259,7 +259,7 @@ def what_if(
         common
         ones.
     speeds : float or sequence of float
-        User speeds [tokens/s]; by default that of the point that maximizes speed^3 / cost.
+        User speeds [tokens/s]; by default the speed that maximizes speed^3 / cost.
     span : (float, float)
         Range of the inputs, as ratios [1].
     progress : callable, optional

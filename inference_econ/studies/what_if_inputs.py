@@ -177,7 +177,7 @@ def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2)
     each : Input
         Input.
     setup : Setup
-        Setup of the query, whose model defines the possible counts.
+        Setup of the query; its model defines the possible counts.
     low, high : float
         Ends of the range, below and above 1 [1].
     steps : int

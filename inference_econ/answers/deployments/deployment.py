@@ -27,7 +27,7 @@ class Deployment:
     service : Service
         One aggregated or decode instance.
     replicas : int
-        Instances [1]; 1 for pools, whose sizes are in ``fleet``.
+        Instances [1]; 1 for pools; ``fleet`` has their sizes.
     load : Loaded
         Load of one instance; for pools, the total load.
     dollars_per_hour : float
@@ -48,7 +48,7 @@ class Deployment:
 
     @classmethod
     def of_pools(cls, fleet: PooledFleet, **fields: Any) -> Self:
-        """Create the deployment of two pools; ``fields`` are those of a subclass."""
+        """Create the deployment of two pools; ``fields`` are the fields of a subclass."""
         writer = fleet.pools.decode.services.service(fleet.decode)
         return cls(writer, 1, fleet.load, fleet.dollars_per_hour, **{"binding": fleet.binding, **fields}, fleet=fleet)
 

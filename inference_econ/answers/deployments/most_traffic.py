@@ -96,7 +96,7 @@ def most_traffic(
     Raises
     ------
     InputError
-        If all candidates are pools and an end-to-end SLO is set, of which pools predict the mean only.
+        If all candidates are pools and an end-to-end SLO is set. Pools predict only the mean E2E latency.
     NothingFitsError
         If not one instance is within the limit (the message has its GPUs), or if no layout meets the SLOs.
 
@@ -214,7 +214,7 @@ def _rank(choice: Deployment) -> tuple[bool, float, float]:
 
 
 def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
-    """Deployment at the largest rate whose simulation meets the SLOs, at most that of the analytical model.
+    """Deployment at the largest rate that meets the SLOs in a simulation, at most the analytical rate.
 
     None if not even a small part of that rate does.
     """
@@ -238,7 +238,7 @@ def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deploym
 
 
 def instances_within(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
-    """Layouts of which an instance is within the limit, and how many of each are.
+    """Layouts with at least one instance within the limit, and the largest number of instances of each.
 
     Raises
     ------

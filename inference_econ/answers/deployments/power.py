@@ -34,7 +34,7 @@ def instance_watts(
     batch, requests_per_second : ndarray, shape (n,)
         Decode batch [1], and completed requests of one instance [1/s].
     reads, decodes : bool
-        Whether instances prefill, and whether they decode.
+        True if instances prefill, and True if they decode.
 
     Returns
     -------

@@ -267,7 +267,7 @@ def recommend(
         Simulate selected layouts outside the validated range of the analytical model, and correct the number of
         instances.
     margin : Margin
-        Capacity above the load. Costs and latencies are those of the larger deployment under the stated load.
+        Capacity above the load. Costs and latencies apply to the larger deployment under the stated load.
     progress : callable, optional
         Receives the completed share of the work.
 
@@ -332,7 +332,7 @@ def recommend_for_users(
 ) -> Recommendation:
     """Find the cheapest deployments for a number of users; see :func:`recommend` for the other parameters.
 
-    The request rate is that of the users on the first deployment, from its mean E2E latency. Other deployments are
+    The request rate follows from the users and the mean E2E latency of the first deployment. Other deployments are
     compared at the same rate.
 
     Raises
@@ -481,7 +481,7 @@ def fleets(
     Raises
     ------
     InputError
-        Without a limit, if an end-to-end SLO is set, of which pools predict the mean only.
+        Without a limit, if an end-to-end SLO is set. Pools predict only the mean E2E latency.
     NothingFitsError
         Without a limit, if no pools meet the SLOs.
     """

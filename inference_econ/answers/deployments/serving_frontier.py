@@ -108,7 +108,7 @@ class ServicePoint:
     joules_per_output_token : float or None
         Energy of the GPU boards [J]; None without power data.
     requests_per_second, accelerators, concurrency, batch : float
-        Of an instance or group: completed requests [1/s], GPUs, concurrent requests, and decode batch [1].
+        Instance or group: completed requests [1/s], GPUs, concurrent requests, and decode batch [1].
     layout : dict
         Degrees, and engines that support them; for pools the decode degrees, ``prefill``, ``prefill_instances`` and
         ``decode_instances``.
@@ -174,7 +174,7 @@ class _ServiceStates:
     ttft_seconds, tpot_seconds : ndarray
         Means without a queue [s].
     requests_per_second, accelerators, concurrency, batch : ndarray
-        Completed requests of an instance or group [1/s]; its GPUs, concurrent requests, and decode batch [1].
+        Instance or group: completed requests [1/s], GPUs, concurrent requests, and decode batch [1].
     promises : Targets
         SLOs on means without a queue that every point meets.
     saving : Saving or None
@@ -470,7 +470,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
 
     @property
     def setup(self) -> Setup:
-        """Setup of the preferred point; model, GPU, price and weights are those of all points."""
+        """Setup of the preferred point; all points have its model, GPU, price and weights."""
         return self.candidate(self.preferred_index()).setup
 
     @property
@@ -583,7 +583,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         Parameters
         ----------
         tokens_per_second : float
-            Speed of a user [tokens/s]; below that of the slowest point, that point is returned.
+            Speed of a user [tokens/s]; a lower speed than the slowest point returns that point.
 
         Raises
         ------
@@ -647,7 +647,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return bounds.ends(self._instances(number, self.rows[at], self.states[at], self.concurrency[at]), bounds.FULL)
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Interval factors of every point; those of costs apply to the lowest cost at its speed."""
+        """Interval factors of every point; cost factors apply to the lowest cost at its speed."""
         every: list[bounds.Ends] = [{} for _ in range(len(self))]
         dollars = self.dollars
         for number in self.shown:
@@ -845,7 +845,7 @@ def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
     Parameters
     ----------
     front : ServiceFrontier
-        Frontier whose points take one step per token.
+        Frontier; its points take one step per token.
 
     Returns
     -------

@@ -70,7 +70,7 @@ def engine_of(setup: Setup) -> str:
 
 
 def practice_of(setup: Setup, speculation: Speculation | None) -> str:
-    """Recipe as words, as far as candidates differ: KV-cache format, speculation method, draft length."""
+    """Recipe as words, where candidates differ: KV-cache format, speculation method, draft length."""
     proposer = "" if speculation is None else f", {speculation.proposer.upper()} {speculation.longest}"
     return f"{setup.precision.kv} cache{proposer}"
 
@@ -279,7 +279,7 @@ class Pooling:
     """Settings of prefill and decode pools."""
 
     decode: Setup | None = None
-    """Same model on another kind of GPU for decoding; engine and KV-cache format are those of the prefill pool."""
+    """Same model on another kind of GPU for decoding; it has the engine and KV-cache format of the prefill pool."""
     layer_by_layer: bool = True
     """Send the cache of each layer during the prefill of the next one; otherwise all of it after the prefill."""
     chains: Sequence[int] = ()
@@ -319,7 +319,7 @@ def market(
     space : Space, optional
         Instances to try. Fixed degrees select aggregated instances.
     speculation : Speculation, None or 'recipe'
-        Speculation method of all candidates; None for none; by default those of the recipes, and none as well.
+        Speculation method of all candidates; None for none; by default the recipes' methods, and none as well.
     arrangement : {'both', 'aggregated', 'disaggregated'}
         Arrangements to try.
     pooling : Pooling, optional
@@ -410,13 +410,13 @@ def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "n
 
 
 def _with_skipped(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
-    """Candidate whose setup lists what was left out, with reasons."""
+    """Candidate with a list of what was left out in its setup, with reasons."""
     setup = replace(candidate.setup, left_out=(*candidate.setup.left_out, *unable))
     return replace(candidate, services=replace(candidate.services, setup=setup))
 
 
 def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
-    """Error of all engines in one message if they share one; else that of the first."""
+    """Error of all engines in one message if they share one; else the error of the first engine."""
     try:
         offer(setup, requests, space)
     except (InputError, NothingFitsError) as error:
@@ -529,7 +529,7 @@ def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
     """Disaggregated groups to try: published ones, unless ``any`` is requested.
 
     Any layouts on at most four machines are tried if no engine has to support them, on two kinds of GPUs, and for
-    prefill chains, of which none are published. A group has at most the GPUs of a deployment.
+    prefill chains, because no chain is published. A group has at most the GPUs of a deployment.
     """
     machine = max(node(setup.hardware), setup.hardware.link_domain)
     groups = Groups(None, _MACHINES * machine)

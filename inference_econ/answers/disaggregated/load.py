@@ -32,7 +32,7 @@ from inference_econ.serving import (
     of_sample,
 )
 
-#: Largest number of prompts in the prefill pool that is modeled as a state of its own [1].
+#: Largest number of prompts in the prefill pool that is modeled as a separate state [1].
 _MOST_STATES = 2**16
 #: Sampled requests that represent the workload [1].
 _DRAWN = 4_000
@@ -117,7 +117,7 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
     Returns
     -------
     tuple of int
-        One number per pool; one in total if both have the same GPUs, whose instances may share machines.
+        One number per pool; one in total if both have the same GPUs, because instances may then share machines.
     """
     sides = [
         (pool.setup, (count, int(pool.accelerators[index])))
@@ -199,7 +199,7 @@ class Decoder:
     def load(self, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1) -> Loaded:
         """Load of the instance; its TTFT is the wait for a slot.
 
-        ``arrival_scv`` is that of all requests, which ``instances`` share [1].
+        ``arrival_scv`` applies to all requests, which ``instances`` share [1].
         """
         arrivals = Gamma(arrival_scv).among(instances)
         queue = self.queue(requests_per_second, arrivals.scv)
@@ -287,7 +287,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     Returns
     -------
     Fleet
-        Its load is the stream whose requests see the same state.
+        Its load is a request stream that finds the same state.
 
     Raises
     ------
@@ -372,7 +372,7 @@ def _latest(ttft: Statistics, tpot: Mapping[str, float], steps: float, share: fl
 
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
-    """TTFT without waits, with the time in a shared prefill instance in place of that of a single prompt [s]."""
+    """TTFT without waits, with the time in a shared prefill instance in place of a lone prompt's time [s]."""
     alone = float(pools.reading_seconds[layouts])
     return np.asarray(float(pools.first_token_seconds[layouts]) - alone + np.maximum(queue.service_seconds, alone))
 
@@ -430,7 +430,7 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
 
 
 def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
-    """Decode instance whose links are busy for some time per received cache [s]."""
+    """Decode instance with some link time per received cache [s]."""
     service = pools.decode.services.service(index)
     states = service.states.without_prompts(pools.requests.decode_steps, receiving)
     state = states.at(np.arange(1.0, service.slots + 1.0))

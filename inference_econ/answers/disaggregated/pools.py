@@ -71,7 +71,7 @@ class PoolLayouts:
 
     @property
     def cache_chips(self) -> Array:
-        """GPUs that hold the cache of one sequence: those of an attention group over all stages [1], shape (n,)."""
+        """GPUs that store the cache of one sequence: one attention group over all stages [1], shape (n,)."""
         return np.asarray(self.services.plans.attention_ranks * self.services.plans.pp)
 
     @cached_property

@@ -116,7 +116,7 @@ def _best_of(
     several: Sequence[DisaggregationTerms],
     rank: Callable[[PooledFleet], tuple[float, ...]],
 ) -> PooledFleet | None:
-    """Best result over several terms, of which one must be met; raises the error of the last one if none is."""
+    """Best result over several alternative terms; raises the error of the last one if none is met."""
     fleets: list[PooledFleet | None] = []
     failure: NothingFitsError | None = None
     for terms in several:

@@ -92,7 +92,7 @@ class SteadyPools:
 
     @cached_property
     def _relative_price(self) -> float:
-        """Price of a prefill GPU over that of a decode GPU [1]."""
+        """Price of a prefill GPU over the price of a decode GPU [1]."""
         reading, decoding = (pool.setup for pool in (self.pools.prefill, self.pools.decode))
         if reading.hardware == decoding.hardware:
             return 1.0
@@ -161,7 +161,7 @@ def _instances(
 
     ``reading`` and ``decoding`` are the GPUs of an instance of each kind, shape (m,). ``whole`` has the GPUs of a node:
     one number if both pools share nodes, else one per pool. ``most`` is the maximum number of GPUs of a group.
-    ``relative_price`` is the price of a prefill GPU over that of a decode GPU.
+    ``relative_price`` is the price of a prefill GPU over the price of a decode GPU.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
@@ -189,7 +189,7 @@ class _Groups(NamedTuple):
     before: Indices
     """Index of the smaller ratio with the lowest cost at full prefill load."""
     filled: Array
-    """Its GPUs over the ratio [1]; raised for larger groups by the saving that they need."""
+    """GPUs of the ratio's group over the ratio [1]; raised for larger groups by the saving that they need."""
 
 
 @cache

@@ -169,7 +169,7 @@ class LaunchEngine:
 
     @property
     def image(self) -> str:
-        """Container image: the named one, or that of the version; empty if it has none."""
+        """Container image: the named one, or the image of the version; empty if it has none."""
         return self.named_image or (self.launch.image or "").format(version=self.options.version)
 
     def first(self, *names: str) -> str | None:

@@ -502,7 +502,7 @@ def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
     service : Service
         Instance, possibly with speculation.
     in_flight : float
-        Its concurrent requests [1].
+        Concurrent requests of the instance [1].
 
     Returns
     -------
@@ -530,7 +530,7 @@ def instances(
     served : Weights
         Weights to serve.
     longest : int, optional
-        Input and output of the longest request [tokens]; by default that of the requests.
+        Input and output of the longest request [tokens]; by default from the requests.
 
     Raises
     ------

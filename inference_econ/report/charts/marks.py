@@ -272,7 +272,7 @@ def _outline(label: str, band: Band) -> Iterator[Row]:
 
 
 def points(chart: Plot, charts: Sequence[Plot], labels: Sequence[str]) -> list[alt.Chart]:
-    """Points of a chart by shape: in the color of their line, or in that of the text."""
+    """Points of a chart by shape: in the color of their line, or in the text color."""
     shapes = list(dict.fromkeys(line.label for panel in charts for line in panel.lines if line.points))
     drawn = []
     for beside in (True, False):
@@ -296,7 +296,7 @@ def _points(chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: al
 def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
     """Hover text expression of a row: name, both axes, and the details that the row has.
 
-    Vega-Lite loses texts in lists of fields in nearest-point selections, where the row is that of a surrounding cell.
+    Vega-Lite loses texts in lists of fields in nearest-point selections, where the row belongs to a surrounding cell.
     """
     special = {"series", "kind", "x", "y", "n", "piece"}
     details = dict.fromkeys(name for row in rows for name in row if name not in special)
@@ -354,7 +354,7 @@ def rules(chart: Plot) -> list[alt.Chart]:
 
 
 def _rules(chart: Plot, name: str, places: Mapping[str, float]) -> alt.Chart:
-    """Rules across a chart. The legend distinguishes them by width, because dashes would mix with those of series."""
+    """Rules across a chart. The legend distinguishes them by width, because dashes already distinguish series."""
     stroke = {"symbolType": "stroke", "symbolDash": _RULE}
     width = kinds(alt.StrokeWidth, "text", list(places), [theme.RULE], ordinal=True, **stroke)
     base = alt.Chart(data([{name: place, "text": text} for text, place in places.items()]))

@@ -119,7 +119,7 @@ def drawn(chart: AnyChart, ending: str) -> bytes:
 
 
 def _drawing() -> ModuleType:
-    """Drawing library, after a memory check: its V8 ends the process if it cannot reserve address space."""
+    """Drawing library, after a memory check: V8 ends the process if it cannot reserve address space."""
     if resource is not None:
         allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
         if allowed != resource.RLIM_INFINITY and allowed < _ADDRESSES:

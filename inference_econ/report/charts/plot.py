@@ -33,7 +33,7 @@ class PlotSeries(ChartLine):
     band : Band or None
         Interval around the line.
     beside : str
-        For points: label of their line, whose color they have. Their shape has one legend entry for all lines.
+        For points: label of the line that sets their color. Their shape has one legend entry for all lines.
     details : mapping of str to sequence
         Further hover values of each point by name; as long as the line.
     """

@@ -97,7 +97,7 @@ class RooflinePicture(NamedTuple):
 
 
 def roofline(setup: Setup, operators: Sequence[OperatorCosts], step_seconds: float) -> RooflinePicture:
-    """Operators of a step on the roofline of its GPU; those without arithmetic or memory traffic are left out."""
+    """Operators of a step with both arithmetic and memory traffic, on the roofline of its GPU."""
     points = []
     for name in dict.fromkeys(row.name for row in operators):
         rows = [row for row in operators if row.name == name]

@@ -79,7 +79,7 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
     label : str
         Axis label with its unit.
     **filtered
-        ``point``: selection of the points whose rows are shown, if there are several.
+        ``point``: selection of the points to show, if there are several.
     """
     base = alt.Chart(marks.data(rows))
     if filtered:

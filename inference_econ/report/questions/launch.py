@@ -220,7 +220,7 @@ def expected_label(expected: Expected) -> str:
 
 
 def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
-    """Note on instances whose prediction uses a fast link over more GPUs than a machine has."""
+    """Note on instances that are predicted with a fast link over more GPUs than a machine has."""
     linked = max(
         min(instance.accelerators, chip.link_domain, node(chip))
         for instance in instances

@@ -114,7 +114,7 @@ class PricePage(AnswerPage[Sheet]):
 
     @property
     def proportional(self) -> bool:
-        """True without API prices, whose margin is a difference."""
+        """True without API prices, because a margin is a difference."""
         return self.answer.api is None
 
     def start(self) -> Start:

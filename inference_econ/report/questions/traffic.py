@@ -39,7 +39,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
         return shown
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of requests per minute, lengths, and cache hit rates, as far as known."""
+        """Charts of the known ones of requests per minute, lengths, and cache hit rates."""
         return {"traffic": charts.line_charts(plots(self.answer), f"What is in {self.answer.origin}?")}
 
     def question(self) -> str:
