@@ -69,7 +69,6 @@ class Conversation:
     routing: Routing = "prefix_aware"
 
     def __post_init__(self) -> None:
-        """Reject values out of range."""
         if self.routing not in ROUTINGS:
             raise InputError(f"routing: got {self.routing!r}; allowed: {', '.join(ROUTINGS)}")
         if self.replicas < 1:

@@ -34,7 +34,6 @@ class Means:
     provisioned_watts: float | None = None
 
     def __post_init__(self) -> None:
-        """Reject values out of range."""
         named = [value for value in self._kinds if value is not None]
         if len(named) != 1:
             raise InputError("give one of a number of GPUs, a budget per hour, and a power budget")

@@ -124,7 +124,6 @@ class Observation:
         return cls(throughput / batch, accelerators, batch=batch, instances=instances)
 
     def __post_init__(self) -> None:
-        """Reject values out of range."""
         measured = [name for name in _FULLNESS if getattr(self, name) is not None]
         if len(measured) != 1:
             got = " and ".join(measured) or "none"

@@ -157,7 +157,6 @@ class Targets:
     e2e_percentile: str | None = None
 
     def __post_init__(self) -> None:
-        """Reject values out of range."""
         for name, value in self.every.items():
             if not value > 0:
                 raise InputError(f"a promised {name} must be positive, got {value:g} s")

@@ -51,7 +51,6 @@ class ChosenPart:
     """Maximum concurrent requests of each instance [1]; None for the memory limit."""
 
     def __post_init__(self) -> None:
-        """Reject numbers that no result has."""
         for count, of in ((self.replicas, "instances"), (1 if self.slots is None else self.slots, "slots")):
             if not isinstance(count, int) or count < 1:
                 raise ValueError(f"{count!r} {of}")

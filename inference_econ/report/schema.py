@@ -170,7 +170,6 @@ class FieldsPage(Page):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        """Reject unknown names."""
         if self.name is None or self.name in _kinds() or self._fields():
             return
         names = sorted({*_kinds(), *(_in_records(field) for field in glossary().values())})

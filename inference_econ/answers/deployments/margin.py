@@ -33,7 +33,6 @@ class Margin:
     """Largest load of a replica as a share of its capacity [1]."""
 
     def __post_init__(self) -> None:
-        """Reject values out of range."""
         if not 0.0 <= self.headroom <= 10.0:
             raise InputError(f"headroom is from 0 to 1000 %, got {100 * self.headroom:g}", option="headroom")
         if not 0.0 < self.utilization <= 1.0:

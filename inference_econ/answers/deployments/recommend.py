@@ -148,7 +148,6 @@ class Users:
     """Time between an answer and the next request [s]; 0 for a constant concurrency."""
 
     def __post_init__(self) -> None:
-        """Reject values out of range."""
         if not 0.0 < self.number < math.inf:
             raise InputError(f"users are a positive number, got {self.number:g}", option="users")
         if not 0.0 <= self.think_seconds < math.inf:

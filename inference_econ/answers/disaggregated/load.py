@@ -551,7 +551,6 @@ class DisaggregationTerms:
     fullest: float = FILLED
 
     def __post_init__(self) -> None:
-        """Reject values out of range."""
         if not 0.0 < self.fullest <= FULLEST:
             raise InputError(
                 f"the share of what is completed that pools are filled to must be above 0 and at most {FULLEST:g} "
