@@ -222,12 +222,10 @@ def explain(
         Model, GPU, formats, price and assumptions.
     pins : Pins
         Deployment. Unspecified degrees are 1, and the batch is 1. Expert parallelism defaults to the fastest degree
-        that
-        an engine supports. A pipeline stage has tp * dp GPUs.
+        that an engine supports. A pipeline stage has tp * dp GPUs.
     context : float, optional
         Tokens in the KV cache of each sequence before the step [tokens]. Default: the mean context of the default
-        lengths
-        for decode, 0 for prefill.
+        lengths for decode, 0 for prefill.
     prompt : float, optional
         Explain a prefill step with this number of new tokens per sequence [tokens].
     cut : {'1d', '2d'}

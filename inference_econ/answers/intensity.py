@@ -195,10 +195,9 @@ def intensity(
     Notes
     -----
     An operator is compute-bound if its arithmetic takes at least as long as its memory traffic, at the assumed rates of
-    its
-    kernels. The step is compute-bound if the sum of the compute times is at least the sum of the memory times. The
-    turning
-    point is bisected over integers between the last two values that differ. Tile effects below that value are ignored.
+    its kernels. The step is compute-bound if the sum of the compute times is at least the sum of the memory times. The
+    turning point is bisected over integers between the last two values that differ. Tile effects below that value are
+    ignored.
 
     Examples
     --------

@@ -44,6 +44,7 @@ class UsualSpeed:
     """True for the median of recorded offers, False for :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
 
 
+
     """
 
     @property
@@ -84,8 +85,7 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
     """Median speed of the API offers of a model, on the last day with enough recorded offers.
 
     With fewer than three offers it is :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`. Checkpoints in
-    other
-    formats share the offers of the model.
+    other formats share the offers of the model.
 
     Parameters
     ----------

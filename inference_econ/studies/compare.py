@@ -179,8 +179,7 @@ def compare(
         Names or paths.
     price : float or str, or mapping of str to these, optional
         Price of one GPU [USD/h], of a node (``23.60/node``) or a kind (``on_demand``), for all hardware or by name; or
-        of
-        one source (``alike``). By default, the default price of each GPU.
+        of one source (``alike``). By default, the default price of each GPU.
     series : mapping of str to Settings, optional
         Further series by label; they inherit the common settings.
     progress : callable, optional
@@ -188,8 +187,7 @@ def compare(
     **settings
         Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all series. Number formats (``weights``,
         ``activations``, ``kv``), ``assumptions``, ``engine`` and lengths (``context``, ``isl``, ``osl``) may be lists
-        to
-        compare.
+        to compare.
 
     Returns
     -------

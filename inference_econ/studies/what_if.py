@@ -256,8 +256,7 @@ def what_if(
         Names or paths.
     inputs : sequence of str
         Inputs by key (``hbm_bandwidth``, ``price``, ``layers``, ..) or by name (``hardware.watts``); by default all
-        common
-        ones.
+        common ones.
     speeds : float or sequence of float
         User speeds [tokens/s]; by default the speed that maximizes speed^3 / cost.
     span : (float, float)
@@ -266,8 +265,7 @@ def what_if(
         Receives the completed share of the work and the current step.
     **settings
         Further fields of ``inference_econ.inputs.Settings`` (isl, osl, weights, tp, ..). With ``decode_only``,
-        ``context``
-        or ``grid="paper"`` the result is about decode steps, and each instance size has its fastest layout.
+        ``context`` or ``grid="paper"`` the result is about decode steps, and each instance size has its fastest layout.
 
     Returns
     -------

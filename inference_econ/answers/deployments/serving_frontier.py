@@ -692,10 +692,8 @@ def frontier(
     ----------
     setup : Setup, or a model
         Model, GPU, formats, price and assumptions. If it leaves the engine open, all engines that support the model
-        compete
-        with their best recipes. With a model (or its name or path) the next argument is the GPU, and everything else
-        has
-        its default; create an :class:`inference_econ.Setup` to change more.
+        compete with their best recipes. With a model (or its name or path) the next argument is the GPU, and everything
+        else has its default; create an :class:`inference_econ.Setup` to change more.
     traffic : Traffic or Requests, or a GPU
         Lengths, with cached and shared tokens as requests; by default 2000 input and 500 output tokens.
     space : Space, optional

@@ -312,8 +312,7 @@ def market(
     setup : Setup
         Model, GPU, formats, price and assumptions. If it leaves the engine open, all engines that support the model are
         candidates under their own profiles. Without assumptions of its own, each has the KV-cache formats and
-        speculation
-        methods of its recipes.
+        speculation methods of its recipes.
     traffic : Traffic or Requests
         Lengths and cached tokens.
     space : Space, optional
