@@ -302,7 +302,7 @@ def _check(over: Axis, most: float | None, values: Mapping[str, float | None]) -
 
 
 def _bisected(low: float, high: float, holds: Callable[[float], bool]) -> float:
-    """Smallest integer that is True next to a False one, between ``low`` (False) and ``high`` (True)."""
+    """Integer from which ``holds`` is True, by bisection between ``low`` (False) and ``high`` (True)."""
     while high - low > 1.0:
         middle = float((low + high) // 2)
         low, high = (low, middle) if holds(middle) else (middle, high)

@@ -45,6 +45,7 @@ class UsualSpeed:
 
 
 
+
     """
 
     @property

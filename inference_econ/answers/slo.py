@@ -704,11 +704,13 @@ def chance_below(first: Likely, second: Likely) -> float | None:
 def shared_share(first: Instances, second: Instances) -> float:
     """Share of the error variance that two predictions have in common [1].
 
-    It is 0 for different profiles, models or GPUs: TPOT errors of two GPUs under the same engine, model and load are
-    nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``). For one model on one GPU
-    under one profile, it is the variance of the measured corrections around the profile, by version and, if equal, by
-    serving mode (:class:`inference_econ.inputs.MeasuredLevels`); 0 if none were measured. A GPU or model with changed
-    fields stands for the same servers, so all of its variance is shared.
+    It is 0 for different profiles, models or GPUs. TPOT errors of two GPUs under the same engine, model and load are
+    nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``).
+
+    For one model, GPU and profile, it follows from the spreads of the measured corrections
+    (:class:`inference_econ.inputs.MeasuredLevels`). Both predictions share the spreads by model on GPU and by version,
+    and those by speculation and by layout if these are equal. It is 0 if no correction was measured. A GPU or model
+    with changed fields stands for the same servers, so all of its variance is shared.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

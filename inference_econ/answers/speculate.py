@@ -257,9 +257,9 @@ def measured_acceptance(path: Path | str, longest: int | None) -> float | list[f
     Parameters
     ----------
     path : Path or str
-        File with the columns ``target_logprob`` and ``draft_logprob`` (natural logarithms of the probability that each
-        model gives the token), and optionally ``position`` (1 for the first token of a draft). Rates per position
-        assume that earlier tokens were accepted, so leave out tokens after a rejection.
+        File with the columns ``target_logprob`` and ``draft_logprob``, and optionally ``position`` (1 for the first
+        token of a draft). The first two are natural logarithms of the probability that each model gives the token.
+        Rates per position assume that earlier tokens were accepted, so leave out tokens after a rejection.
     longest : int or None
         Maximum draft length [1]; None for all positions of the file.
 

@@ -23,8 +23,7 @@ _COUNTS = {
     "experts": "experts",
     "active_experts": "active experts",
 }
-#: Divisors that counts of experts, and of layers, keep (or the part of it that they have), so that they still split
-#: over GPUs and stages [1].
+#: Divisors of varied expert and layer counts, as far as the current count has them, to split over GPUs and stages [1].
 _EXPERTS, _STAGES = 8, 4
 #: Counts without a nearer possible value are varied by this factor [1].
 _FAR = 2.0

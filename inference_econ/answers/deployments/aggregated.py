@@ -33,8 +33,7 @@ from inference_econ.serving import (
 DeploymentT = TypeVar("DeploymentT", bound=Deployment)
 #: Layouts above this multiple of the cheapest cost on a GPU are not considered [1].
 _DEAREST = 4.0
-#: Simulated loads: instances are counted in steps of one in 16 [1], up to 8 times the number from the analytical model
-#: [1].
+#: Resolution of the number of simulated instances [one in N], and its largest multiple of the analytical number [1].
 _FINEST, _MOST_MORE = 16, 8
 #: Maximum number of simulated layouts; further layouts that need a simulation are not selected [1].
 _MOST_PLAYED = 12

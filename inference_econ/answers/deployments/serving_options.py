@@ -527,8 +527,8 @@ def _arranged(
 def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
     """Disaggregated groups to try: published ones, unless ``any`` is requested.
 
-    Any layouts on at most four machines are tried if no engine has to support them, on two kinds of GPUs, and for
-    prefill chains, because no chain is published. A group has at most the GPUs of a deployment.
+    All layouts on at most four machines are tried if no engine has to support them, for two kinds of GPUs, and for
+    prefill chains. None of these groups are published. A group has at most the GPUs of a deployment.
     """
     machine = max(node(setup.hardware), setup.hardware.link_domain)
     groups = Groups(None, _MACHINES * machine)

@@ -283,9 +283,9 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
 
     Notes
     -----
-    Pairs are tried in descending order of an upper bound on their rate, that of instances that are never idle, until
-    the bound is below the best result. More prefill instances raise the prefill rate and leave fewer GPUs to decode.
-    The best number is where the two rates meet.
+    Pairs are tried in descending order of an upper bound on their rate (instances that are never idle), until the bound
+    is below the best result. More prefill instances raise the prefill rate and leave fewer GPUs to decode. The best
+    number is where the two rates meet.
     """
     if "e2e" in terms.targets.given:
         sized = partial(largest, pools, means, least=least)
