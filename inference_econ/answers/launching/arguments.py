@@ -275,7 +275,7 @@ def _sglang(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """SGLang: the degree counts all ranks of a stage, and groups of them have separate attention."""
+    """SGLang: ``--tp-size`` counts all ranks of a stage; attention-DP ranks are groups of them."""
     capturing = engine.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs")
     redundant = service.setup.assumptions.experts.redundant
     chosen: dict[str | None, Any] = {

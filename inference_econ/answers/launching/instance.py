@@ -75,7 +75,7 @@ def room(service: Service, tokens: int, graph_bytes: float) -> Room:
     held, workspace = (
         float(np.ravel(value)[0]) / service.accelerators for value in (needed.weight_bytes, needed.workspace_bytes)
     )
-    # The workspace is per GPU; the total multiplies it by the GPUs.
+    # Reserved memory is per GPU already, unlike the totals above.
     kept = float(np.ravel(memory.reserved_bytes(full, service.setup.assumptions.capacity))[0])
     return Room(hbm, usable, held, workspace + kept, _request_bytes(service, tokens), graphs)
 
