@@ -1,6 +1,6 @@
-"""Roofline economics of serving language models: speed per user against dollars per million tokens.
+"""Economics of serving language models, with a roofline model: speed per user and dollars per million tokens.
 
-What is public stands in ``__init__.pyi``, and is loaded when it is first used, so that ``--help`` answers in a blink.
+``__init__.pyi`` lists the public names. They are loaded at first use, so that ``--help`` is fast.
 
 Examples
 --------
@@ -23,14 +23,14 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name; help and tracebacks call functions by it, not by the module that defines them."""
+    """Load a public name. Help and tracebacks show this name in place of the defining module."""
     value = _load(name)
     if isinstance(value, FunctionType) and value.__module__ != __name__:
-        from inference_econ._calls import checked  # takes as long to load as all else that is imported here
+        from inference_econ._calls import checked  # takes as long to load as all other imports here
 
-        # The next access finds it here, and does not come back.
+        # The next access finds the name without this function.
         globals()[name] = value = checked(value)
-    # Classes keep their module, by which tools find their source and doctests.
+    # Classes keep their module, because tools find sources and doctests by it.
     if isinstance(value, FunctionType):
         value.__module__ = __name__
     return value

@@ -1,4 +1,4 @@
-"""The public names, each once: type checkers read them here, and :mod:`lazy_loader` loads them on first use."""
+"""Public names: type checkers read them here, and :mod:`lazy_loader` loads them at first use."""
 
 from ._questions import assess as assess
 from ._questions import buy as buy

@@ -1,4 +1,4 @@
-"""Abilities of all answers beside holding numbers: to be shown in a notebook, to become data, to be kept in files."""
+"""Methods that all results share: display in notebooks, conversion to data, and files."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ if TYPE_CHECKING:
 
     from inference_econ.engine import Setup
 
-#: Subjects that the text of an answer names, and characters of these at most [1].
+#: Maximum subjects in the text of a result, and their maximum characters [1].
 _NAMED, _BRIEF = 2, 100
 
 
 class ShownPicture(Protocol):
-    """A drawing that notebooks show, and the chart behind it."""
+    """Picture in a notebook, and its chart."""
 
     @property
     def svg(self) -> str:
-        """The drawing, as text."""
+        """SVG text."""
 
     @property
     def chart(self) -> Any:
-        """Altair's chart, to be changed or combined; None for figures of the study."""
+        """Altair chart that can be changed or combined; None for figures of the study."""
 
     def _repr_svg_(self) -> str: ...
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]: ...
 
 
 class Shows(Protocol):
-    """Module whose functions show answers."""
+    """Module with functions that display results."""
 
     def picture(self, answer: Shown, path: str | Path | None) -> ShownPicture:
-        """Picture of an answer, written to a path as well if there is one."""
+        """Picture of a result, also written to a file if a path is given."""
 
     def markdown(self, answer: Shown) -> str:
-        """Document of an answer."""
+        """Result as Markdown."""
 
     def report(self, answer: Shown, path: str | Path) -> None:
-        """Write an answer into one file for a browser."""
+        """Write a result to one HTML file."""
 
     def launch(self, answer: Shown, to: str | None) -> str:
-        """Script that starts the deployment that an answer chose."""
+        """Script that launches the deployment that a result selected."""
 
     def html(self, answer: Shown) -> str:
-        """Tables and picture of an answer for a notebook."""
+        """Tables and picture of a result for a notebook."""
 
 
-#: Name of the module that shows answers: :func:`show_with` gives it, as plotting backends are given to pandas.
+#: Display module, set by :func:`show_with`, similar to pandas plotting backends.
 _shows = ""
 
 
 def show_with(module: str) -> None:
-    """Name the module that shows answers (:class:`Shows`), which is loaded when the first one is shown."""
+    """Set the display module (:class:`Shows`), which is loaded when the first result is displayed."""
     global _shows
     _shows = module
 
@@ -69,83 +69,81 @@ def _show() -> Shows:
 
 
 class Shown:
-    """An answer that can be shown.
+    """Result that can be displayed.
 
-    Answers own their numbers: plain data, rows and files of them need nothing of how an answer looks. That is the
-    business of :mod:`inference_econ.report`, which is imported when a table, a picture or a document is wanted: answers
-    are computed without it, and only name their page.
+    Results have their numbers: plain data, rows and files need no display code. They are computed without
+    :mod:`inference_econ.report` and only name their page. A table, picture or document imports it.
     """
 
     __slots__ = ()
 
     @property
     def page(self) -> str:
-        """Module of this package and class of the page that shows the answer: ``report.load:LoadPage``."""
+        """Page module of this package and class: ``report.load:LoadPage``."""
         raise NotImplementedError
 
     @property
     def displayed(self) -> Shown:
-        """Answer whose page shows this one: itself, unless it holds another one."""
+        """Result to display: this one, unless it contains another."""
         return self
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups that were asked about; none where an answer is about none."""
+        """Setups of the query; empty if it has none."""
         return ()
 
     def record(self) -> Any:
-        """Return all of the answer as plain data: under names, or a list of records where it has no names."""
+        """Return the result as plain data: a dictionary, or a list of records."""
         raise NotImplementedError
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """Return the numbers behind the answer, one record per row."""
+        """Return the numbers of the result, one record per row."""
         raise NotImplementedError
 
     def to_frame(self) -> Frame:
-        """The numbers behind the answer, one row each, unrounded; units are part of the names of columns.
+        """Unrounded numbers of the result, one row each; column names include units.
 
-        What is predicted has columns ``NAME_low`` and ``NAME_high`` beside it, between which 80 % of measured values
-        lie; they are empty where the assumptions were fitted to nothing of the kind.
+        Predictions have columns ``NAME_low`` and ``NAME_high`` with the ends of the interval of 80% of measured values.
+        They are empty without an error estimate.
         """
         return flat_frame(self.records())
 
     def to_dict(self) -> dict[str, Any]:
-        """All of the answer as plain data, as ``--format json`` prints it: numbers in base units, texts, lists."""
+        """Result as plain data, as printed by ``--format json``: numbers in base units, texts, lists."""
         return named(self.displayed.record())
 
     def plot(self, path: str | Path | None = None) -> ShownPicture:
-        """Draw the answer.
+        """Draw the result.
 
         Parameters
         ----------
         path : str or Path, optional
-            Where to write the picture as well, ending in .svg, .png, .pdf or .html.
+            File to write as well, with the extension .svg, .png, .pdf or .html.
 
         Returns
         -------
         Picture
-            Shown by notebooks: as a chart to point at and click where they know Vega-Lite, else as a drawing. Its
-            ``chart`` is Altair's.
+            Picture for notebooks: interactive if they support Vega-Lite, else SVG. ``chart`` is the Altair chart.
 
         Raises
         ------
         InputError
-            If the answer has no picture, or the path cannot be written.
+            If the result has no picture, or the file cannot be written.
         """
         return _show().picture(self, path)
 
     def save(self, path: str | Path) -> None:
-        """Write the answer to a file, whole or not at all.
+        """Write the result to a file atomically.
 
         Parameters
         ----------
         path : str or Path
-            Ending in .json, which :func:`inference_econ.load_answer` reads again, or in .csv or .md.
+            File with the extension .json, for :func:`inference_econ.load_answer`, or .csv or .md.
 
         Raises
         ------
         InputError
-            If the ending is another one, or the path cannot be written.
+            If the extension is not supported, or the file cannot be written.
         """
         from inference_econ.records import saved
 
@@ -164,49 +162,49 @@ class Shown:
         write_text(path, text)
 
     def report(self, path: str | Path) -> None:
-        """Write the answer into one file that a browser opens without a network: charts, tables, what to start.
+        """Write the result to one HTML file that needs no network: charts, tables, launch script.
 
         Parameters
         ----------
         path : str or Path
-            Ending in .html.
+            File with the extension .html.
 
         Raises
         ------
         InputError
-            If the name ends otherwise, or the path cannot be written.
+            If the extension is not supported, or the file cannot be written.
         """
         _show().report(self, path)
 
     def launch(self, to: str | None = None) -> str:
-        """Script that starts the deployment that the answer chose, and the run that holds it to account.
+        """Create the script that launches the selected deployment and its load test.
 
         Parameters
         ----------
         to : str, optional
-            Engine (``vllm``, ``sglang``, ``trtllm``); by default the one that the deployment was predicted of.
+            Engine (``vllm``, ``sglang``, ``trtllm``); by default the predicted one.
 
         Returns
         -------
         str
-            For a shell; see the command ``launch``.
+            Shell script; see the command ``launch``.
 
         Raises
         ------
         InputError
-            If the answer chose none, or the engine is not known to start it.
+            If the result has no deployment, or the engine cannot be launched.
         """
         return _show().launch(self, to)
 
     @property
     def about(self) -> str:
-        """Models on chips that the answer is about, in short; empty where it is about none."""
+        """Models and GPUs of the result, abbreviated; empty if it has none."""
         subjects = list(dict.fromkeys(f"{setup.model.name} on {setup.hardware.name}" for setup in self.setups))
         further = f" and {len(subjects) - _NAMED} more" if len(subjects) > _NAMED else ""
         return ", ".join(subjects[:_NAMED]) + further
 
     def __repr__(self) -> str:
-        """Kind of the answer, what it is about, and how many rows it has."""
+        """Kind of the result, its subjects, and the number of rows."""
         about = textwrap.shorten(self.displayed.about, _BRIEF, placeholder=" ...")
         count = len(self.displayed.records())
         rows = f"{count} row{'' if count == 1 else 's'}"

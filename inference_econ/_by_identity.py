@@ -1,4 +1,4 @@
-"""Results of functions of objects that never change."""
+"""Cache of function results by the identity of immutable arguments."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TypeVar, TypeVarTuple
 
 Arguments = TypeVarTuple("Arguments")
 T = TypeVar("T")
-#: Results that a function keeps at most [1].
+#: Maximum number of cached results per function [1].
 _MOST = 64
 
 
 def by_identity(function: Callable[[*Arguments], T]) -> Callable[[*Arguments], T]:
-    """Keep the last results of a function; the same objects give the same result.
+    """Cache the last results of a function by the identity of its arguments.
 
     Unlike :func:`functools.lru_cache` it needs no hash of its arguments, which specs with mappings do not have.
 
@@ -31,7 +31,7 @@ def by_identity(function: Callable[[*Arguments], T]) -> Callable[[*Arguments], T
         if found is None:
             if len(known) >= _MOST:
                 known.clear()
-            # Arguments are kept as well, so that no other object gets their identity.
+            # Keep the arguments alive, so that no other object gets their identity.
             found = known[key] = (arguments, function(*arguments))
         return found[1]
 

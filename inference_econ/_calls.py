@@ -1,4 +1,4 @@
-"""Checks of calls of public functions: arguments of a wrong type end in one sentence that has what to write."""
+"""Checks of calls of public functions: an argument of a wrong type raises an error with advice."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from inference_econ.errors import InputError
 
-#: Words for classes of Python that annotations of plain values name.
+#: Display names of plain Python types in annotations.
 _PLAIN = {"float": "a number", "int": "an integer", "str": "a text", "bool": "True or False", "None": "None"}
-#: Advice for a value of another class, by the class that an argument takes.
+#: Advice for a value of a wrong class, by the expected class.
 _ADVICE: Mapping[str, str] = {
     "Setup": "make one of a model and a chip: Setup.of('llama_3_70b', 'h100_sxm')",
     "Requests": "give lengths, for example Requests(2000, 500)",
@@ -32,12 +32,12 @@ _ADVICE: Mapping[str, str] = {
 
 @cache
 def checked(function: FunctionType, names: str = "", name: str = "") -> Callable[..., Any]:
-    """Wrap a function: it raises an InputError for arguments that it does not take.
+    """Wrap a function to raise an InputError for invalid arguments.
 
     Parameters
     ----------
     function : function
-        A public function with annotations.
+        Public function with annotations.
     names : str
         Advice to give names in place of the first argument.
     name : str
@@ -71,7 +71,7 @@ def checked(function: FunctionType, names: str = "", name: str = "") -> Callable
 
 
 def _advice(function: FunctionType, annotation: str, value: object) -> str:
-    """Advice where a value is of no class that an annotation names; empty where it is, or where that is unknown."""
+    """Advice for a value of a wrong class; empty if the class matches or is unknown."""
     words = annotation.split(" | ")
     if value is None and "None" in words:
         return ""
@@ -91,7 +91,7 @@ def _advice(function: FunctionType, annotation: str, value: object) -> str:
 
 @cache
 def _named_class(function: FunctionType, word: str) -> type | None:
-    """Find a class by its name in an annotation; None for other types, and where it cannot be found."""
+    """Find a class by its name in an annotation; None for other types, and if not found."""
     import inference_econ
 
     public = vars(inference_econ)["__all__"]

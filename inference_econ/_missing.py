@@ -1,4 +1,4 @@
-"""Packages that only some commands need."""
+"""Optional packages that only some commands need."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _EXTRAS = {
 
 @contextmanager
 def needed(extra: str, *packages: str) -> Iterator[None]:
-    """Load what an extra installs.
+    """Import the packages of an extra, or raise an error with advice.
 
     Parameters
     ----------
     extra : str
-        Its name.
+        Name of the extra.
     *packages : str
-        Those that are loaded before anything is done.
+        Packages to import before the block.
 
     Raises
     ------
     InputError
-        If it is not installed, with what to type.
+        If a package is not installed, with the command to install it.
     """
     try:
         for package in packages:
@@ -44,7 +44,7 @@ def needed(extra: str, *packages: str) -> Iterator[None]:
 
 
 def missing(error: ModuleNotFoundError, extra: str = "studies") -> str | None:
-    """Advice for a package that is not there; None where the extra does not install it."""
+    """Advice for a missing package; None if the extra does not install it."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS[extra]:
         return None

@@ -1,4 +1,4 @@
-"""Functions and classes by the name that a table has for them, loaded when they are used."""
+"""Functions and classes that tables refer to by name, loaded at first use."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 
 def named(name: str) -> Any:
-    """Load what a table names.
+    """Load an object by the name in a table.
 
     Parameters
     ----------
     name : str
-        ``MODULE:NAME``; a module is below ``inference_econ``, unless its name begins with that of a package.
+        ``MODULE:NAME``; the module is below ``inference_econ``, unless its name starts with another package.
 
     Returns
     -------
     object
-        The function, method or class.
+        Function, method or class.
     """
     module, _, attribute = name.partition(":")
     path = module if module.startswith("inference_econ") else f"inference_econ.{module}"

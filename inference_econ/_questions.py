@@ -1,8 +1,8 @@
-"""Public functions of questions, which take names and options or objects; ``_questions.pyi`` has their types."""
+"""Public functions of commands, which take names and options or objects; ``_questions.pyi`` has their types."""
 
 from inference_econ.requests.by_name import question
 
 
 def __getattr__(name: str) -> object:
-    """Make the function of a question."""
+    """Create the function of a command."""
     return question(name)

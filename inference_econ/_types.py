@@ -11,5 +11,5 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[np.float64]
 Indices: TypeAlias = npt.NDArray[np.intp]
 
-#: Called with the share of the work done, 0 to 1, and what is being done.
+#: Callback with the completed share of the work, 0 to 1, and the current step.
 Progress: TypeAlias = Callable[[float, str], None]

@@ -1,8 +1,8 @@
-"""How much work a question is, known before it begins: what takes too long is refused unless it is allowed.
+"""Limits on the cost of a query.
 
-Whoever waits is told of more than a minute, and may stop it with what there is.
-
-Estimates are of a usual machine with two cores, and right within a factor of two or so.
+The run time is estimated before the work starts. Queries above the limit are rejected unless allowed. Above one minute
+the caller is warned, and an interrupt returns a partial result. Estimates assume two cores and are accurate to about a
+factor of two.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from dataclasses import dataclass
 
 from inference_econ.errors import InputError, TooMuchError
 
-#: What a question may take where nobody allows more [s].
+#: Maximum run time of a query, unless more is allowed [s].
 _SECONDS = 600.0
-#: What somebody who waits is told of before it begins [s].
+#: Estimated run time above which the caller is warned [s].
 _TOLD = 60.0
-#: What its arrays may take, whatever is allowed [B]: a process stays below 1 GB.
+#: Maximum memory of arrays, which cannot be raised [B]: a process stays below 1 GB.
 _BYTES = 700e6
 _allowed: ContextVar[float] = ContextVar("allowed_seconds", default=_SECONDS)
 
 
 @dataclass(slots=True)
 class Waiting:
-    """Somebody who waits for an answer.
+    """Receiver of time estimates for a block of work.
 
     Attributes
     ----------
     tell : callable
-        Told how long it takes.
+        Receives the estimate.
     stopped : str
-        How much there was when it was stopped; empty if it was not.
+        Finished part when it was interrupted; empty if it was not.
     told_seconds : float
-        What has been told of, where a question has several parts: less needs no further word [s].
+        Longest estimate reported so far; shorter ones are not reported [s].
     """
 
     tell: Callable[[str], None]
@@ -48,12 +48,12 @@ _waiting: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
 
 @contextmanager
 def waited_for(tell: Callable[[str], None]) -> Iterator[Waiting]:
-    """Tell somebody how long questions of a block take, and let an interrupt end them with what there is.
+    """Report time estimates within a block, and let an interrupt end it with a partial result.
 
     Parameters
     ----------
     tell : callable
-        Told of what takes longer than a minute, before it begins.
+        Receives estimates above one minute, before the work starts.
     """
     waiting = Waiting(tell)
     before = _waiting.set(waiting)
@@ -64,17 +64,17 @@ def waited_for(tell: Callable[[str], None]) -> Iterator[Waiting]:
 
 
 def stop(done: str) -> None:
-    """End work that was interrupted with what there is; to be called where an interrupt is caught.
+    """Turn a caught interrupt into a partial result.
 
     Parameters
     ----------
     done : str
-        How much there is, in words; empty if it is nothing.
+        Finished part as words; empty if there is none.
 
     Raises
     ------
     KeyboardInterrupt
-        If that is nothing, or nobody waits for a part: who calls from Python wants the interrupt.
+        If nothing is finished, or no receiver is set, as in Python code.
     """
     waiting = _waiting.get()
     if waiting is None or not done:
@@ -84,17 +84,17 @@ def stop(done: str) -> None:
 
 @contextmanager
 def allow(seconds: float = math.inf) -> Iterator[None]:
-    """Let questions of a block take longer than ten minutes, or refuse them sooner (``inference_econ.allow``).
+    """Change the time limit of queries within a block, ten minutes by default (``inference_econ.allow``).
 
     Parameters
     ----------
     seconds : float
-        What the estimate of a question may be [s].
+        Largest estimate of a query [s].
 
     Raises
     ------
     InputError
-        If that is no positive time.
+        If the time is not positive.
 
     Examples
     --------
@@ -112,29 +112,29 @@ def allow(seconds: float = math.inf) -> Iterator[None]:
 
 
 def at_most(seconds: float) -> float:
-    """Time that work may take which nobody can estimate: a usual one, unless a block allows more or less [s]."""
+    """Time limit for work that cannot be estimated: ``seconds``, or the limit set by :func:`allow` [s]."""
     allowed = _allowed.get()
     return seconds if allowed == _SECONDS else allowed
 
 
 def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None:
-    """Refuse work that would take too long or too much memory; to be called before it begins.
+    """Reject work that would take too long or use too much memory. Call it before the work starts.
 
     Parameters
     ----------
     work : str
-        How large it is, in words.
+        Amount of work, as words.
     seconds : float
-        About what it takes [s].
+        Estimated run time [s].
     size : float
-        About what its arrays take [B]; nothing allows more than a process may have.
+        Estimated memory of arrays [B]; this limit cannot be raised.
     smaller : str
-        The parameter that makes it smaller.
+        Input that reduces the work.
 
     Raises
     ------
     TooMuchError
-        With all of this.
+        With these values.
     """
     if size > _BYTES:
         raise TooMuchError(f"{work} take about {size / 1e9:.3g} GB of memory, and 1 GB is the most", smaller)
@@ -147,7 +147,7 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
 
 
 def in_words(seconds: float) -> str:
-    """A time as people say it."""
+    """Time as words."""
     for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2.0 * unit:
             return f"{seconds / unit:,.0f} {name}"

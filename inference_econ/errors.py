@@ -1,7 +1,7 @@
-"""The errors that a user can cause, each with one clear message.
+"""Errors that a user can cause, each with one clear message.
 
-Floor 0: this module knows words only. The command line turns an
-:class:`InputError` into exit code 2 and a :class:`NothingFitsError` into exit code 1.
+The command line turns an :class:`InputError` into exit code 2 and a :class:`NothingFitsError` into exit code 1. This
+module imports no other module of the package.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from contextlib import contextmanager
 
 
 class InferenceEconError(Exception):
-    """Base of every error that this library raises on purpose.
+    """Base class of the errors that this library raises on purpose.
 
     Parameters
     ----------
     message : str
-        What was given, what is allowed, what to do.
+        Given value, accepted values, and advice.
     option : str, optional
-        The option at fault, as requests name it: ``request_rate`` is typed ``--request-rate``. None if it is no single
-        one.
+        Option at fault, as in requests: ``request_rate`` for ``--request-rate``. None if it is not a single one.
     """
 
     def __init__(self, message: str, option: str | None = None) -> None:
@@ -29,7 +28,7 @@ class InferenceEconError(Exception):
 
 @contextmanager
 def of_option(option: str) -> Iterator[None]:
-    """Name an option in the errors of what resolves it, unless they name another.
+    """Set the option of errors that are raised in a block, unless they have one.
 
     Parameters
     ----------
@@ -44,24 +43,24 @@ def of_option(option: str) -> Iterator[None]:
 
 
 class InputError(InferenceEconError):
-    """Something given by the user cannot be used; the message says what, and what is allowed."""
+    """Invalid input; the message has the given value and the accepted ones."""
 
 
 class UnitError(InputError):
-    """A quantity has an unknown unit, the wrong dimension, or is no finite number."""
+    """Quantity with an unknown unit, a wrong dimension, or a number that is not finite."""
 
 
 class UnknownNameError(InputError):
-    """A name is not in the catalogue; the message lists the nearest names."""
+    """Name that is not in the catalog; the message lists similar names."""
 
 
 class SpecError(InputError):
-    """One or more mistakes in a specification file, each with its file and line.
+    """Mistakes in a specification file, each with file and line.
 
     Parameters
     ----------
     mistakes : iterable of str
-        One line per mistake, each already carrying ``file:line``.
+        One line per mistake, including ``file:line``.
     """
 
     def __init__(self, mistakes: Iterable[str]) -> None:
@@ -75,38 +74,38 @@ class SpecError(InputError):
 
 
 class TooMuchError(InputError):
-    """A question is more work than is done unasked; the message says how much, how long, and what makes it smaller.
+    """Query above the limit on work; the message has the amount, the run time, and the input that reduces it.
 
     Parameters
     ----------
     work : str
-        How much, in words.
+        Amount of work, as words.
     smaller : str
-        The parameter that makes it smaller.
+        Input that reduces it.
     seconds : float or None
-        What it would take [s]; None of what cannot be allowed.
+        Estimated run time [s]; None if the limit cannot be raised.
     """
 
     def __init__(self, work: str, smaller: str, seconds: float | None = None) -> None:
         self.work, self.smaller, self.seconds = work, smaller, seconds
-        # Twice the estimate, so that whoever allows what the message says is not refused for a rounding.
+        # Advise twice the estimate, so that rounding does not cause another rejection.
         allowed = "" if seconds is None else f", or allow it: with inference_econ.allow(seconds={2.0 * seconds:.0f})"
         super().__init__(f"{work}; reduce {smaller}{allowed}")
 
 
 class NothingFitsError(InferenceEconError):
-    """No deployment of the grid is feasible; the message counts the reasons."""
+    """Error if no deployment is feasible; the message counts the reasons."""
 
 
 class TooLittleError(NothingFitsError):
-    """Fewer chips, or less money, than the smallest deployment takes.
+    """Error if the GPUs or the budget are below the smallest deployment.
 
     Parameters
     ----------
     message : str
-        What is given, and what it takes.
+        Given and needed amount.
     least : float
-        What it takes: chips [1], or money [USD/h], as is given.
+        Needed amount: GPUs [1] or money [USD/h], as given.
     """
 
     def __init__(self, message: str, least: float) -> None:
@@ -114,6 +113,6 @@ class TooLittleError(NothingFitsError):
         super().__init__(message)
 
 
-# Tracebacks show public errors by the name that users import.
+# Show public errors in tracebacks by the name that users import.
 for _error in (InferenceEconError, InputError, SpecError, TooMuchError, NothingFitsError):
     _error.__module__ = "inference_econ"

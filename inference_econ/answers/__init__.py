@@ -1,9 +1,9 @@
-"""One file per question that people ask; the same name in ``report`` and ``cli``.
+"""Answers to queries, one module per command; ``report`` and ``cli`` have modules of the same names.
 
-What belongs here: functions that take a :class:`~inference_econ.engine.Setup` and what is their own, and return a
-frozen answer that knows what it is about (``subjects``). How an answer is shown is the business of ``report``.
+Functions take a :class:`~inference_econ.engine.Setup` and the inputs of the query. They return a frozen result that
+lists the deployments that it is about (``subjects``). ``report`` formats results.
 
-Others use the modules of this package, and of ``disaggregated``: pools that read prompts or decode.
+Packages outside this one use the modules of this package and of ``disaggregated`` (prefill and decode pools).
 """
 
 import lazy_loader

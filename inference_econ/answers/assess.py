@@ -1,4 +1,4 @@
-"""A measured deployment held against what could be: decode steps, or services where lengths are known."""
+"""Compare a measured deployment with predicted ones: services if request lengths are known, else decode steps."""
 
 from __future__ import annotations
 
@@ -54,56 +54,56 @@ from inference_econ.records.sources import priced_sources, source_records
 from inference_econ.search import candidates, compute
 from inference_econ.serving import Service, Services, layouts
 
-#: A measured time per token compared with the predicted one.
+#: Verdict on a measured time per token, compared with the predicted time.
 Expected = Literal["faster", "as expected", "slower"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Assessment(Shown):
-    """A measured deployment compared with frontiers and a bound."""
+    """Comparison of a measured deployment with frontiers and with the ideal bound."""
 
     page = "report.questions.assess:AssessmentPage"
 
     setup: Setup
-    """What, on what, how: under the profile."""
+    """Model, GPU, formats, price and fitted assumptions."""
     requests: Requests | None
-    """Lengths of the service that is compared; None where decode steps at the context are."""
+    """Request lengths of the compared service; None for decode steps at a context."""
     measured: OperatingPoint
-    """The measured point."""
+    """Measured operating point."""
     anywhere: Gap
-    """Compared with deployments of any number of chips, under the profile."""
+    """Gap to deployments of any number of GPUs, under the fitted profile."""
     same_size: Gap
-    """Compared with deployments of the same number of chips, under the profile."""
+    """Gap to deployments with the same number of GPUs, under the fitted profile."""
     ideal: Gap
-    """Compared with the bound ``ideal`` for the same number of chips."""
+    """Gap to the ``ideal`` bound with the same number of GPUs."""
     predicted: ComparedPoint | None
-    """Prediction for the measured chips, batch and layout (the fastest layout, unless it is given).
+    """Prediction for the measured GPUs, batch and layout (the fastest layout, unless it is given).
 
-    None for decode steps whose batch does not fit.
+    None for decode steps if the batch does not fit.
     """
     tried: int
-    """Layouts of which the predicted one is the fastest [1]."""
+    """Number of layouts that were compared to select the predicted one [1]."""
     parts: tuple[StepPart, ...]
-    """The measured time per token: the predicted step by part, prefill of others, and the unexplained time."""
+    """Parts of the measured time per token: predicted step, prefill of other requests, unexplained time."""
     shortage: Shortage | None
-    """Reason why there is no prediction, or one for fewer requests in flight."""
+    """Reason why the prediction is missing or has fewer concurrent requests."""
 
     def subjects(self) -> tuple[Instances]:
-        """The measured deployment."""
+        """Measured deployment."""
         subject = self.anywhere.subject
         assert subject.accelerators is not None and subject.concurrency is not None
         return (Instances(self.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl),)
 
     @property
     def likely_seconds(self) -> Interval | None:
-        """Where 80 % of times per token lie that are predicted as this one is [s]; None if nobody knows."""
+        """80% interval of the predicted time per token [s]; None without an error estimate."""
         if (seconds := self.predicted_seconds) is None:
             return None
         return interval(seconds, self.setup.assumptions, subjects=[self.anywhere.subject])
 
     @property
     def expected(self) -> Expected | None:
-        """Compared with the prediction's 80 % interval, or with 2 % around it if that is unknown."""
+        """Verdict from the 80% interval of the prediction, or from 2% around it without an error estimate."""
         if (seconds := self.predicted_seconds) is None:
             return None
         likely = self.likely_seconds or Interval((1 - NEAR) * seconds, (1 + NEAR) * seconds)
@@ -118,12 +118,12 @@ class Assessment(Shown):
 
     @property
     def unexplained_seconds(self) -> float | None:
-        """Measured time per token beyond the predicted one [s], negative if it is less; None without a prediction."""
+        """Measured minus predicted time per token [s]; None without a prediction."""
         return self.parts[-1].seconds if self.parts else None
 
     @property
     def gaps(self) -> dict[str, Gap]:
-        """Gaps to the frontiers by their names in records."""
+        """Gaps to the frontiers, by their names in records."""
         return {"any_size": self.anywhere, "same_size": self.same_size, "ideal": self.ideal}
 
     @property
@@ -158,7 +158,7 @@ class Assessment(Shown):
         }
 
     def verdict_record(self) -> dict[str, object]:
-        """Return the verdict as plain data: beside the prediction and the frontier, and what that rests on."""
+        """Return the verdicts against the prediction and the frontier, and their basis, as plain data."""
         likely = self.likely_seconds
         return {
             "compared_with": "decode steps" if self.requests is None else "services",
@@ -172,7 +172,7 @@ class Assessment(Shown):
         }
 
     def records(self) -> list[dict[str, object]]:
-        """Return the measured point and every deployment beside it, one row each, seconds by part included."""
+        """Return one record per deployment, the measured point first, with seconds by part."""
         measured = asdict(self.measured)
         measured |= {"unexplained_seconds": self.unexplained_seconds}
         rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
@@ -214,47 +214,47 @@ def _point_record(point: ComparedPoint | None, gap: Gap) -> dict[str, object] | 
     return bounds.bounded(point.record(), bounds.ends(gap.instances(point), follows))
 
 
-#: Times that the requests in flight and their TTFT are found from each other; each brings them nearer.
+#: Iterations in which concurrency and TTFT are solved from each other [1].
 _ROUNDS = 12
 
 
 class _Flight(NamedTuple):
-    """The measured instance: its requests in flight, what it completes, and the layout that stands for it."""
+    """Measured instance: concurrency, request rate, and the predicted service with its layout."""
 
     concurrency: float
-    """Requests in flight [1]."""
+    """Concurrent requests [1]."""
     requests_per_second: float
-    """Completed [1/s]."""
+    """Completed requests [1/s]."""
     predicted: SteadyService
-    """With as many of them in flight as fit."""
+    """Prediction at this concurrency, or at the largest one that fits."""
     slots: int
-    """Requests that fit in its layout [1]."""
+    """Concurrent requests that fit in the layout [1]."""
 
 
 def assess_service(
     setup: Setup, requests: Requests, observed: Observation, pins: Pins, *, progress: Progress | None = None
 ) -> Assessment:
-    """Hold a measured service against services; see :func:`inference_econ.answers.assess.assess`.
+    """Compare a measured service with predicted services; see :func:`inference_econ.answers.assess.assess`.
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how.
+        Model, GPU, formats, price and assumptions.
     requests : Requests
-        Lengths.
+        Request lengths.
     observed : Observation
-        Speed, chips, and utilisation, requests in flight or throughput.
+        Speed, GPUs, and one of utilization, concurrent requests and throughput.
     pins : Pins
-        Chips and degrees of an instance.
+        GPUs and degrees of an instance.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share of the work.
 
     Raises
     ------
     InputError
-        If answers have one token, nobody knows the price, or less than one request would be in flight.
+        If outputs have one token, the price is unknown, or concurrency would be below 1.
     NothingFitsError
-        If the model does not fit on so many chips, or in the layout.
+        If the model does not fit on the GPUs or in the layout.
     """
     if not requests.decode_steps > 0:
         raise InputError(f"osl must be more than 1 token for a speed, got {requests.osl.mean:g}")
@@ -274,7 +274,7 @@ def assess_service(
     alike = Space(Pins(accelerators=chips))
     bound = replace(setup, assumptions=catalog.assumptions("ideal"), engines=())
     same_size = against(0.0, [Candidate(offer(setup, requests, alike))])
-    # The same candidates as of a frontier of the setup.
+    # Use the same candidates as a frontier of the setup.
     anywhere = against(0.2, market(setup, requests))
     ideal = against(0.8, [Candidate(offer(bound, requests, alike))])
     best = _fastest(offer(bound, requests, alike), flight.concurrency)
@@ -288,9 +288,10 @@ def assess_service(
 
 
 def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
-    """An aggregated candidate with states of so many requests in flight, too [1]; others as they are.
+    """Add states at a concurrency [1] to an aggregated candidate; return other candidates unchanged.
 
-    The measured number need not be among those that are tried, and a server must not look better for it.
+    The measured concurrency may lie between the searched ones. Without it, the server could appear ahead of the
+    frontier.
     """
     if candidate.pools is not None:
         return candidate
@@ -300,7 +301,7 @@ def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
 
 
 def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
-    # Between decode steps and prompts there is nothing else in the time per token.
+    # The time per token consists of decode steps and prefill only.
     state = front.candidate(index)
     tpot, batch = float(front.tpot_seconds[index]), float(front.batch[index])
     plans = front.plan(index)
@@ -319,7 +320,7 @@ def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
 
 
 def _point(service: Service, concurrency: float) -> SteadyService:
-    """A service with so many requests in flight, or as many as fit."""
+    """State of a service at a concurrency, or at the largest concurrency that fits."""
     state = service.at(concurrency)
     return SteadyService(
         service.setup,
@@ -334,7 +335,7 @@ def _point(service: Service, concurrency: float) -> SteadyService:
 
 
 def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]:
-    """The fastest layout with so many requests in flight, of those that hold the most of them; and its slots."""
+    """Fastest layout at a concurrency, among those that fit the most of the requests; and its slots."""
     services = [layouts.service(index) for index in range(len(layouts))]
     most = min(concurrency, max(service.slots for service in services))
     holding = [service for service in services if service.slots >= most - ROUNDING]
@@ -343,9 +344,9 @@ def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]
 
 
 def _flight(layouts: Services, observed: Observation) -> _Flight:
-    """Requests that one instance has in flight and completes, by the measured time per token and the predicted TTFT.
+    """Concurrency and request rate of one instance, from the measured time per token and the predicted TTFT.
 
-    Requests that find no room wait, and are not served at the same time.
+    Requests that do not fit in memory queue and are excluded from the concurrency.
     """
     requests, steps = layouts.requests, layouts.requests.decode_steps
     answering = steps / observed.tokens_per_second
@@ -366,7 +367,7 @@ def _flight(layouts: Services, observed: Observation) -> _Flight:
 
 
 def _check(observed: Observation, concurrency: float) -> None:
-    """Refuse less than one request in flight at an instance."""
+    """Raise InputError if an instance has less than one concurrent request."""
     if concurrency >= 1.0 - ROUNDING:
         return
     name, value = observed.fullness
@@ -387,7 +388,7 @@ def _operating_point(setup: Setup, requests: Requests, observed: Observation, fl
 
 
 def _shortage(setup: Setup, flight: _Flight) -> Shortage | None:
-    """Shortage where not all requests in flight have room."""
+    """Shortage if the concurrent requests do not all fit; else None."""
     if flight.concurrency <= flight.slots * (1.0 + ROUNDING):
         return None
     plans = replace(flight.predicted.plans, batch=np.array([flight.concurrency]))
@@ -403,34 +404,33 @@ def assess(
     *,
     progress: Progress | None = None,
 ) -> Assessment:
-    """Hold a measured deployment against the frontier of a profile and the ideal bound (``inference_econ.assess``).
+    """Compare a measured deployment with the frontier of a profile and the ideal bound (``inference_econ.assess``).
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how.
+        Model, GPU, formats, price and assumptions.
     traffic : Traffic or Requests
-        With lengths of prompts and answers the deployment is held against services, in continuous batching with the
-        prefill of others; with a context alone, against decode steps.
+        With input and output lengths, the deployment is compared with services under continuous batching, prefill
+        included. With a context only, it is compared with decode steps.
     observed : Observation
-        Speed, chips, and utilisation, batch or throughput.
+        Speed, GPUs, and one of utilization, batch and throughput.
     pins : Pins, optional
-        The layout of an instance, as far as it is known; the fastest one is taken for the rest.
+        Known degrees of an instance; the fastest layout is assumed for the rest.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share of the work.
 
     Returns
     -------
     Assessment
-        Gaps in speed and cost, and the time per token taken apart.
+        Gaps in speed and cost, and the time per token by part.
 
     Raises
     ------
     InputError
-        If nobody knows the price, the layout contradicts the number of chips, or less than one sequence would be
-        served.
+        If the price is unknown, the layout contradicts the number of GPUs, or the batch would be below 1.
     NothingFitsError
-        If the model does not fit on so many chips, or in the layout.
+        If the model does not fit on the GPUs or in the layout.
 
     Examples
     --------
@@ -452,7 +452,7 @@ def assess(
 def _assess_steps(
     setup: Setup, traffic: Traffic, observed: Observation, pins: Pins, progress: Progress | None
 ) -> Assessment:
-    """Assessment of decode steps at a context."""
+    """Compare decode steps at a context."""
     accelerators = observed.instance_accelerators
     setup = replace(setup, context=traffic.mean_context, spread=traffic.spread)
     bound = replace(setup, assumptions=catalog.assumptions("ideal"))
@@ -464,7 +464,7 @@ def _assess_steps(
     def against(share: float, setting: Setup, grid: InstanceGrid) -> Gap:
         if progress is not None:
             progress(share, "frontiers")
-        # The measured chips and batch need not be on the grid, and must not look better for it.
+        # Add the measured GPUs and batch to the grid; otherwise the point could appear ahead of the frontier.
         wider = InstanceGrid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
         front = compute(setting, wider, traffic=traffic)
         return gap(measured, setting, front, (front.tokens_per_second, front.dollars), front.point, subject)
@@ -472,7 +472,7 @@ def _assess_steps(
     alike = make_grid(setup, Space(Pins(accelerators=accelerators)))
     same_size = against(0.0, setup, alike)
     anywhere = against(0.2, setup, make_grid(setup, Space()))
-    # No server splits heads or experts better than evenly, whether that is possible or not.
+    # The bound splits heads and experts evenly even if that is not possible: no server can be faster.
     ideal = against(0.8, bound, replace(alike, layouts=ContinuousLayouts(pipeline=False)))
     grid = replace(layout.grid, batch=batches)
     parts: tuple[StepPart, ...] = ()
@@ -493,14 +493,14 @@ def _assess_steps(
 
 
 def _batches(measured: OperatingPoint, pins: Pins) -> Array:
-    """The measured batch as whole sequences that groups of chips can share: the fullest group sets the pace."""
+    """Measured batch in full sequences per attention-DP group; the fullest group sets the step time."""
     chips = measured.instance_accelerators
     groups = [number for number in range(1, chips + 1) if chips % number == 0 and number % pins.groups == 0]
     return np.unique([np.ceil(measured.instance_batch / number - ROUNDING) * number for number in groups])
 
 
 def _shortage_assess(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:
-    """Shortage of the layout that lacks least."""
+    """Shortage of the layout that lacks the least memory."""
     lacking = []
     for some in candidates(setup, grid):
         short = np.nonzero((some.codes == memory.WEIGHTS) | (some.codes == memory.CACHE))

@@ -1,7 +1,6 @@
-"""Capacity searches: the fewest instances that meet a condition, the most traffic at which it is met.
+"""Capacity searches: the fewest instances, or the largest load, that meet a condition.
 
-Conditions are assumed to be monotone: what is met with some instances is met with more of them, and what is met at some
-traffic is met at less.
+Conditions must be monotone: if N instances meet one, N + 1 do; if a load meets one, every smaller load does.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable
 
-#: Relative distance between numbers that are near enough where each try is a simulation [1].
+#: Relative tolerance of searches in which each evaluation is a simulation [1].
 NEAR = 0.05
 
 
@@ -22,20 +21,20 @@ def fewest(
     *,
     gives_up: Callable[[int], bool] | None = None,
 ) -> int | None:
-    """Return the smallest number that meets a condition; None if none is found.
+    """Return the smallest number that meets a condition; None if there is none.
 
     Parameters
     ----------
     is_met : callable
-        The condition.
+        Condition.
     least, most : int
         First and last number [1].
     gives_up : callable, optional
-        Whether numbers above one that fails are not worth a try.
+        Returns True if numbers above a failing one need no evaluation.
 
     Notes
     -----
-    Numbers are doubled until one meets the condition, then bisected.
+    The number is doubled until it meets the condition, then bisected.
     """
     low = high = least
     while not is_met(high):
@@ -46,11 +45,11 @@ def fewest(
 
 
 def fewest_near(is_met: Callable[[int], bool], guess: int, count: int) -> int | None:
-    """Return the smallest number below ``count`` that meets a condition, searched from a guess; None if none does.
+    """Return the smallest number below ``count`` that meets a condition, searched from a guess; None if there is none.
 
     Notes
     -----
-    Steps away from the guess are doubled until one number meets the condition and one does not, then bisected.
+    The distance from the guess doubles until the condition changes; then the interval is bisected.
     """
     low, high, step = -1, count, 1
     if is_met(guess):
@@ -66,16 +65,17 @@ def fewest_near(is_met: Callable[[int], bool], guess: int, count: int) -> int | 
 
 
 def most(is_met: Callable[[float], bool], least: float, limit: float, halvings: int) -> tuple[float, float]:
-    """Return the largest value that meets a condition, and the smallest value above it that was tried.
+    """Return the largest value that meets a condition, and the smallest larger value that was evaluated.
 
     Parameters
     ----------
     is_met : callable
-        The condition.
+        Condition.
     least, limit : float
-        Value that meets the condition, or 0; and largest value, which is both results if it meets the condition.
+        A value that meets the condition, or 0; and the largest value. If ``limit`` meets the condition, both results
+        are ``limit``.
     halvings : int
-        Bisections between the two [1].
+        Number of bisections [1].
     """
     if is_met(limit):
         return limit, limit
@@ -89,25 +89,25 @@ def most(is_met: Callable[[float], bool], least: float, limit: float, halvings: 
 def bracket_capacity(
     over: Callable[[int], tuple[float, str]], guess: int, most: int, stride: float, *, rising: bool = True
 ) -> tuple[int, str]:
-    """Return the number next to those that miss an SLO, near enough, and which SLO that is; 0 if all miss one.
+    """Return the number next to those that miss an SLO, within :data:`NEAR`, and that SLO; 0 if all numbers miss one.
 
     Parameters
     ----------
     over : callable
-        Logarithm of latencies over their SLOs, at most 0 where all are met, and the SLO that is missed first.
+        Returns ln(latency / SLO), at most 0 if all SLOs are met, and the first SLO that is missed.
     guess : int
-        First number that is tried [1].
+        First number to evaluate [1].
     most : int
-        The largest number [1].
+        Largest number [1].
     stride : float
-        Largest factor between two numbers while all of them meet the SLOs, or none does [1].
+        Largest factor between two evaluations until one meets the SLOs and one does not [1].
     rising : bool
-        Larger numbers miss SLOs; otherwise smaller ones do.
+        True if larger numbers miss SLOs, False if smaller numbers do.
 
     Notes
     -----
-    Each try may be a simulation, so that a few have to do. The next number is where a line through the logarithms of
-    two latencies meets the SLO.
+    Each evaluation may be a simulation, so only a few are made. The next number is where a line through the last two
+    logarithms reaches 0.
     """
     kept = beyond = None
     binding, last = "", most if rising else 1
@@ -130,6 +130,6 @@ def bracket_capacity(
         gap, near = abs(kept[0] - beyond[0]), max(round(NEAR * min(kept[0], beyond[0])), 1)
         if gap <= near:
             return kept[0], binding
-        # Times rise about as straight lines of logarithms; no nearer to either end than is asked for.
+        # The logarithm is nearly linear in the number. Stay away from both ends by the tolerance.
         step = min(max(round(gap * kept[1] / (kept[1] - beyond[1])), near, gap // 5), gap - min(near, gap // 2))
         number = kept[0] + (step if rising else -step)

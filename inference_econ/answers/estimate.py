@@ -1,4 +1,4 @@
-"""Estimates for one deployment at a number of concurrent requests, or at a request rate."""
+"""Estimates for one deployment at given concurrencies, or at a request rate."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving import Service
 
-#: Concurrent requests that are shown where none are given, in addition to the most that fit [1].
+#: Default numbers of concurrent requests, in addition to the most that fit [1].
 USUAL_CONCURRENCY = (1, 8, 32, 64)
-#: Rounding of concurrency that is no difference [1].
+#: Relative rounding error of a concurrency [1].
 _ROUNDING = 1e-9
-#: Deployments of which the one with the fewest GPUs is taken [1].
+#: Number of deployments that are compared; the one with the fewest GPUs is used [1].
 _COMPARED = 50
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeploymentEstimate(Shown):
-    """One deployment at several numbers of concurrent requests, each in the steady state of continuous batching."""
+    """Steady states of one deployment at several concurrencies, under continuous batching."""
 
     page = "report.questions.estimate:EstimatePage"
 
     states: ServiceFrontier
-    """A state of one replica for each number, ascending; they are not a Pareto frontier."""
+    """States of one replica, ascending in concurrency; they are not a Pareto frontier."""
     replicas: int
     """Replicas that share the requests evenly [1]."""
     pick: SelectionRule
@@ -44,7 +44,7 @@ class DeploymentEstimate(Shown):
 
     @property
     def service(self) -> Service:
-        """One replica."""
+        """Service of one replica."""
         return self.states.candidates[0].services.service(0)
 
     @property
@@ -53,7 +53,7 @@ class DeploymentEstimate(Shown):
         return [self.states.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the result as plain data."""
+        """Return the result as plain data."""
         record = self.states.record()
         for name in ("summary", "slos", "points"):
             record.pop(name)
@@ -67,9 +67,9 @@ class DeploymentEstimate(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record for each number of concurrent requests, with low and high ends.
+        """Return one record per concurrency, with interval ends.
 
-        Concurrency and the request rate are totals over all replicas. Other values are for one request or one GPU.
+        Concurrency and request rate are totals over all replicas. Other values are for one request or one GPU.
         """
         rows: list[Mapping[str, Any]] = []
         for record, _ in self.states.bounded_points():
@@ -80,17 +80,17 @@ class DeploymentEstimate(Shown):
         return rows
 
 
-#: Fields of a point that are the same for all of one deployment.
+#: Fields that have one value per deployment.
 _OF_LAYOUTS = ("layout", "recipe", "kv", "speculation", "accelerators")
 
 
 def estimate(
     candidates: Sequence[Candidate], concurrency: Sequence[int] = (), *, replicas: int = 1
 ) -> DeploymentEstimate:
-    """Predict what one deployment does at some numbers of concurrent requests.
+    """Predict one deployment at some numbers of concurrent requests.
 
-    The function compares the layouts with the fewest GPUs that hold the largest number (64 by default). It selects the
-    one with the highest throughput.
+    Of the smallest layouts that fit the largest concurrency (64 by default), the one with the highest throughput is
+    used.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def estimate(
     InputError
         If a number is not positive, a replica has no request, or there is no aggregated layout.
     NothingFitsError
-        If no layout holds the requests, with the most that one holds.
+        If no layout fits the requests; the message has the largest concurrency that fits.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def estimate_rate(
     replicas: int | None = None,
     progress: Progress | None = None,
 ) -> LoadCurve:
-    """Predict what the deployment with the fewest GPUs for a request rate does, with queues.
+    """Predict the smallest deployment that serves a request rate, queueing included.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def estimate_rate(
 
 
 def _states(candidate: Candidate, index: int, concurrency: np.ndarray[Any, Any]) -> ServiceFrontier:
-    """States of one layout at some numbers of concurrent requests [1], shape (n,)."""
+    """States of one layout at some concurrencies [1], shape (n,)."""
     alone = candidate.services.take(np.array([index]))
     known = alone.states
     batch = np.exp(np.interp(np.log(concurrency), np.log(known.concurrency[0]), np.log(known.batch[0])))

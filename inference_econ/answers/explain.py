@@ -1,4 +1,4 @@
-"""Take one step of one deployment apart."""
+"""Breakdown of one step of a deployment: time, memory and energy by part and operator."""
 
 from __future__ import annotations
 
@@ -38,51 +38,50 @@ from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.search import no_room
 
-#: Larger degrees and batches are typing errors [1].
+#: Largest accepted degree and batch [1].
 _MOST = 1e9
-#: More sequences of one context are typing errors, too [1].
+#: Largest accepted number of sequences with one context [1].
 _MOST_SEQUENCES = 1_000_000
-#: What decode steps see if no context is given.
+#: Lengths that set the context of a decode step if none is given.
 _USUAL = Traffic(isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation(Shown):
-    """One step of one deployment, taken apart.
+    """Breakdown of one step of one deployment.
 
     Attributes
     ----------
     setup : Setup
-        What, on what, how.
+        Model, GPU, formats, price and assumptions.
     layout : dict
-        Degrees under the names that people use.
+        Degrees by the names of their options.
     batch : float
         Sequences decoded together [1].
     costs : StepCosts
         Seconds by part, arrays of shape (1,).
     memory : Memory
-        What is needed and available [B].
+        Needed and available memory [B].
     dollars : float or None
         Cost [USD per 1e6 tokens]; None without a price.
     operators : tuple of OperatorCosts
-        The operator table, row by row.
+        Rows of the operator table.
     held : dict
-        What takes the memory of each accelerator; the entries add up to what it has [B].
+        Memory of one GPU by use; the entries add up to its capacity [B].
     prompt : float or None
-        Prompt tokens of each sequence that the step reads [tokens]; None for a decode step.
+        Prompt tokens per sequence in a prefill step [tokens]; None for a decode step.
     in_machines_seconds : float or None
-        The same step if only the eight chips of a machine shared the fast link [s]; None where no more of them do, or
-        nothing joins machines.
+        Step time if only the eight GPUs of a machine shared the fast link [s]; None if the link joins no more GPUs, or
+        if no network joins machines.
     streamed_bytes, paged_bytes : float
-        Weights, and cache, that each accelerator reads per step from the memory of its host [B].
+        Weights, and KV cache, that each GPU reads per step from host memory [B].
     beside_seconds : float or None
-        The same step without what is unusual about it: with a cache where none is kept; with all sequences at the mean
-        of mixed contexts [s].
+        Step time without a special condition: with a KV cache where none is stored, or with all sequences at the mean
+        context where contexts differ [s].
     idle_joules : float or None
-        Energy of an idle accelerator in the time of the step, beside that of operators [J]; None where the hardware
-        file has no watts.
+        Idle energy of a GPU during the step, in addition to the operators' energy [J]; None without power data.
     uncapped_seconds : float or None
-        The same step without its power cap [s]; None where there is none.
+        Step time without the power cap [s]; None without a cap.
     """
 
     page = "report.questions.explain:ExplanationPage"
@@ -105,22 +104,22 @@ class Explanation(Shown):
 
     @property
     def accelerators(self) -> float:
-        """Chips of the deployment [1]."""
+        """GPUs of the deployment [1]."""
         return float(self.layout["stage"]) * float(self.layout["pp"])
 
     @property
     def seconds(self) -> float:
-        """Time of the step [s]."""
+        """Step time [s]."""
         return float(self.costs.seconds[0])
 
     @property
     def joules(self) -> float | None:
-        """Energy of the step on one accelerator, idling included [J]; None where the hardware file has no watts."""
+        """Energy of the step on one GPU, idle power included [J]; None without power data."""
         return None if self.idle_joules is None else self.idle_joules + sum(row.joules or 0.0 for row in self.operators)
 
     @property
     def streamed_seconds(self) -> float:
-        """Time in which the link to the host delivers what a step reads over it [s]."""
+        """Time in which the host link transfers the bytes that a step reads over it [s]."""
         streamed = self.streamed_bytes + self.paged_bytes
         return streamed / self.setup.rates.host_bytes_per_second if streamed else 0.0
 
@@ -131,17 +130,17 @@ class Explanation(Shown):
 
     @property
     def limited_by(self) -> str:
-        """The largest part of the step, of those that are understood."""
+        """Largest part of the step with a known cause."""
         understood = [name for name in self.costs.parts if name != MEASURED]
         return max(understood, key=lambda name: float(self.costs.parts[name][0]))
 
     @property
     def mfu(self) -> float:
-        """Useful arithmetic over the theoretical peak [1]."""
+        """Useful arithmetic over the theoretical peak, MFU [1]."""
         return float(mfu(self.setup, self.accelerators, self.batch, self.seconds, prompt=self.prompt))
 
     def subjects(self) -> tuple[Instances]:
-        """The deployment."""
+        """Explained deployment."""
         isl = None if self.prompt is None else self.setup.context + self.prompt
         layouts = [recorded_key(self.layout)]
         return (Instances(self.setup, [self.accelerators], [self.batch], isl, layouts=layouts),)
@@ -152,7 +151,7 @@ class Explanation(Shown):
         return [self.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Return the result as plain data."""
         costs, (instances,) = self.costs, self.subjects()
         weights, cache, available = self.memory.of_one_plan()
         units = dict.fromkeys(row.unit for row in self.operators)
@@ -189,12 +188,12 @@ class Explanation(Shown):
         return bounds.bounded(record, self._ends())
 
     def _ends(self) -> bounds.Ends:
-        """Factors from columns to where measured values probably lie [1]; prompts alone were not measured."""
+        """Factors from columns to the ends of their intervals [1]; prefill steps alone were not measured."""
         (instances,) = self.subjects()
         return bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return the parts of the step, and how far off it may be as a whole; of a part nobody knows."""
+        """Return one record per part of the step. Only the whole step has an interval."""
         total = self.seconds
         ends = {"seconds": self._ends()["step_seconds"]}
         whole = bounds.bounded({"part": "step", "seconds": total, "share": 1.0}, ends)
@@ -215,39 +214,38 @@ def explain(
     spread: float = 0.0,
     contexts: Contexts = (),
 ) -> Explanation:
-    """Take one step of one deployment apart: of decode, or of prefill.
+    """Break one decode or prefill step of one deployment into parts.
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how.
+        Model, GPU, formats, price and assumptions.
     pins : Pins
-        The deployment: degrees that are left open are 1, but experts are spread over the ranks that make the step
-        fastest, of those that an engine can start; the batch is 1. A stage has tp * dp accelerators.
+        Deployment. Unspecified degrees are 1, and the batch is 1. Expert parallelism defaults to the fastest degree
+        that an engine supports. A pipeline stage has tp * dp GPUs.
     context : float, optional
-        Tokens in the cache of each sequence before the step [tokens]: for decode those of the default lengths on
-        average, as in a frontier; none for prefill.
+        Tokens in the KV cache of each sequence before the step [tokens]. Default: the mean context of the default
+        lengths for decode, 0 for prefill.
     prompt : float, optional
-        Explain a prefill step that reads so many further tokens of each sequence [tokens].
+        Explain a prefill step with this number of new tokens per sequence [tokens].
     cut : {'1d', '2d'}
-        How weight matrices are cut.
+        Partition of weight matrices.
     shared_prefix : float
-        Tokens of the context that all sequences have in common [tokens].
+        Tokens of the context that all sequences share [tokens].
     spread : float
-        Tokens that contexts are spread over while answers grow, where a context is given [tokens].
+        Range of contexts as outputs grow, if a context is given [tokens].
     contexts : tuple of (float, int)
-        Contexts of sequences that differ, and how many sequences have each, instead of a context and a batch [tokens],
-        [1].
+        Different contexts and the number of sequences with each, in place of a context and a batch [tokens], [1].
 
     Returns
     -------
     Explanation
-        With the costs of the step and the memory it needs; without dollars if nobody knows the price.
+        Costs and memory of the step; without dollars if the price is unknown.
 
     Raises
     ------
     InputError
-        If a degree does not divide what it must, or a number cannot be used.
+        If a degree does not divide the model, or a number is out of range.
     NothingFitsError
         If the deployment does not fit in memory.
 
@@ -309,9 +307,9 @@ def explain(
 def _with_energy(
     setup: Setup, rows: Sequence[OperatorCosts], seconds: float
 ) -> tuple[float | None, tuple[OperatorCosts, ...]]:
-    """Energy of an idle accelerator in the time of a step [J], and rows with what they take beyond it.
+    """Idle energy of one GPU during a step [J], and operators with their energy above idle.
 
-    Where the board would draw more than its limit, all rows take less alike: the clock is lower.
+    If the GPU would exceed its power limit, the energy of all operators falls by one factor: the clock is lower.
     """
     chip, total = chip_power(setup.hardware), sum(row.joules or 0.0 for row in rows)
     if chip is None or not total:
@@ -332,12 +330,12 @@ def stepped(
     spread: float = 0.0,
     contexts: Contexts = (),
 ) -> tuple[Setup, plans.Plans]:
-    """Checked step that :func:`explain` takes apart: the question with its context, and the one deployment, shape (1,).
+    """Checked setup and deployment of :func:`explain`, shape (1,).
 
     Raises
     ------
     InputError
-        If a degree does not divide what it must, or a number cannot be used.
+        If a degree does not divide the model, or a number is out of range.
     NothingFitsError
         If the deployment does not fit in memory.
     """
@@ -359,7 +357,7 @@ def stepped(
     candidates = deployments(served, pins)
     if prompt is not None:
         candidates = replace(candidates, new_tokens=prompt, prefill=True)
-    # The fastest that can run, the last if none can.
+    # Select the fastest deployment that fits, or the last if none fits.
     codes = np.broadcast_to(served.reasons(candidates, cut), candidates.shape)
     seconds = np.where(codes == memory.FITS, evaluate(served, candidates, cut).seconds, np.inf)
     deployment = candidates.row(int(np.argmin(seconds)) if np.isfinite(seconds).any() else seconds.size - 1)
@@ -371,7 +369,7 @@ def stepped(
             if deployment.ep is not None and plans.has_experts(served.model):
                 degrees += f", ep={deployment.ep[0]:g}"
             raise InputError(f"{served.model.name}: {problem.text} ({degrees})")
-    # All degrees, but of experts only what is asked for.
+    # Pass the selected degrees, but the expert parallelism as given.
     pinned = Pins(tp=tp, dp=int(deployment.stage[0]) // tp, pp=pp, ep=pins.ep, dcp=pins.dcp)
     check_startable(served, pinned, cut)
     code = int(np.ravel(served.reasons(deployment, cut))[0])
@@ -381,12 +379,12 @@ def stepped(
 
 
 def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
-    """The degrees with a batch of as many sequences as have contexts.
+    """Degrees with one batch slot per sequence in ``contexts``.
 
     Raises
     ------
     InputError
-        If a length or a number of sequences cannot be, or the batch is another one.
+        If a length or a number of sequences is out of range, or a different batch is given.
     """
     for length, count in contexts:
         if not (1 <= length <= _MOST and 1 <= count <= _MOST_SEQUENCES):
@@ -401,7 +399,7 @@ def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
 
 
 def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: float) -> str:
-    """How many copies of experts would fit, in words; nothing if none were asked for, or fewer do not help."""
+    """Number of redundant experts that would fit, as words; empty if none were requested or fewer do not help."""
     assumed, ranks = setup.assumptions, deployment.ep
     if not assumed.experts.redundant or ranks is None:
         return ""
@@ -413,7 +411,7 @@ def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: f
     least = bare.memory(deployment).of_one_plan()[0]
     if held == fewest or room < least:
         return ""
-    # Every rank has equally many.
+    # Each rank has the same number of experts.
     further = (room - least) / (weights - least) * (held - fewest) // ranks[0] * ranks[0]
     return f", or at most {fewest + further - experts:.0f} redundant experts"
 
@@ -437,12 +435,12 @@ def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, 
 
 
 def quantities_of(explanation: Explanation) -> tuple[Quantity, ...]:
-    """Quantities of a server that have the errors of such a step: nothing does for prefill."""
+    """Latencies of a server that have the errors of such a step; empty for prefill."""
     return ("tpot",) if explanation.prompt is None else ()
 
 
 def shown_parts(explanation: Explanation) -> list[tuple[str, float]]:
-    """Parts that take time, largest first [s]; what servers were measured to take beyond them is last."""
+    """Parts that take time, largest first [s]; the measured correction is last."""
     parts = sorted(seconds_by_part(explanation.costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
     return [(name, seconds) for name, seconds in parts if seconds > 0 or (name == MEASURED and seconds)]
 
@@ -453,7 +451,7 @@ def seconds_by_part(costs: StepCosts) -> dict[str, float]:
 
 
 def operator_records(explanation: Explanation) -> list[dict[str, Any]]:
-    """Return the operator table of a step as plain data."""
+    """Return the operator table of a step as records."""
     return [
         {
             **asdict(row),
@@ -466,12 +464,12 @@ def operator_records(explanation: Explanation) -> list[dict[str, Any]]:
 
 
 def ridge(setup: Setup, unit: str) -> float:
-    """Arithmetic intensity at which a maths unit and the memory take equally long, at their peaks [FLOP/B]."""
+    """Arithmetic intensity at which compute and memory take equally long, at their peaks [FLOP/B]."""
     return setup.peaks[unit] / setup.hardware.hbm_bytes_per_second
 
 
 def _energy_record(explanation: Explanation) -> dict[str, float | None]:
-    """Energy of a step, and power, as plain data; null where the hardware file has no watts."""
+    """Energy and power of a step as plain data; null without power data."""
     joules, tokens = explanation.joules, explanation.batch * (explanation.prompt or 1.0)
     if joules is None:
         return dict.fromkeys(("board_watts", "step_joules", "idle_joules", "joules_per_token"))

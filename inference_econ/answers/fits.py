@@ -1,4 +1,4 @@
-"""Whether a model fits a chip: how many of them, how many requests at a time, and the longest one."""
+"""Memory check: how many GPUs a model needs, how many requests fit, and how long one may be."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from inference_econ.inputs import HourPrice, Requests, Traffic
 from inference_econ.records.facts import facts
 from inference_econ.serving import Service, Services
 
-#: Longest request that is looked for where a model has no end of its own [tokens].
+#: Longest request that is tried for a model without a maximum context [tokens].
 _LONGEST = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class FittingInstance:
-    """An instance that holds a model.
+    """Instance that fits a model.
 
     Attributes
     ----------
     service : Service
-        The layout of its size, and the engine where that is open, with room for most requests.
+        Layout, and the engine if it is open, that fits the most requests.
     largest_context : int
-        Prompt and answer of the longest request that it can hold, alone [tokens].
+        Input and output of the longest single request that fits [tokens].
     cached_tokens : int
-        Tokens that its cache has room for in all, of requests of the mean context [tokens].
+        Total KV-cache capacity for requests of the mean context [tokens].
     """
 
     service: Service
@@ -43,14 +43,14 @@ class FittingInstance:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fits(Shown):
-    """Instances that hold a model, the smallest first.
+    """Instances that fit a model, smallest first.
 
     Attributes
     ----------
     instances : tuple of Fit
-        One per size.
+        One per number of GPUs.
     traffic : Traffic or Requests
-        What users send.
+        Workload.
     """
 
     page = "report.questions.fits:FitsPage"
@@ -60,7 +60,7 @@ class Fits(Shown):
 
     @property
     def setup(self) -> Setup:
-        """Model, chip and formats."""
+        """Model, GPU and formats."""
         return self.instances[0].service.setup
 
     @property
@@ -69,7 +69,7 @@ class Fits(Shown):
         return [fit.service.setup for fit in self.instances]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Return the result as plain data."""
         named = ("model", "hardware", "weights", "isl", "osl", "cached", "shared_prefix")
         return {
             **facts(self.setup, *named, requests=self.requests),
@@ -78,7 +78,7 @@ class Fits(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per size of instance."""
+        """Return one record per instance size."""
         return [
             {
                 "accelerators": fit.service.accelerators,
@@ -95,31 +95,30 @@ class Fits(Shown):
 
 
 def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, *, concurrency: int = 1) -> Fits:
-    """Whether a model fits a chip, by size of instance: a view of the one check of capacity.
+    """Check whether a model fits a GPU, for each instance size.
 
-    Where it is open who serves, each size is that of the engine that has room for most requests.
+    If the engine is open, each size uses the engine that fits the most requests.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how; its price does not count, and need not be known.
+        Model, GPU, formats and assumptions; a price is not needed.
     requests : Requests
-        Lengths of requests.
+        Request lengths.
     space : Space, optional
-        Which instances are tried; those of one machine by default.
+        Instances to try; by default instances of one machine.
     concurrency : int
-        Requests that must fit at a time [1].
+        Concurrent requests that must fit [1].
 
     Returns
     -------
     Fits
-        The sizes that hold the longest of the requests, and so many at a time.
+        Sizes that fit the longest request and the concurrency.
 
     Raises
     ------
     NothingFitsError
-        If no size does, with what is missing; and with the smallest instance of several machines that does, if one
-        machine is not enough.
+        If no size fits. The message has the missing memory, and the smallest instance of several machines that fits.
 
     Examples
     --------
@@ -147,7 +146,7 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
 
 
 def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) -> Fits:
-    """The instances of a space that hold the longest of the requests, and so many at a time.
+    """Instances of a space that fit the longest request and the concurrency.
 
     Raises
     ------
@@ -178,7 +177,7 @@ def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) 
 
 
 def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
-    """The layouts that hold the model, as each engine runs it where it is open who serves."""
+    """Layouts that fit the model, for each engine if the engine is open."""
     runs = [for_engine(setup, engine) for engine in setup.engines] if has_recipes(setup) else []
     services, reasons = [], []
     for run in runs or [setup]:
@@ -187,7 +186,7 @@ def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
         except (InputError, NothingFitsError) as reason:
             reasons.append(reason)
     if not services:
-        # What is missing whoever serves is said first.
+        # Report what is missing under any engine first.
         offer(setup, requests, space)
         raise reasons[0]
     return services

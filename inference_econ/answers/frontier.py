@@ -1,4 +1,4 @@
-"""Deployments that nothing beats in speed and cost of decode steps alone, and the fastest step of each instance."""
+"""Pareto-optimal deployments of decode steps alone, and the fastest step of each instance."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from inference_econ.inputs import Traffic
 from inference_econ.search import Frontier, Sampling, compute
 from inference_econ.search.fastest import fastest
 
-#: More accelerators and larger batches are typing errors [1].
+#: Largest accepted number of GPUs and largest batch [1].
 _MOST = 1e12
-#: No grid has larger instances [1].
+#: Largest instance of a grid [GPUs].
 _LARGEST_INSTANCE = 2.0**18
 
 
@@ -32,22 +32,22 @@ def decode_frontier(
     sampling: Sampling | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
-    """The cost-speed frontier of decode steps alone, without prefill (``inference_econ.decode_frontier``).
+    """Compute the cost-speed frontier of decode steps, without prefill (``inference_econ.decode_frontier``).
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how; at the mean context of the traffic.
+        Model, GPU, formats, price and assumptions, at the mean context of the workload.
     traffic : Traffic
         Lengths, and demand if it is limited.
     space : Space, optional
-        Which deployments are tried; by default every whole-number one.
+        Deployments to search; by default all with integer degrees.
     speculation : Speculation, optional
-        Speculate where it helps.
+        Speculative decoding, used where it is faster.
     sampling : Sampling, optional
-        Only what a logarithmic scan visits, as in the published study; exact by default.
+        Search the points of a logarithmic scan only, as in Erdil (2025); by default the search is exact.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share of the work.
 
     Returns
     -------
@@ -57,10 +57,10 @@ def decode_frontier(
     Raises
     ------
     InputError
-        If nobody knows the price, a limit cannot be used, the speculation does not go with the model, or pinned degrees
-        do not divide what they must.
+        If the price is unknown, a limit is out of range, the model does not support the speculation method, or fixed
+        degrees do not divide the model.
     NothingFitsError
-        If no plan of the grid is feasible, with the counts of the reasons.
+        If no deployment is feasible; the message counts the reasons.
 
     Examples
     --------
@@ -89,14 +89,14 @@ def decode_frontier(
 
 
 def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
-    """The grid of instances of a space for a setup.
+    """Grid of instances of a space for a setup.
 
     Raises
     ------
     InputError
-        If what is pinned contradicts itself, the model, the limit or the kind of grid.
+        If fixed degrees contradict each other, the model, the limit or the kind of grid.
     NothingFitsError
-        If the largest instance allowed cannot hold the weights.
+        If the weights do not fit in the largest allowed instance.
     """
     _check_pins(setup, space)
     pins, largest = space.pins, space.max_accelerators
@@ -129,7 +129,7 @@ def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
 
 
 def _check_pins(setup: Setup, space: Space) -> None:
-    """Refuse what can be seen without trying."""
+    """Reject fixed degrees that contradict the setup or the space, without building a grid."""
     degrees = [name for name in space.pins.given() if name not in ("batch", "accelerators")]
     if space.grid == "paper" and degrees:
         raise InputError(
@@ -142,28 +142,28 @@ def _check_pins(setup: Setup, space: Space) -> None:
 def best_step_seconds(
     setup: Setup, accelerators: npt.ArrayLike, batch: npt.ArrayLike, *, new_tokens: int = 1, pipeline: bool = False
 ) -> np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]:
-    """Seconds of one decode step in the fastest layout of each instance.
+    """Time of one decode step in the fastest layout of each instance [s].
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how; its context counts.
+        Model, GPU, formats and assumptions, at its context.
     accelerators, batch : array_like
-        Instance sizes and sequences [1], positive; fractions allowed; broadcast to a common shape (...).
+        Instance sizes [GPUs] and sequences [1], positive, possibly fractional; broadcast to a common shape (...).
     new_tokens : int
-        Tokens per sequence and step [1]: more than 1 when a draft is verified.
+        Tokens per sequence and step [1]: above 1 to verify a draft.
     pipeline : bool
-        Try pipeline depths other than 1.
+        Also try pipeline degrees above 1.
 
     Returns
     -------
     numpy.ma.MaskedArray, shape (...)
-        [s]; infeasible instances are masked.
+        Step times [s]; infeasible instances are masked.
 
     Raises
     ------
     InputError
-        If a number cannot be used.
+        If a number is out of range.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def best_step_seconds(
         raise InputError(f"new_tokens must be a whole number from 1 on, got {new_tokens:g}")
     try:
         axes: list[Any] = [np.ma.asarray(axis, dtype=float) for axis in (accelerators, batch)]
-        # What is masked in the numbers given is masked in the answer.
+        # Masked inputs stay masked in the result.
         masked = np.broadcast_arrays(*(np.ma.getmaskarray(axis) for axis in axes))
         sizes, batches = np.broadcast_arrays(*(axis.filled(1.0) for axis in axes))
     except (TypeError, ValueError) as error:

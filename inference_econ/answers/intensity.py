@@ -1,4 +1,4 @@
-"""From which batch, context or prompt on arithmetic, and no longer memory traffic, is what a step waits for."""
+"""Arithmetic intensity of a step: the batch, context or prompt length at which it becomes compute-bound."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ from inference_econ.formulas import roofline
 from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
 from inference_econ.records.facts import HEAD, facts
 
-#: What can be varied: sequences decoded together, tokens in the cache of each, tokens that a step reads of each.
+#: Variable of the sweep: decoded sequences, cached tokens per sequence, or prompt tokens per sequence and step.
 Axis = Literal["batch", "context", "prompt"]
-#: Largest value unless another one is asked for, and the largest that can be [1], [tokens].
+#: Default largest value, and the largest accepted one [1], [tokens].
 _USUAL_MOST: Mapping[Axis, int] = {"batch": 16_384, "context": 1_048_576, "prompt": 65_536}
 _MOST = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class IntensitySweep:
-    """An operator, or the whole step, at each value of what is varied.
+    """One operator, or the whole step, at each value of the variable.
 
     Attributes
     ----------
     name, unit : str
-        The operator with all rows of its name, and the maths unit that it runs on; of a step none.
+        Operator, with all rows of its name, and its compute unit; empty for the step.
     flop, moved_bytes, compute_seconds, memory_seconds, worked_seconds : ndarray, shape (n,)
-        Arithmetic [FLOP] and memory traffic [B] of an accelerator, the time of each by itself, and of both with what
-        hides behind the other [s]. Network and launches are not in them.
+        Arithmetic [FLOP] and memory traffic [B] of one GPU, the time of each alone, and their overlapped time [s].
+        Network time and launch overhead are excluded.
     turns_at : float or None
-        Smallest whole value from which on it is bound by ``bound`` and stays so; None if it is throughout.
+        Smallest integer value from which the limit stays ``bound``; None if it is the same at all values.
     closed_form : float or None
-        The same from the peaks of the chip for weights alone; None where no weights are read, or context is varied.
+        Estimate of ``turns_at`` from the peaks of the GPU and weight traffic alone; None without weights, or if the
+        context varies.
     """
 
     name: str
@@ -56,47 +57,46 @@ class IntensitySweep:
 
     @property
     def bound(self) -> str:
-        """Bound at the largest value: compute or memory."""
+        """Limit at the largest value: compute or memory."""
         return "compute" if self.compute_seconds[-1] >= self.memory_seconds[-1] else "memory"
 
     @property
     def flop_per_byte(self) -> Array:
-        """Arithmetic intensity, shape (n,); NaN where nothing is moved [FLOP/B]."""
+        """Arithmetic intensity, shape (n,) [FLOP/B]; NaN without memory traffic."""
         return _over(self.flop, self.moved_bytes)
 
     @property
     def flops_per_second(self) -> Array:
-        """Arithmetic while the operator works, network and launches left out, shape (n,) [FLOP/s]."""
+        """Arithmetic rate while the operator runs, network and launches excluded, shape (n,) [FLOP/s]."""
         return _over(self.flop, self.worked_seconds)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Intensity(Shown):
-    """Arithmetic and memory traffic of a step over one thing that is varied.
+    """Arithmetic and memory traffic of a step as one variable grows.
 
     Attributes
     ----------
     setup : Setup
-        What is served, on what, how; its context is that of the first value.
+        Model, GPU, formats and assumptions, with the context of the first value.
     layout : dict
-        Degrees under the names that people use.
+        Degrees by the names of their options.
     over : str
-        What is varied: batch, context or prompt.
+        Variable: batch, context or prompt.
     values : ndarray, shape (n,)
-        Its values, each the double of the one before [1], [tokens].
+        Values of the variable, each twice the one before [1], [tokens].
     batch : float
-        Sequences decoded together; of the first value where batch is varied [1].
+        Decoded sequences; the first value if the batch varies [1].
     prompt : float or None
-        Prompt tokens that a step reads of each, of the first value where they are varied; None for a decode step
-        [tokens].
+        Prompt tokens per sequence and step; the first value if they vary; None for a decode step [tokens].
     operators : tuple of Sweep
-        Those that do arithmetic and move memory, in the order of a step.
+        Operators with both arithmetic and memory traffic, in the order of a step.
     step : Sweep
-        All operators together, those without arithmetic too.
+        Sum of all operators, including those without arithmetic.
     room : float or None
-        Largest whole value that memory has room for; None if it has for all.
+        Largest integer value that fits in memory; None if all values fit.
     sparsity : float
-        Experts over those that a token visits, of the sparsest layers; 1 without experts [1].
+        Experts per active expert of a token, in the sparsest layers; 1 for dense models [1].
     """
 
     page = "report.questions.intensity:IntensityPage"
@@ -114,7 +114,7 @@ class Intensity(Shown):
 
     @property
     def accelerators(self) -> float:
-        """Chips of the deployment [1]."""
+        """GPUs of the deployment [1]."""
         return float(self.layout["stage"]) * float(self.layout["pp"])
 
     @property
@@ -123,7 +123,7 @@ class Intensity(Shown):
         return [self.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data; null where nothing is moved."""
+        """Return the result as plain data; null without memory traffic."""
         setup = self.setup
         units = dict.fromkeys(unit for sweep in self.operators for unit in sweep.unit.split("+"))
         return {
@@ -141,7 +141,7 @@ class Intensity(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return a row for each operator, and for the step, at each value."""
+        """Return one record per operator and value, and one per value for the step."""
         return [
             {
                 "operator": sweep.name or STEP,
@@ -165,39 +165,39 @@ def intensity(
     cut: TensorLayout = "1d",
     spread: float = 0.0,
 ) -> Intensity:
-    """At each batch, context or prompt, the arithmetic of a step over its memory traffic, and where it turns.
+    """Compute the arithmetic intensity of a step for each batch, context or prompt, and where it becomes compute-bound.
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how.
+        Model, GPU, formats and assumptions.
     pins : Pins
-        The deployment, as in :func:`inference_econ.explain`; without a batch where that is varied.
+        Deployment, as in :func:`inference_econ.explain`; without a batch if the batch varies.
     over : {'batch', 'context', 'prompt'}
-        What is varied: sequences decoded together, tokens in the cache of each, prompt tokens that a step reads of
-        each.
+        Variable: decoded sequences, cached tokens per sequence, or prompt tokens per sequence and step.
     most : float, optional
-        Up to which value: 16,384 sequences, 1,048,576 tokens of context or 65,536 of a prompt by default.
+        Largest value; by default 16,384 sequences, 1,048,576 tokens of context or 65,536 prompt tokens.
     context, prompt, cut, spread
-        As in :func:`inference_econ.explain`; what is varied is not given.
+        As in :func:`inference_econ.explain`; omit the variable.
 
     Returns
     -------
     Intensity
-        With the largest value that memory has room for: beyond it the step is that of a chip with more memory.
+        With the largest value that fits in memory. Larger values are computed as for a GPU with more memory.
 
     Raises
     ------
     InputError
-        If a degree does not divide what it must, a number cannot be used, or what is varied is given.
+        If a degree does not divide the model, a number is out of range, or the variable is also given.
     NothingFitsError
-        If not even the smallest value fits in memory.
+        If the smallest value does not fit in memory.
 
     Notes
     -----
-    An operator is bound by arithmetic where that takes at least as long as its memory traffic, at the rates that are
-    assumed of its kernels; the step, where the sums over its operators do. Where that changes is searched by bisection
-    of whole numbers between the last two values that differ: exact, but for ups and downs of tiles below that.
+    An operator is compute-bound if its arithmetic takes at least as long as its memory traffic, at the assumed rates of
+    its kernels. The step is compute-bound if the sum of the compute times is at least the sum of the memory times. The
+    turning point is bisected over integers between the last two values that differ. Tile effects below that value are
+    ignored.
 
     Examples
     --------
@@ -209,12 +209,12 @@ def intensity(
     context, prompt = 1.0 if over == "context" else context, 1.0 if over == "prompt" else prompt
     served, deployment = stepped(setup, pins, context=context, prompt=prompt, cut=cut, spread=spread)
     varied, most = _Varied(served, deployment, over, cut), most or _USUAL_MOST[over]
-    # 1, 2, 4 and so on, and the largest value last.
+    # Powers of two, and the largest value last.
     values = np.append(2.0 ** np.arange(np.ceil(np.log2(most))), np.floor(most))
     last = float(values[-1])
     closed = {} if over == "context" else _closed_forms(*varied.at(last), last)
     names = [name for name, rows in varied.by_name(last).items() if sum(row.flop for row in rows) > 0]
-    # The smallest value is known to fit.
+    # The smallest value fits: it was checked before.
     room = None if varied.fits(last) else _bisected(1.0, last, lambda value: not varied.fits(value)) - 1.0
     return Intensity(
         served,
@@ -232,7 +232,7 @@ def intensity(
 
 @dataclass(frozen=True, eq=False)
 class _Varied:
-    """One deployment at any value of what is varied."""
+    """One deployment at any value of the variable."""
 
     setup: Setup
     deployment: Plans
@@ -240,7 +240,7 @@ class _Varied:
     cut: TensorLayout
 
     def at(self, value: float) -> tuple[Setup, Plans]:
-        """The question and its plan, shape (1,)."""
+        """Setup and deployment at a value, shape (1,)."""
         if self.over == "context":
             return replace(self.setup, context=value), self.deployment
         if self.over == "prompt":
@@ -249,7 +249,7 @@ class _Varied:
 
     @cached_property
     def by_name(self) -> Callable[[float], Mapping[str, Sequence[OperatorCosts]]]:
-        """The operator table at a value, rows of one name together; each value is computed once."""
+        """Operator table at a value, grouped by name; each value is computed once."""
 
         @cache
         def rows(value: float) -> Mapping[str, Sequence[OperatorCosts]]:
@@ -261,12 +261,12 @@ class _Varied:
         return rows
 
     def rows(self, name: str, value: float) -> Sequence[OperatorCosts]:
-        """The rows of an operator: the same one in layers of different kinds; without a name those of all."""
+        """Rows of an operator over all kinds of layers; all rows if the name is empty."""
         groups = self.by_name(value)
         return groups.get(name, ()) if name else [row for rows in groups.values() for row in rows]
 
     def swept(self, name: str, values: Array, closed_form: float | None = None) -> IntensitySweep:
-        """An operator, or without a name the whole step, at each value, and where it turns."""
+        """Sweep of an operator, or of the step if the name is empty, with its turning point."""
         rows = [self.rows(name, value) for value in values.tolist()]
 
         def computes(value: float) -> bool:
@@ -286,13 +286,13 @@ class _Varied:
         return IntensitySweep(name, "+".join(units), flop, moved, compute, memory_seconds, together, turn, closed_form)
 
     def fits(self, value: float) -> bool:
-        """Whether memory has room."""
+        """True if a value fits in memory."""
         setup, plans = self.at(value)
         return int(np.ravel(setup.reasons(plans, self.cut))[0]) == memory.FITS
 
 
 def _check(over: Axis, most: float | None, values: Mapping[str, float | None]) -> None:
-    """Refuse what cannot be varied, is given too, or has no values."""
+    """Reject a variable that is unknown, also given as an input, or without values."""
     if over not in _USUAL_MOST:
         raise InputError(f"over: got {over!r}; allowed: {', '.join(_USUAL_MOST)}")
     if values[over] is not None:
@@ -302,7 +302,7 @@ def _check(over: Axis, most: float | None, values: Mapping[str, float | None]) -
 
 
 def _bisected(low: float, high: float, holds: Callable[[float], bool]) -> float:
-    """A whole number at which something holds that does not hold of the one before: not of the lower, of the upper."""
+    """Integer from which ``holds`` is True, by bisection between ``low`` (False) and ``high`` (True)."""
     while high - low > 1.0:
         middle = float((low + high) // 2)
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -310,10 +310,10 @@ def _bisected(low: float, high: float, holds: Callable[[float], bool]) -> float:
 
 
 def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str, float]:
-    """Values at which operators with weights turn at the peaks of the chip, for weights alone, by name [1].
+    """Values at which operators with weights become compute-bound, from peaks and weight traffic alone, by name [1].
 
-    Weights are read for a share of what is varied: experts for the tokens that visit them, copies of weights for those
-    of their group. That share is counted at one large value.
+    Weights are read for a share of the tokens: experts for the tokens that are routed to them, copies of weights for
+    the tokens of their group. The share is computed at one large value.
     """
     work = setup.work(deployment)
     forms: dict[str, float] = {}
@@ -328,7 +328,7 @@ def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str,
 
 
 def _over(amount: Array, other: Array) -> Array:
-    """One amount over another, NaN where that is nothing."""
+    """Elementwise ratio; NaN where the divisor is 0."""
     return np.asarray(np.divide(amount, other, out=np.full(amount.shape, np.nan), where=other > 0))
 
 
@@ -346,5 +346,5 @@ def _record(sweep: IntensitySweep) -> dict[str, object]:
     }
 
 
-#: Amounts at each value.
+#: Columns of a sweep that have one number per value.
 COLUMNS = ("flop", "moved_bytes", "flop_per_byte", "flops_per_second", "compute_seconds", "memory_seconds")

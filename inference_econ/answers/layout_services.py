@@ -1,4 +1,4 @@
-"""Layouts that run no more requests at a time than they are told."""
+"""Layouts as services, with an optional limit on concurrent requests."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from inference_econ.serving.services import services
 
 
 def with_slots(layouts: Services, slots: int) -> Services:
-    """Layouts with a limit on the requests in flight of an instance; others wait, first come, first served.
+    """Limit the concurrent requests of each instance; further requests queue first come, first served.
 
     Parameters
     ----------
     layouts : Services
-        To choose from (:func:`inference_econ.answers.layout_services.offer`).
+        Layouts (:func:`inference_econ.answers.layout_services.offer`).
     slots : int
-        Requests in flight of an instance at most [1]; where memory holds fewer, memory decides.
+        Maximum concurrent requests per instance [1]; memory may limit them further.
 
     Returns
     -------
     Services
-        With their steady states up to that many.
+        Layouts with their steady states up to the limit.
 
     Raises
     ------
     InputError
-        If the limit is not positive, or more than one step's tokens: an engine gives each request one.
+        If the limit is not positive, or above the token limit of a step, in which each request has one token.
     """
     if slots < 1:
         raise InputError(f"slots must be a whole number from 1 on, got {slots:g}")
@@ -62,7 +62,7 @@ def with_slots(layouts: Services, slots: int) -> Services:
     wider = services(setup, requests, layouts.plans, most, speculation=speculation)
 
     def states() -> Steady:
-        # Those that are being read are in flight too, so that the largest batch is a little smaller.
+        # Requests in prefill are concurrent too, so the largest decode batch is smaller than the limit.
         rows = zip(wider.running, wider.states.concurrency, wider.states.batch, strict=True)
         batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(values))) for limit, flight, values in rows]
         shares = np.linspace(0.0, 1.0, wider.states.batch.shape[1])
@@ -72,13 +72,13 @@ def with_slots(layouts: Services, slots: int) -> Services:
 
 
 def check_space(setup: Setup, space: Space) -> None:
-    """Refuse pinned degrees that cannot be, as far as that is seen without trying.
+    """Reject fixed degrees that can be checked before the search.
 
     Raises
     ------
     InputError
-        If they are no whole numbers where those are needed, or contradict each other, the model, the engines or the
-        largest instance.
+        If degrees are not integers where required, or contradict each other, the model, the engines or the largest
+        instance.
     """
     pins, largest = space.pins, space.max_accelerators
     if space.grid == "whole":
@@ -95,12 +95,12 @@ def check_space(setup: Setup, space: Space) -> None:
 
 
 def refuse_impossible(setup: Setup, space: Space) -> None:
-    """Say so if what is pinned divides nothing, whatever the memory: each axis by itself, then all together.
+    """Reject fixed degrees that do not divide the model at any memory size: each axis alone, then all together.
 
     Raises
     ------
     InputError
-        With the degrees, and what they do not divide; nothing is said where none is pinned.
+        With the degrees and what they do not divide. Degrees that are not fixed are never rejected.
     """
     pinned = space.pins.given()
     for some in (*({name: value} for name, value in pinned.items()), pinned):
@@ -111,7 +111,7 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
 
 
 def deployments(setup: Setup, pins: Pins) -> plans.Plans:
-    """Pinned layouts, with experts over every number of ranks that divides them if that is open; shape (n,)."""
+    """Layouts with the fixed degrees, shape (n,). Unspecified expert parallelism takes every divisor of the ranks."""
     tp, dp, pp, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.batch or 1.0
     if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
         raise InputError(f"accelerators={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")
@@ -127,18 +127,18 @@ def deployments(setup: Setup, pins: Pins) -> plans.Plans:
 def offer(
     setup: Setup, traffic: Traffic | Requests, space: Space | None = None, speculation: Speculation | None = None
 ) -> Services:
-    """Every layout of a model on a chip as a service.
+    """Enumerate the layouts of a model on a GPU as services.
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how; at the mean context of the requests.
+        Model, GPU, formats, price and assumptions, at the mean context of the requests.
     traffic : Traffic or Requests
         Lengths and cached tokens.
     space : Space, optional
-        Which instances are tried; whole numbers of chips.
+        Instances to try, in integer numbers of GPUs.
     speculation : Speculation, optional
-        Who proposes tokens, on the same chips.
+        Speculation method, on the same GPUs.
 
     Returns
     -------
@@ -148,8 +148,7 @@ def offer(
     Raises
     ------
     InputError
-        If nobody knows the price, a degree, number or speculation cannot be used, or pinned degrees do not divide what
-        they must.
+        If the price is unknown, an input is out of range, or fixed degrees do not divide the model.
     NothingFitsError
         If no layout fits.
 
@@ -196,7 +195,7 @@ def offer(
 
 
 def beyond_model(model: ModelSpec, requests: Requests) -> str:
-    """Return that requests are longer than a model was made for, and what to do; empty where they are not."""
+    """Return a note that requests exceed the maximum context of a model, and what to do; empty otherwise."""
     tokens, most = requests.isl.mean + requests.osl.mean, model.max_context
     if most is None or tokens <= most:
         return ""
@@ -207,7 +206,7 @@ def beyond_model(model: ModelSpec, requests: Requests) -> str:
 
 
 def _check_contexts(setup: Setup, requests: Requests) -> None:
-    """Refuse a recorded traffic with requests that are longer than the model was made for."""
+    """Reject a recorded workload with requests above the maximum context of the model."""
     most = setup.model.max_context
     if requests.table is not None and most is not None and requests.longest > most:
         raise InputError(

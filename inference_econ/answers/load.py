@@ -1,4 +1,4 @@
-"""One fleet over a range of loads: what users see, which promises hold, and what a token costs."""
+"""A fleet under a range of loads: latencies, SLO attainment, and cost per token."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from inference_econ.serving import (
 )
 from inference_econ.serving.simulation import simulator
 
-#: Loads that are tried where none are given, over what the fleet completes [1].
+#: Default loads, as shares of the capacity of the fleet [1].
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.2)
-#: What makes a question about loads smaller.
+#: Input that a user can shorten to reduce the work.
 _LOADS = "requests_per_second"
-#: What the closed forms of a load take, and in addition for each request in flight [s]; what is kept of each request
-#: that is simulated [B].
+#: Time of the analytical model per load, additional time per concurrent request [s], and memory per simulated request
+#: [B].
 _SECONDS, _SLOT_SECONDS, _BYTES = 0.03, 3e-6, 64.0
 
 
@@ -56,16 +56,15 @@ class LoadPoint:
     Attributes
     ----------
     sheet : Sheet
-        The load of an instance, the bill and what tokens cost.
+        Load of one instance, bill, and cost of tokens.
     kept : float or None
-        Share of what is completed that keeps all promises [1], with their confidence if they have one; None if nothing
-        is promised.
+        Share of completed requests that meet all SLOs, with the confidence margin if one is set [1]; None without SLOs.
     simulated : Trace or None
-        The same load of one instance in the simulation, if it was played.
+        Simulation of one instance at this load, if it was run.
     chances : Chances
-        Probabilities that promises hold at their percentile.
+        Probabilities that the SLOs are met at their percentile.
     closed : Loaded
-        The load of an instance by closed forms; that of the sheet is what was played where they are not proven.
+        Load of one instance by the analytical model. ``sheet`` has the simulated load outside the validated range.
     """
 
     sheet: Sheet
@@ -76,33 +75,33 @@ class LoadPoint:
 
     @property
     def load(self) -> Loaded:
-        """Of one instance."""
+        """Load of one instance."""
         return self.sheet.load
 
     @property
     def requests_per_second(self) -> float:
-        """Offered to the fleet [1/s]."""
+        """Request rate offered to the fleet [1/s]."""
         return self.load.requests_per_second * self.sheet.replicas
 
     @property
     def completed_per_second(self) -> float:
-        """By the fleet [1/s]."""
+        """Requests that the fleet completes [1/s]."""
         return self.load.completed_per_second * self.sheet.replicas
 
     @property
     def good_per_second(self) -> float | None:
-        """Requests that keep all promises [1/s]."""
+        """Completed requests that meet all SLOs [1/s]; None without SLOs."""
         return None if self.kept is None else self.kept * self.completed_per_second
 
     @property
     def hit_rate(self) -> float | None:
-        """Share of the prompt tokens that was found in the cache when it was played block by block [1]; else None."""
+        """Share of prompt tokens found in the cache [1], if the simulation tracked blocks; else None."""
         if self.simulated is None or not simulator.block_tokens(self.sheet.service):
             return None
         return sum(self.simulated.hit_rates.values())
 
     def record(self, targets: Targets) -> dict[str, object]:
-        """Return it as plain data, with what is promised among its latencies; latencies without end are null."""
+        """Return plain data, with the latency of each SLO; unbounded latencies are null."""
         bill = self.sheet
         record: dict[str, object] = {
             **bounded_load(bill.service, self.load, bill.replicas, targets),
@@ -121,20 +120,20 @@ class LoadPoint:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoadCurve(Shown):
-    """A fleet under some loads.
+    """A fleet under several loads.
 
     Attributes
     ----------
     points : tuple of LoadPoint
         One per load.
     targets : Targets
-        What is promised.
+        SLOs.
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals, as assumed [1].
+        Assumed squared coefficient of variation of the interarrival times [1].
     bursts : Burstiness or None
-        The fleet under arrivals as assumed and under others; None if nothing is played.
+        Fleet under the assumed and under other arrivals; None without simulations.
     pick : Pick
-        How the layout was chosen.
+        Rule that selected the layout.
     """
 
     page = "report.questions.load:LoadPage"
@@ -151,13 +150,13 @@ class LoadCurve(Shown):
         return [self.points[0].sheet.service.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Return the result as plain data."""
         bursts = None if self.bursts is None else burstiness_record(self.bursts)
         record = {**load_sweep_record(self.points, self.targets), **pick_record(self.pick)}
         return {**record, "arrival_scv": self.arrival_scv, "burstiness": bursts}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return every load."""
+        """Return one record per load."""
         return [point.record(self.targets) for point in self.points]
 
 
@@ -172,28 +171,28 @@ def load(
     simulate: bool | None = None,
     progress: Progress | None = None,
 ) -> LoadCurve:
-    """The fleet of the cheapest layout per token under some loads (``inference_econ.load``).
+    """Evaluate a fleet of the layout with the cheapest tokens under several loads (``inference_econ.load``).
 
     Parameters
     ----------
     offers : Services or sequence of Candidate
-        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`); pinned degrees leave one.
+        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`); fixed degrees leave one.
     replicas : int, optional
-        Instances that share the traffic evenly [1]; by default as many as the GPUs hold, or one.
+        Instances that share the load evenly [1]; by default the most that fit on ``gpus``, or one.
     gpus : int, optional
-        GPUs of all instances at most [1].
+        Maximum number of GPUs of all instances [1].
     requests_per_second, targets, arrival_scv, simulate, progress
         See :func:`sweep`.
 
     Returns
     -------
     LoadCurve
-        In the order of the loads, with what bursts would do unless nothing is played.
+        In the order of the loads, with the effect of bursts unless simulations are off.
 
     Raises
     ------
     InputError
-        If a rate is not positive, there is none, or the replicas need more GPUs than there are.
+        If a rate is not positive, there is no rate, or the replicas need more GPUs than ``gpus``.
     """
     promised = Targets() if targets is None else targets
     layouts = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
@@ -223,9 +222,9 @@ def load(
 
 
 def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
-    """The layout that completes most per dollar within some promises (any, if none keeps them), and that rule.
+    """Layout with the most throughput per dollar within the SLOs (within none, if no layout meets them), and that rule.
 
-    Simplest deployments first, each under the engine that serves it.
+    Simpler deployments come first. Each layout runs under its own engine.
     """
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)
@@ -254,25 +253,25 @@ def sweep(
     simulate: bool | None = None,
     progress: Progress | None = None,
 ) -> list[LoadPoint]:
-    """A fleet under some loads.
+    """Evaluate a fleet under several loads.
 
     Parameters
     ----------
     service : Service
         One instance.
     requests_per_second : sequence of float, optional
-        Of the whole traffic [1/s]; by default up to 1.2 times what the fleet completes (:data:`SHARES`).
+        Request rates of the fleet [1/s]; by default up to 1.2 times its capacity (:data:`SHARES`).
     replicas : int
-        Instances that share the traffic evenly [1].
+        Instances that share the load evenly [1].
     targets : Targets, optional
-        Promises; their percentile counts for their probability, not for the share that keeps them.
+        SLOs. Their percentile affects P(SLO met), but not the share of requests that meet them.
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals of the whole traffic [1].
+        Squared coefficient of variation of the interarrival times of the fleet [1].
     simulate : bool, optional
-        Play every load through the simulation too, half a second or so for each, or none; by default only those for
-        which :func:`inference_econ.serving.analytical_validity.needs_simulation` holds.
+        True: simulate every load, in about half a second each. False: simulate none. Default: simulate the loads for
+        which :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share of the work.
 
     Returns
     -------
@@ -284,7 +283,7 @@ def sweep(
     InputError
         If a rate is not positive, or there is none.
     TooMuchError
-        If there are too many of them.
+        If there are too many rates.
     """
     if requests_per_second is None:
         most = replicas * service.most_requests_per_second
@@ -330,7 +329,7 @@ def sweep(
     return points
 
 
-#: Times of the simulation, by the names of their fields.
+#: Latencies of the simulation, by the names of their fields.
 _SIMULATED = {
     "ttft_seconds": "ttft",
     "tpot_seconds": "tpot",
@@ -340,7 +339,7 @@ _SIMULATED = {
 
 
 def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str, object]:
-    """A fleet and its loads as plain data; latencies without end are null."""
+    """A fleet and its loads as plain data; unbounded latencies are null."""
     first = points[0].sheet
     return {
         **service_record(first.service, first.replicas, *(point.load for point in points)),

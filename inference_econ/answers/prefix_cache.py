@@ -1,4 +1,4 @@
-"""Prompts that were seen before: computed again, or read from a tier of memory."""
+"""Prefix caching: recompute a repeated prefix, or read its KV cache from HBM or an offload tier."""
 
 from __future__ import annotations
 
@@ -25,37 +25,38 @@ from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.serving import Service, Services, Tier, check_rate, loaded
 
-#: Where a router sends the turns of a conversation.
+#: Policies by which a router places the turns of a conversation.
 Routing = Literal["prefix_aware", "round_robin"]
 ROUTINGS: tuple[Routing, ...] = get_args(Routing)
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Conversations of users with a service.
+    """Multi-turn conversations with a service.
 
     Attributes
     ----------
     turns : float
-        Questions of a conversation [1].
+        Turns per conversation [1].
     user_tokens, answer_tokens : float
         New tokens of a question and of its answer [tokens].
     think_seconds : float
         Mean time between an answer and the next question [s].
     lifetime_seconds : float
-        Time that the cache of a turn is kept at most [s].
+        Longest time that the cache of a turn is kept [s].
     system_tokens : float
-        Prompt before the first question, equal for all users [tokens].
+        System prompt shared by all users [tokens].
     replicas : int
-        Instances behind a router, which share the requests evenly [1].
+        Instances behind a router that share the requests evenly [1].
     routing : {'prefix_aware', 'round_robin'}
-        All turns of a conversation go to the replica that holds it, or each to the next one.
+        ``prefix_aware`` sends all turns of a conversation to the replica with its cache, ``round_robin`` to the next
+        one.
 
     Raises
     ------
     InputError
-        If there is less than one turn, a length or time is negative, or an entry is kept for ever; if turns that are
-        dealt to several replicas are no whole number; or there is no such routing.
+        If there is less than one turn, a length or time is negative, a lifetime is unlimited, a round-robin router has
+        a fractional number of turns, or the routing is unknown.
     """
 
     turns: float
@@ -68,7 +69,6 @@ class Conversation:
     routing: Routing = "prefix_aware"
 
     def __post_init__(self) -> None:
-        """Refuse impossible conversations."""
         if self.routing not in ROUTINGS:
             raise InputError(f"routing: got {self.routing!r}; allowed: {', '.join(ROUTINGS)}")
         if self.replicas < 1:
@@ -77,18 +77,18 @@ class Conversation:
         self.mean(1.0)
 
     def mean(self, returning: float) -> prefix_cache.Turns:
-        """The mean request if users find the cache of their last turn with some probability."""
+        """Mean request if the cache of the previous turn is found with probability ``returning``."""
         return prefix_cache.turns(
             self.turns, self.user_tokens, self.answer_tokens, system_tokens=self.system_tokens, returning=returning
         )
 
     @property
     def scattered(self) -> bool:
-        """Whether turns come to replicas that hold nothing, or only an earlier part, of their conversation."""
+        """True if turns may reach replicas without the cache of the previous turn."""
         return self.replicas > 1 and self.routing == "round_robin"
 
     def found(self, lifetime_seconds: float) -> prefix_cache.Turns:
-        """The mean request if unused entries stay for some time [s]."""
+        """Mean request if unused entries stay for a time [s]."""
         if not self.scattered:
             return self.mean(float(prefix_cache.returning(lifetime_seconds, self.think_seconds)))
         return routing.scattered_turns(
@@ -97,14 +97,14 @@ class Conversation:
         )  # fmt: skip
 
     def stored_tokens(self, requests_per_second: float, lifetime_seconds: float) -> float:
-        """Tokens whose cache waits on an instance for its next use, at some rate of requests there [tokens]."""
+        """Cached tokens that wait on an instance for reuse, at a request rate of the instance [tokens]."""
         lengths = requests_per_second, self.turns, self.user_tokens, self.answer_tokens
         if self.scattered:
             return routing.scattered_tokens(*lengths, self.replicas, lifetime_seconds=lifetime_seconds, **self._pauses)
         return float(prefix_cache.stored_tokens(*lengths, lifetime_seconds=lifetime_seconds, **self._pauses))
 
     def lifetime(self, requests_per_second: float, tokens: float) -> float:
-        """How long entries stay where there is room for some tokens, but no longer than they are kept [s]."""
+        """Time that entries stay in a cache of some tokens, at most ``lifetime_seconds`` [s]."""
         if self.stored_tokens(requests_per_second, self.lifetime_seconds) <= tokens:
             return self.lifetime_seconds
         lengths = tokens, requests_per_second, self.turns, self.user_tokens, self.answer_tokens
@@ -119,20 +119,20 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class TierReuse:
-    """Reuse of some conversations that a tier holds.
+    """Reuse of conversations in one tier.
 
     Attributes
     ----------
     lifetime_seconds : float
-        Time that an unused entry stays [s]; less than wanted where the room is short.
+        Time that an unused entry stays [s]; shorter than wanted if the capacity is too small.
     needed_bytes : float
-        Room that the wanted lifetime takes [B].
+        Capacity that the wanted lifetime needs [B].
     returning : float
-        Share of the users whose last turn is still there, on the replica that they come to [1].
+        Share of turns that find their previous turn in the cache of their replica [1].
     cached_tokens : float
-        Tokens of the mean prompt that are found [tokens].
+        Tokens of the mean prompt that are cache hits [tokens].
     hit_rate : float
-        Of all prompt tokens [1].
+        Share of all prompt tokens that are cache hits [1].
     """
 
     lifetime_seconds: float
@@ -145,28 +145,28 @@ class TierReuse:
 def reuse(
     conversation: Conversation, requests_per_second: float, capacity_bytes: float, bytes_per_token: float
 ) -> TierReuse:
-    """Reuse of some conversations that a memory holds, the least recently used entries going first where room is short.
+    """Compute the reuse of conversations in a cache that evicts the least recently used entries.
 
     Parameters
     ----------
     conversation : Conversation
-        What users do.
+        Conversations of users.
     requests_per_second : float
-        Turns of all conversations together that come to the instance [1/s].
+        Turns of all conversations that reach the instance [1/s].
     capacity_bytes : float
-        Room [B].
+        Capacity [B].
     bytes_per_token : float
-        Of the cache [B].
+        KV cache per token [B].
 
     Returns
     -------
     Reuse
-        What is found, and the room that would be needed.
+        Cache hits, and the capacity that the wanted lifetime needs.
 
     Raises
     ------
     InputError
-        If a value is out of its range.
+        If a value is out of range.
     """
     needed = conversation.stored_tokens(requests_per_second, conversation.lifetime_seconds) * bytes_per_token
     lifetime = conversation.lifetime(requests_per_second, capacity_bytes / bytes_per_token)
@@ -176,42 +176,43 @@ def reuse(
     return TierReuse(lifetime, needed, returning, float(mean.cached), float(mean.cached / mean.prompt))
 
 
-#: What the memory of the accelerators is called among the tiers.
+#: Name of GPU memory in lists of tiers.
 HBM = "HBM"
-#: Seconds of an hour [s].
+#: Seconds per hour [s].
 _HOUR = 3600.0
-#: Prefixes are looked at for a break-even up to a million tokens, in doublings.
+#: Number of doublings of the prefix in the search for the break-even, up to a million tokens [1].
 _DOUBLINGS = 20
-#: An instance is taken if its requests cost at most so much more than the cheapest [1].
+#: Smaller instances are preferred up to this relative cost above the cheapest [1].
 _NEARLY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One tier: what reading a prefix from it takes.
+    """Cost and time of reading a prefix from one tier.
 
     Attributes
     ----------
     tier : str
         :data:`HBM`, or the name of a :class:`inference_econ.inputs.TierSpec`.
     bytes_per_second : float
-        With which the cache of one prompt arrives; ``inf`` where it lies already [B/s].
+        Read rate for the cache of one prompt [B/s]; ``inf`` for HBM.
     capacity_bytes : float
-        Of an instance; of HBM what weights and running requests leave [B].
+        Capacity per instance [B]; for HBM, what weights and running requests leave free.
     seconds : float
-        To read the prefix [s].
+        Time to read the prefix [s].
     dollars_per_million : float
-        If the chips wait for it: at most, reading may hide behind other work [USD per 1e6 tokens].
+        Cost if the GPUs wait for the read [USD per 1e6 tokens]. It is an upper limit: reads may overlap with other
+        work.
     ttft_seconds : float
-        To read the prefix, then the new tokens [s].
+        Time to read the prefix and prefill the new tokens [s].
     utilization : float
-        Share of what the tier can deliver to all chips if every request reads its prefix from it [1].
+        Share of the tier's bandwidth that is used if every request reads its prefix from it [1].
     break_even_tokens : float
-        From this prefix on reading is quicker than computing; ``inf`` if it never is up to a million tokens [tokens].
+        Prefix length from which reading is faster than recomputing [tokens]; ``inf`` if above a million.
     reuse : Reuse or None
-        If conversations are given.
+        Reuse by conversations, if they are given.
     hit_rate : float or None
-        Share of prompt tokens that is found here; of sessions that are played, and not in a tier before [1].
+        Share of prompt tokens found in this tier, but not in a faster one, by simulated sessions [1].
     """
 
     tier: str
@@ -228,34 +229,34 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Offloading(Shown):
-    """A repeated prefix on an instance: computed again, or read.
+    """Comparison of recomputing and reading a repeated prefix on one instance.
 
     Attributes
     ----------
     service : Service
-        The instance.
+        Instance.
     dollars_per_second : float
-        Its price [USD/s].
+        Price of the instance [USD/s].
     prefix_tokens, new_tokens : float
-        What a prompt repeats, and what follows [tokens].
+        Repeated and new tokens of a prompt [tokens].
     requests_per_second : float
-        At the instance [1/s].
+        Request rate of the instance [1/s].
     conversation : Conversation or None
-        Where the lengths come from.
+        Conversations that set the lengths, if given.
     bytes_per_prefix : float
-        Cache of the prefix, each byte once [B].
+        KV cache of the prefix, without copies [B].
     computing_seconds : float
-        Time that the prefix adds to a prefill if it is computed [s].
+        Time that the prefix adds to a prefill if it is recomputed [s].
     computing_dollars_per_million : float
-        What it takes of the instance's time [USD per 1e6 tokens].
+        Cost of recomputing the prefix [USD per 1e6 tokens].
     ttft_seconds : float
-        If nothing is cached [s].
+        TTFT without a cache [s].
     holding_dollars_per_million_hour : float
-        To keep a million tokens in HBM for an hour, by the share of the room for caches [USD per 1e6 tokens].
+        Cost of a million tokens in HBM for one hour, by their share of the KV-cache memory [USD per 1e6 tokens].
     readings : tuple of Reading
-        HBM first, then the tiers asked for.
+        HBM first, then the requested tiers.
     traffic : str or None
-        Whose sessions were played.
+        Name of the workload with the simulated sessions.
     """
 
     page = "report.questions.prefix_cache:PrefixCachePage"
@@ -276,13 +277,13 @@ class Offloading(Shown):
 
     @property
     def bytes_per_token(self) -> float:
-        """Cache of a token of the prefix [B]."""
+        """KV cache per token of the prefix [B]."""
         setup = self.service.setup
         tokens = self.prefix_tokens or 1.0
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions) / tokens
 
     def subjects(self) -> tuple[Instances]:
-        """The instance that computes a prefix again."""
+        """Instance that recomputes the prefix."""
         service, requests = self.service, self.service.requests
         layouts = layout_keys(service.plans, service.setup.assumptions.layout)
         sizes = [float(service.accelerators)]
@@ -290,16 +291,16 @@ class Offloading(Shown):
 
     @property
     def keeping_seconds(self) -> float:
-        """How long a prefix may wait in HBM until computing it again is cheaper [s]; Gray and Putzolu (1987)."""
+        """Time in HBM after which recomputing a prefix is cheaper than keeping it [s]; Gray and Putzolu (1987)."""
         return _HOUR * self.computing_dollars_per_million / self.holding_dollars_per_million_hour
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setup of an instance."""
+        """Setup of the instance."""
         return [self.service.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data; what never happens is null."""
+        """Return the result as plain data; infinite values are null."""
         service, conversation, (instances,) = self.service, self.conversation, self.subjects()
         record = {
             **facts(
@@ -336,7 +337,7 @@ class Offloading(Shown):
         return bounds.bounded(record, bounds.ends(instances, _FOLLOWS))
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return computing the prefix again, then every tier."""
+        """Return one record for recomputing, then one per tier."""
         record = self.record()
         names = {
             "computing_seconds": "seconds",
@@ -351,21 +352,21 @@ class Offloading(Shown):
 def prompt(
     isl: float | None = None, hit_rate: float | None = None, *, conversation: Conversation | None = None
 ) -> tuple[float, float]:
-    """Tokens of a prompt, and how many of them were seen before.
+    """Compute the tokens of a prompt and of its cached prefix.
 
     Parameters
     ----------
     isl : float, optional
-        Prompt [tokens].
+        Prompt length [tokens].
     hit_rate : float, optional
-        Share of it that was seen before [1].
+        Share of the prompt that is a cached prefix [1].
     conversation : Conversation, optional
-        Gives both in their place: the mean request, and what it repeats.
+        Conversations; their mean request replaces both inputs.
 
     Returns
     -------
     (float, float)
-        [tokens]
+        Prompt and prefix [tokens].
 
     Raises
     ------
@@ -393,37 +394,36 @@ def offload(
     conversation: Conversation | None = None,
     requests_per_second: float | None = None,
 ) -> Offloading:
-    """Whether to read a prefix that was seen before, from which tier, or to compute it again.
+    """Compare recomputing a repeated prefix with reading it from HBM or from offload tiers.
 
     Parameters
     ----------
     layouts : Services
-        Of a model on a chip (``offer``); the smallest whose requests are nearly the
-        cheapest is taken.
+        Layouts of a model on a GPU (``offer``). The smallest one within 10% of the lowest cost per request is used.
     tiers : sequence of TierSpec
-        Memory of the hosts that may hold caches.
+        Offload tiers of the hosts.
     prefix_tokens : float
-        Tokens of a prompt that were seen before, see :func:`prompt` [tokens].
+        Tokens of a prompt that repeat, see :func:`prompt` [tokens].
     conversation : Conversation, optional
-        What users do, for what each tier holds of it.
+        Conversations, for the reuse in each tier.
     requests_per_second : float, optional
-        At the instance [1/s]; by default :data:`inference_econ.answers.slo.FILLED` of what it completes.
+        Request rate of the instance [1/s]; by default :data:`inference_econ.answers.slo.FILLED` of its capacity.
 
     Returns
     -------
     Offloading
-        Seconds and dollars of every choice, and what each tier would hold.
+        Time and cost of every choice, and the reuse in each tier.
 
     Raises
     ------
     InputError
-        If the prefix leaves no new token, a rate is not positive, or the chip's link to its host is unknown.
+        If the prefix leaves no new token, a rate is not positive, or the host link of the GPU is unknown.
 
     Notes
     -----
-    Computing costs what the prefix adds to a prefill of the new tokens that finds it in the cache. That cache lies on
-    the chips of one attention group and of all stages; each reads its part over its own link to the host, or from its
-    share of a slower tier. Nothing is hidden behind other work, and writing is not counted.
+    The cost of recomputing is the time that the prefix adds to a prefill of the new tokens. The KV cache of a prefix is
+    spread over the GPUs of one attention group and over all stages. Each GPU reads its part over its own host link, or
+    from its share of a slower tier. Reads do not overlap with other work, and writes are ignored.
     """
     tokens, prefix = layouts.requests.isl.mean, prefix_tokens
     if not 0 <= prefix <= tokens - 1:
@@ -433,7 +433,7 @@ def offload(
     check_rate(rate)
     price = float(money.dollars_per_second(service.accelerators, service.setup.dollars_per_accelerator_hour))
     case = _Case(service, tokens - prefix)
-    # Memory of the instance for caches, without the copies that a layout keeps, and what running requests leave of it.
+    # Memory for KV caches without the copies of a layout, and the part that running requests use.
     room, load = service.slots * case.bytes(service.setup.context), loaded(service, rate)
     running = service.slots if load.saturated else load.in_flight
     left = max(room * (1.0 - running / service.slots), 0.0)
@@ -454,19 +454,19 @@ def offload(
 
 
 def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
-    """Seconds against the length of the prefix, with the same new tokens after it.
+    """Compute the time of each choice as the prefix grows, with constant new tokens.
 
     Parameters
     ----------
     offloading : Offloading
-        The instance and its tiers.
+        Instance and tiers.
     prefixes : array_like, shape (n,)
-        Lengths [tokens].
+        Prefix lengths [tokens].
 
     Returns
     -------
     dict of str to ndarray, shape (n,)
-        ``computed``, then every tier but HBM by name [s].
+        ``computed``, then every tier except HBM by name [s].
     """
     lengths = np.asarray(prefixes, dtype=float)
     case = _Case(offloading.service, offloading.new_tokens)
@@ -479,7 +479,7 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
 
 
 def _cheapest(layouts: Services) -> int:
-    """The smallest layout whose requests are nearly the cheapest."""
+    """Smallest layout within 10% of the lowest cost per request."""
     per_chip = promised_rates(layouts, Targets()) / layouts.plans.accelerators
     good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
     smallest = good[layouts.plans.accelerators[good] == layouts.plans.accelerators[good].min()]
@@ -487,12 +487,12 @@ def _cheapest(layouts: Services) -> int:
 
 
 def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
-    """Return memories behind that of an instance as blocks of caches, which it is played with.
+    """Return the offload tiers of an instance in blocks, for the simulator.
 
     Raises
     ------
     InputError
-        If the link of the chip to its host is unknown.
+        If the host link of the GPU is unknown.
     """
     setup, requests = service.setup, service.requests
     block = setup.assumptions.capacity.kv_block
@@ -510,7 +510,7 @@ def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
 
 
 def _read_rate(service: Service, tier: TierSpec) -> float:
-    """With which the cache of one prompt arrives from a tier [B/s]."""
+    """Read rate of a tier for the KV cache of one prompt [B/s]."""
     chip = service.setup.hardware
     link = chip.host_link_bytes_per_second_one_way
     if link is None:
@@ -523,33 +523,33 @@ def _read_rate(service: Service, tier: TierSpec) -> float:
 
 
 def _cache_chips(service: Service) -> float:
-    """Chips that hold the cache of one sequence [1]."""
+    """GPUs that hold the KV cache of one sequence [1]."""
     return float((service.plans.attention_ranks * service.plans.pp)[0])
 
 
 class _Case:
-    """Prompts on one instance that end in the same number of new tokens."""
+    """Prompts on one instance with a constant number of new tokens."""
 
     def __init__(self, service: Service, new_tokens: float) -> None:
         self.service, self.new_tokens = service, new_tokens
         self.computing = cache_prefix_cache(self._computing)
 
     def first_token(self, tokens: float, cached: float) -> float:
-        """A request's overhead and its prefill [s]."""
+        """Request overhead plus prefill time [s]."""
         return request_seconds(self.service.setup, cached) + self.prefill(tokens, cached)[0]
 
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
-        """Seconds of a prefill by itself, and what it takes of the instance's time where steps are full [s]."""
+        """Duration of a prefill alone, and instance time that it uses when steps are full [s]."""
         prompt = self.service.reading(tokens, cached)
         return float(prompt.seconds[0]), self.service.full_prefill_seconds(tokens, cached)
 
     def _computing(self, prefix: float) -> tuple[float, float]:
-        """Seconds that a prefix adds to both if it is computed [s]."""
+        """Recomputing time of a prefix: duration, and instance time when steps are full [s]."""
         whole, rest = self.prefill(prefix + self.new_tokens, 0.0), self.prefill(self.new_tokens, prefix)
         return max(whole[0] - rest[0], 0.0), max(whole[1] - rest[1], 0.0)
 
     def bytes(self, tokens: float) -> float:
-        """Cache of so many tokens, each byte once [B]."""
+        """KV cache of some tokens, without copies [B]."""
         setup = self.service.setup
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
 
@@ -582,7 +582,7 @@ def _reading(
 
 
 def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
-    """The prefix from which on reading is quicker [tokens]."""
+    """Prefix length from which reading is faster than recomputing [tokens]."""
 
     def slower(prefix: float) -> bool:
         return access + case.bytes(prefix) / bytes_per_second > case.computing(prefix)[0]
@@ -600,7 +600,7 @@ def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
     return float(low + bisect_left(range(low, high), True, key=lambda prefix: not slower(float(prefix))))
 
 
-#: Columns that a computed prefix follows; what a tier takes was not measured.
+#: Columns whose interval follows from the TTFT error. Tier reads were not measured.
 _FOLLOWS: bounds.Follows = {
     "computing_seconds": ("ttft", 1),
     "computing_dollars_per_million_tokens": ("ttft", 1),
@@ -608,7 +608,7 @@ _FOLLOWS: bounds.Follows = {
 }
 
 
-#: Ends where nobody knows.
+#: Interval ends if no error estimate exists.
 _NOBODY = (None, None)
 
 
@@ -632,7 +632,7 @@ def _tier_record(reading: Reading) -> dict[str, object]:
     return bounds.bounded(record, dict.fromkeys(("seconds", "dollars_per_million_tokens", "ttft_seconds"), _NOBODY))
 
 
-#: Share of a prompt that was seen before, where nothing is said of it [1].
+#: Default share of a prompt that is a cached prefix [1].
 HIT_RATE = 0.75
 
 
@@ -647,36 +647,36 @@ def cache(
     tiers: Sequence[str] = (),
     requests_per_second: float | None = None,
 ) -> Offloading:
-    """Read the cache of a prefix from HBM, host memory or SSD, or compute it again (``inference_econ.cache``).
+    """Compare reading a cached prefix from HBM, host memory or SSD with recomputing it (``inference_econ.cache``).
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how.
+        Model, GPU, formats, price and assumptions.
     space : Space, optional
-        Which instances are tried.
+        Instances to try.
     isl : float
-        Prompt tokens [tokens].
+        Prompt length [tokens]; ignored with a conversation.
     hit_rate : float
-        Share of them that was seen before [1]; both are without effect beside a conversation.
+        Share of the prompt that is a cached prefix [1]; ignored with a conversation.
     osl : float
-        Tokens of an answer [tokens].
+        Output length [tokens].
     conversation : Conversation, optional
-        What users do, instead of one length and one share.
+        Conversations, in place of one length and one share.
     tiers : sequence of str
-        Names or paths of tiers; all that come with the package by default.
+        Names or paths of tiers; by default all tiers of the package.
     requests_per_second : float, optional
-        At an instance [1/s]; by default 80 % of what it completes without a cache.
+        Request rate of an instance [1/s]; by default 80% of its capacity without a cache.
 
     Returns
     -------
     Offloading
-        The instance, its prefix and every tier.
+        Instance, prefix and tiers.
 
     Raises
     ------
     InputError
-        If a number or a name cannot be used.
+        If a number or a name is invalid.
     NothingFitsError
         If no layout fits.
     """

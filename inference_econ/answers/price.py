@@ -1,4 +1,4 @@
-"""Cost of each kind of token at a traffic."""
+"""Cost of each kind of token for a workload."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from inference_econ.inputs.workload.percentiles import MEAN
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, loaded, simulate_where_needed
 
 Priced = TypeVar("Priced")
-#: What to do where nothing is fast enough and nobody said how fast it must be.
+#: Advice when no deployment reaches the default speed.
 _ADVICE = "No speed was promised; promise one (--tpot), or none (--any-speed; in Python targets=Targets())"
-#: Offers that have a usual speed between them: fewer may all be of one provider with chips of its own [1].
+#: Offers needed for a reference speed [1]; fewer may all come from one provider with its own accelerators.
 _ENOUGH = 3
 
 
@@ -39,31 +39,35 @@ class UsualSpeed:
     tokens_per_second: float
     """Output tokens of one user [tokens/s]."""
     source: str
-    """Source of the speed with its date and reference, or the reason for the default."""
+    """Source of the speed with date and reference, or the reason for the default."""
     offered: bool
-    """True for the median of recorded offers, otherwise
-    :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`."""
+    """True for the median of recorded offers, False for :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+
+
+
+
+    """
 
     @property
     def targets(self) -> Targets:
-        """Promise of that speed: its time per output token, on average."""
+        """SLO of that speed, on the mean time per output token."""
         return Targets(tpot_seconds=1.0 / self.tokens_per_second, tpot_percentile=MEAN)
 
 
 def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tuple[Priced, UsualSpeed]:
-    """Priced answer at the usual speed of a model, or at ours where nothing is as fast; and that speed.
+    """Price a model at its reference speed, or at the default speed if no deployment reaches it; return that speed too.
 
     Parameters
     ----------
     model : ModelSpec
-        What is bought by the token.
+        Model that is sold by the token.
     priced : callable
-        What it costs to keep some promises; :class:`~inference_econ.errors.NothingFitsError` if nothing does.
+        Returns the result within some SLOs; raises :class:`~inference_econ.errors.NothingFitsError` if none meets them.
 
     Raises
     ------
     NothingFitsError
-        If nothing is as fast as ours either, with what to do.
+        If no deployment reaches the default speed either, with advice.
     """
     usual = usual_speed(model)
     try:
@@ -79,15 +83,15 @@ def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tu
 
 
 def usual_speed(model: ModelSpec) -> UsualSpeed:
-    """The median speed of the offers of a model on the last day of which enough are recorded.
+    """Median speed of the API offers of a model, on the last day with enough recorded offers.
 
-    Without three such offers it is :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`. Checkpoints of a
-    model in another format are offered under its name.
+    With fewer than three offers it is :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`. Checkpoints in
+    other formats share the offers of the model.
 
     Parameters
     ----------
     model : ModelSpec
-        What is bought by the token.
+        Model that is sold by the token.
 
     Examples
     --------
@@ -109,7 +113,7 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
 
 
 def offers_of(model: ModelSpec) -> list[Offer]:
-    """The offers of a model, of its checkpoints in other formats too, in the order of their files."""
+    """Offers of a model and of its checkpoints in other formats, in the order of their files."""
     listed = known_offers()
     named = {
         name for name in {offer.model for offer in listed if offer.model} if catalog.is_one_of(model, _files(name))
@@ -118,14 +122,15 @@ def offers_of(model: ModelSpec) -> list[Offer]:
 
 
 def offer_by(model: ModelSpec, text: str) -> Offer:
-    """The offer of a model by a provider on the last day on which it is recorded.
+    """Latest recorded offer of a model by a provider.
 
     Parameters
     ----------
     model : ModelSpec
-        What is bought by the token.
+        Model that is sold by the token.
     text : str
-        ``deepinfra``; where a provider has several, ``zai/glm-4.6``, and ``deepseek:peak`` where hours differ.
+        Provider, such as ``deepinfra``; ``zai/glm-4.6`` if it has several offers; ``deepseek:peak`` if prices vary by
+        hour.
 
     Raises
     ------
@@ -158,7 +163,7 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
 
 
 def prices_of(offer: Offer) -> dict[str, float]:
-    """Prices of an offer by kind of token; cached input as other input where nothing is said of it [USD per 1e6]."""
+    """Prices of an offer by kind of token; cached input costs as much as other input if not listed [USD per 1e6]."""
     plain, cached = offer.dollars_per_million_input_tokens, offer.dollars_per_million_cached_input_tokens
     output = offer.dollars_per_million_output_tokens
     return {"input": plain, "cached_input": plain if cached is None else cached, "output": output}
@@ -173,71 +178,71 @@ def _ours(reason: str) -> UsualSpeed:
 
 
 def _files(name: str) -> tuple[str, ...]:
-    """A model of the catalogue, and the files of its checkpoints in other formats."""
+    """Catalog name of a model and the files of its checkpoints in other formats."""
     return (name, *catalog.measured_names().checkpoints.get(name, {}).values())
 
 
-#: Kinds of tokens, each with a price of its own.
+#: Kinds of tokens that have a price each.
 KINDS = money.Bill._fields
-#: Seconds of an hour [s].
+#: Seconds per hour [s].
 _HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sheet(Deployment, Shown):
-    """The bill of a deployment, and what a million tokens of each kind cost."""
+    """Bill of a deployment, and cost per million tokens of each kind."""
 
     page = "report.questions.price:PricePage"
 
     tokens_per_hour: Mapping[str, float] = field(kw_only=True)
-    """Tokens by kind (:data:`KINDS`) [1/h]; what a saturated service completes."""
+    """Tokens by kind (:data:`KINDS`) [1/h]; for a saturated service, its capacity."""
     average: Mapping[str, float] = field(kw_only=True)
-    """Cost by kind; with ``tokens_per_hour`` it adds up to the bill [USD per 1e6 tokens]."""
+    """Cost by kind [USD per 1e6 tokens]; multiplied by ``tokens_per_hour`` it adds up to the bill."""
     marginal: Mapping[str, float] = field(kw_only=True)
-    """Cost by kind on full instances, where further tokens need further instances [USD per 1e6 tokens]."""
+    """Cost by kind on full instances, where more tokens need more instances [USD per 1e6 tokens]."""
     targets: Targets = field(default_factory=Targets)
     """SLOs."""
     usual: UsualSpeed | None = None
-    """Reference speed that is assumed without an SLO."""
+    """Reference speed that is used without an SLO."""
     pick: SelectionRule | None = None
-    """Rule that chose the deployment; None if it was given."""
+    """Rule that selected the deployment; None if it was given."""
     api: Mapping[str, float] | None = None
-    """Price of an API by kind of token, if that is compared [USD per 1e6 tokens]."""
+    """API price by kind of token, if it is compared [USD per 1e6 tokens]."""
     offer: Offer | None = None
-    """Recorded offer of that API; None if the price was typed."""
+    """Recorded offer of that API; None if the user gave the price."""
     input_price: float | None = None
-    """Price of input tokens, cached ones too, from which that of output tokens follows [USD per 1e6 tokens]."""
+    """Price of all input tokens, from which the break-even price of output tokens follows [USD per 1e6 tokens]."""
 
     __repr__ = Shown.__repr__
 
     @property
     def dollars_per_million_tokens(self) -> float:
-        """The bill over all tokens, whatever their kind [USD per 1e6 tokens]."""
+        """Bill divided by tokens of all kinds [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, sum(self.tokens_per_hour.values())))
 
     @property
     def output_tokens_per_second(self) -> float:
-        """Completed by all instances [tokens/s]."""
+        """Output rate of all instances [tokens/s]."""
         return self.tokens_per_hour["output"] / _HOUR
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
-        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        """Bill divided by output tokens [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, self.tokens_per_hour["output"]))
 
     @property
     def tokens_per_second_per_user(self) -> float | None:
-        """Output tokens of one user on average, after the first [tokens/s]; None of answers of one token."""
+        """Mean output speed of one user after the first token [tokens/s]; None for outputs of one token."""
         tpot = self.load.tpot_seconds["mean"]
         return 1.0 / tpot if tpot > 0.0 else None
 
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
-        """Revenue of the traffic at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""
+        """Revenue at prices by kind of token [USD/h]; prices are in USD per 1e6 tokens."""
         return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / 1e6 for kind in KINDS)
 
     @property
     def break_even_output_price(self) -> float | None:
-        """Price of output tokens that covers the bill with ``input_price`` [USD per 1e6 tokens]; None without that."""
+        """Price of output tokens that covers the bill, given ``input_price`` [USD per 1e6 tokens]; None without it."""
         if self.input_price is None:
             return None
         revenue = self.revenue_per_hour({"input": self.input_price, "cached_input": self.input_price})
@@ -249,14 +254,14 @@ class Sheet(Deployment, Shown):
         return [self.service.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Return the result as plain data."""
         promised = {"targets": self.targets.record(), **chances_record(self.chances(self.targets))}
         covered = {"input_price": self.input_price, "break_even_output_price": self.break_even_output_price}
         asked = {} if self.input_price is None else covered
         return {**price_record(self, self.api), **promised, **pick_record(self.pick), **asked}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per kind of token; what the traffic costs is the bill, and as certain."""
+        """Return one record per kind of token. The total has the cost and the interval of the bill."""
         full = _when_full(self)
         return [
             {
@@ -278,20 +283,20 @@ def sheet(
     arrival_scv: float = 1.0,
     load: Loaded | None = None,
 ) -> Sheet:
-    """Price the tokens of a traffic on some instances.
+    """Price the tokens of a workload on aggregated instances.
 
     Parameters
     ----------
     service : Service
         One instance.
     requests_per_second : float
-        Of the whole traffic [1/s].
+        Request rate of all instances [1/s].
     replicas : int
         Instances [1].
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     load : Loaded, optional
-        Of one instance, if it is known; by closed forms otherwise.
+        Load of one instance; by default from the analytical model.
 
     Returns
     -------
@@ -300,9 +305,9 @@ def sheet(
 
     Notes
     -----
-    Allocation by the time of the instance that each kind takes, per request with its fellows at this load: new input
-    tokens the prefill as if nothing were cached before them; cached ones what their presence adds to it; output
-    tokens the rest of the time that the request takes up. Idle time is borne in the same proportion.
+    The bill is split by the instance time of each kind per request at this load. New input tokens have the time of a
+    prefill without a cached prefix. Cached tokens have the time that their presence adds. Output tokens have the rest.
+    Idle time is split in the same proportion.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
@@ -320,14 +325,14 @@ def sheet(
 
 
 def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
-    """Price the tokens of a traffic on two pools.
+    """Price the tokens of a workload on prefill and decode pools.
 
     Parameters
     ----------
     fleet : PooledFleet
         Both pools under their load.
     found_tokens : float, optional
-        Of the mean prompt in the cache, if it is known; otherwise those of the requests [tokens].
+        Cached tokens of the mean prompt; by default from the requests [tokens].
 
     Returns
     -------
@@ -336,9 +341,9 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
 
     Notes
     -----
-    Output tokens pay for the time that decode instances are busy, input tokens for that of prefill instances: cached
-    ones what their presence adds to a prompt. Idle time is borne in the same proportion, so that a few output tokens do
-    not pay for a decode instance that waits.
+    Output tokens have the busy time of decode instances. Input tokens have the busy time of prefill instances; cached
+    tokens have the time that their presence adds. Idle time is split in the same proportion. A few output tokens
+    therefore do not pay for an idle decode instance.
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader = pools.prefill.services.service(fleet.prefill)
@@ -354,23 +359,23 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     sizes = (requests.new_tokens, requests.cached, requests.osl.mean)
     hourly = fleet.load.completed_per_second * _HOUR
     tokens = dict(zip(KINDS, (hourly * count for count in sizes), strict=True))
-    # With as many requests as one of the pools completes at most.
+    # The pool with the smaller capacity limits the request rate.
     full = [share * min(fleet.load.utilization, 1.0) / hourly for share in shares]
     average, marginal = _unit_costs(shares, tokens.values()), _unit_costs(full, sizes)
     return Sheet.of_pools(fleet, tokens_per_hour=tokens, average=average, marginal=marginal)
 
 
 def _unit_costs(dollars: Iterable[Array | float], tokens: Iterable[float]) -> dict[str, float]:
-    """Dollars per million tokens of each kind."""
+    """Cost by kind of token [USD per 1e6 tokens]."""
     pairs = zip(KINDS, dollars, tokens, strict=True)
     return {kind: float(money.dollars_per_million(share, count)) for kind, share, count in pairs}
 
 
 def busy_seconds(service: Service, concurrency: float) -> tuple[float, float, float]:
-    """Time of an instance that one request takes up among so many in flight, for each of :data:`KINDS` [s]."""
+    """Instance time of one request at a concurrency, for each of :data:`KINDS` [s]."""
     state = service.at(concurrency)
     seconds = float(1.0 / state.requests_per_second)
-    # Prompts that share steps with each other and with decoding.
+    # Prefill shares steps with other prompts and with decoding.
     reading = min(float(state.prefill_share) * seconds, seconds)
     fresh = reading * service.uncached_share
     return fresh, reading - fresh, seconds - reading
@@ -386,41 +391,42 @@ def price(
     utilization: float | None = None,
     progress: Progress | None = None,
 ) -> Sheet:
-    """Cost of each kind of token at a traffic, on the cheapest deployment of an offer.
+    """Compute the cost of each kind of token on the cheapest candidate.
 
     Parameters
     ----------
     offers : Services, or sequence of Candidate or Services
-        What competes, on one kind of chip (:func:`inference_econ.answers.deployments.serving_options.market`,
+        Candidates on one kind of GPU (:func:`inference_econ.answers.deployments.serving_options.market`,
         :func:`inference_econ.answers.layout_services.offer`).
     requests_per_second : float, optional
-        The whole traffic [1/s]. By default it is the share ``utilization`` (80 %) of what the instance or group with
-        the cheapest tokens carries within the SLOs. All others are compared at that rate.
+        Request rate [1/s]. Default: the share ``utilization`` (80%) of what the instance or group with the cheapest
+        tokens sustains within the SLOs. All candidates are compared at that rate.
     targets : Targets, optional
-        Promises that the deployment must keep; by default the speed that buyers of the model usually get, or 20
-        tokens/s where that is not known or not reached (:mod:`inference_econ.answers.price`). ``Targets()`` promises
-        nothing.
+        SLOs. Default: the reference speed of the model, or 20 tokens/s if it is unknown or not reached
+        (:mod:`inference_econ.answers.price`). ``Targets()`` sets none.
     replicas : int, optional
-        Instances [1]; the fewest that keep the promises if not given. Given ones may be saturated: the sheet says so.
+        Instances [1]; by default the fewest that meet the SLOs. A given number may be saturated, which the result
+        reports.
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
+        Squared coefficient of variation of the interarrival times [1].
     utilization : float
-        Largest load of a replica over what it completes, above 0 and at most 1; without a rate, this load [1].
+        Maximum load of a replica as a share of its capacity, above 0 and at most 1; without a rate, the load itself
+        [1].
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share of the work.
 
     Returns
     -------
     Sheet
-        Tokens by kind, their costs, and the load, which is played where closed forms are not proven
-        (:func:`inference_econ.serving.analytical_validity.simulate_where_needed`).
+        Tokens by kind, their costs, and the load. The load is simulated outside the validated range of the analytical
+        model (:func:`inference_econ.serving.analytical_validity.simulate_where_needed`).
 
     Raises
     ------
     InputError
-        If a rate, number or promise is impossible, or a number of instances is given where only pools compete.
+        If a rate, number or SLO is out of range, or ``replicas`` is given and all candidates are disaggregated.
     NothingFitsError
-        If no layout keeps the promises.
+        If no layout meets the SLOs.
     """
     if replicas is not None and not (replicas >= 1 and float(replicas).is_integer()):
         raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
@@ -457,7 +463,7 @@ def _priced(
     margin: Margin,
     progress: Progress | None,
 ) -> Sheet:
-    """The bill of the cheapest deployment; see :func:`price`."""
+    """Bill of the cheapest deployment; see :func:`price`."""
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     if rate is None:
         alike = [candidate for candidate in candidates if candidate.pools is None] if replicas else candidates
@@ -474,8 +480,7 @@ def _priced(
             f"replicas: got {replicas:g} instances that read prompts and decode, but only pools compete; "
             "leave the number out"
         )
-    # Of the cheapest fleets of so many instances that complete the traffic, the one that completes most; the one of all
-    # if none does.
+    # Among the cheapest fleets that sustain the load, select the one with the most throughput; if none does, among all.
     rates, bills = (
         np.concatenate(values)
         for values in (
@@ -526,7 +531,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
 
 
 def _when_full(sheet: Sheet) -> dict[str, Any]:
-    """Cost of a million tokens of each kind on instances whose slots are all taken, and how far off it may be."""
+    """Cost by kind of token on instances with all slots in use, with interval ends [USD per 1e6 tokens]."""
     (instances,) = sheet.subjects()
     costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
     return bounds.bounded(costs, bounds.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))

@@ -1,4 +1,4 @@
-"""One prompt over several processes that each hold the whole model: context parallelism, and a chain."""
+"""Prefill of one prompt over several copies of the model: context parallelism and the prefill chain of KV-Runahead."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import kv_runahead
 from inference_econ.inputs import Free
 
-#: Lengths of a part, and of the prompt before it, that the search knows exactly; between them it interpolates [1].
+#: Part lengths, and prefix lengths, that are timed exactly for the search; others are interpolated [1].
 _LENGTHS, _BEFORE = 20, 4
-#: The shortest part that it knows, over the longest prompt [1].
+#: Shortest timed part, relative to the longest prompt [1].
 _SHORTEST = 1.0 / 512.0
-#: Of a layer: until it needs what others have cached, and from there on.
+#: Parts of a layer: before it needs the cache of earlier processes, and after.
 _PIECES = ("before", "after")
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to read a prompt.
+    """Timing of one way to prefill a prompt.
 
     Attributes
     ----------
     seconds : float
-        From start to first token, with nothing else on the chips [s].
+        TTFT on otherwise idle GPUs [s].
     linked_seconds : float
-        What of it is due to links: it would be gone if they took no time [s].
+        Share of ``seconds`` that links cause; infinitely fast links would remove it [s].
     moved_bytes : float
-        What all chips send each other for the prompt [B].
+        Traffic between all GPUs for the prompt [B].
     parts : tuple of int
-        Tokens of each process of a chain, in the order of the prompt [tokens]; none for other ways.
+        Tokens of each process of a chain, in prompt order [tokens]; empty for other ways.
     """
 
     seconds: float
@@ -49,20 +49,20 @@ class Way:
 
 @dataclass(frozen=True)
 class Processes:
-    """Ways to share prompts among processes of some chips each.
+    """Ways to split prompts over processes with the same number of GPUs.
 
     Attributes
     ----------
     setup, free : Setup
-        What, on what, how; and the same with links that take no time.
+        Setup as given, and with infinitely fast links.
     process : Plans
         One process, shape (1,).
     longest : float
-        Prompt that is asked for at most [tokens].
+        Longest prompt [tokens].
     cached, prompts : float
-        Tokens before each prompt that every process has in its cache [tokens], and prompts that are read together [1].
+        Tokens before each prompt that every process has in its cache [tokens], and prompts per batch [1].
     known : dict
-        Parts that were timed: with links or without, tokens, and those before.
+        Timed parts by links (real or infinitely fast), tokens and earlier tokens.
     """
 
     setup: Setup
@@ -75,34 +75,34 @@ class Processes:
 
     @classmethod
     def of(cls, setup: Setup, process: Plans, longest: float, cached: float = 0.0, prompts: float = 1.0) -> Processes:
-        """Processes on links as they are, beside those on links that take no time."""
+        """Create processes for a setup, with real and with infinitely fast links."""
         free = replace(setup, assumptions=setup.assumptions.changed({"network.collectives": Free(kind="free")}))
         return cls(setup, free, process, longest, cached, prompts)
 
     def alone(self, tokens: float) -> Way:
-        """The whole prompt on one process."""
+        """Prefill of the whole prompt on one process."""
         seconds, unlinked = (self._whole(linked, tokens, 0.0) for linked in (True, False))
         return Way(seconds, seconds - unlinked, self.moved_bytes(tokens, 0.0))
 
     def gathered(self, tokens: float, processes: int) -> Way:
-        """Equal parts: every layer gathers the cache of all before its attention."""
+        """Context parallelism with all-gather: equal parts, and every layer gathers all caches before its attention."""
         gather = engine.gathering_seconds(self.setup, processes, self._cache_bytes(tokens), self._domains(processes))
         return self._balanced(tokens, processes, gather)
 
     def ring(self, tokens: float, processes: int) -> Way:
-        """Equal parts: the cache of each passes round a ring, behind attention to the part that came before."""
+        """Ring attention: equal parts, and caches pass around a ring while attention works on the previous one."""
         hop = float(
             engine.hand_over_seconds(
                 self.setup, self._cache_bytes(tokens / processes), min(self._domains(processes), 2.0)
             )
         )
-        # What is cached before the prompt is attended to once, and hides no hop.
+        # Attention to the cached prefix runs once and does not overlap with a transfer.
         of_prompt = 1.0 / (1.0 + self.cached / (tokens / self._masked))
         of_process = of_prompt * self.part(True, *self._balanced_part(tokens, processes)).attention / processes
         return self._balanced(tokens, processes, (processes - 1) * max(hop - of_process, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
-        """Equal parts of which each has as much to attend to, with what every layer waits for links [s]."""
+        """Equal parts with equal attention work, plus the exposed communication of every layer [s]."""
         part = self._balanced_part(tokens, processes)
         seconds, unlinked = (self._whole(linked, *part) for linked in (True, False))
         seconds += self.setup.model.layers * exposed
@@ -111,22 +111,22 @@ class Processes:
         return Way(seconds, seconds - unlinked, inside + passed)
 
     def _balanced_part(self, tokens: float, processes: int) -> tuple[float, float]:
-        """Tokens of a part, and cached ones before it that make it as much work as the mean of all parts [tokens].
+        """Tokens of a part, and the prefix length at which its work is the mean of all parts [tokens].
 
-        Each process has tokens from both ends of the prompt; where masked scores are computed, all have the same.
+        Each process has tokens from both ends of the prompt. Without causal skipping all parts have equal work.
         """
         share = tokens / processes
         return share, (tokens - share) / self._masked
 
     @property
     def _masked(self) -> float:
-        """Scores of a prompt over those that are computed, where masked ones may be skipped [1]."""
+        """Attention scores of a prompt per computed score [1]: 2 if masked scores are skipped, else 1."""
         return 2.0 if self.setup.assumptions.attention.masked_scores == "skipped" else 1.0
 
     def between(self, parts: Array, before: Array) -> Array:
-        """About the time of a layer before and after the cache is needed, shape (2, ...) [s].
+        """Interpolated time of a layer before and after it needs the cache, shape (2, ...) [s].
 
-        Between lengths that are known, and between the tokens before them, straight lines.
+        Times are linear between timed part lengths and between timed prefix lengths.
         """
         lengths, times = self._times
         shares = [np.interp(before, self._cached, unit) for unit in np.eye(_BEFORE)]
@@ -141,17 +141,17 @@ class Processes:
         )
 
     def hops(self, before: Array, domains: Array) -> Array:
-        """Time to hand on, or to be handed, the cache of all tokens before, within a link domain or across two [s]."""
+        """Transfer time of the cache of all earlier tokens, within one link domain or between two [s]."""
         return engine.hand_over_seconds(self.setup, [self._cache_bytes(float(cached)) for cached in before], domains)
 
     def hops_between(self, before: Array, domains: Array) -> Array:
-        """About the same, of shape (...), between what is known [s]."""
+        """Interpolated :meth:`hops`, shape (...) [s]."""
         near, far = (np.interp(before, self._cached, hops) for hops in self._hops)
         return np.where(domains > 1.0, far, near)
 
     @cached_property
     def _times(self) -> tuple[Array, Array]:
-        """Lengths of parts, shape (n,) [tokens], and times by what is before, shape (2, m, n) [s]."""
+        """Timed part lengths, shape (n,) [tokens], and times by prefix length, shape (2, m, n) [s]."""
         lengths = np.geomspace(max(self.longest * _SHORTEST, 1.0), self.longest, _LENGTHS)
         parts = [[self.part(True, n, c) for n in lengths] for c in self._cached]
         return lengths, np.array(
@@ -164,13 +164,13 @@ class Processes:
 
     @cached_property
     def _hops(self) -> list[Array]:
-        """Hand-overs of what is cached, within a link domain and across two [s]."""
+        """Transfer times of the timed prefixes, within one link domain and between two [s]."""
         sizes = [self._cache_bytes(cached) for cached in self._cached]
         return [engine.hand_over_seconds(self.setup, sizes, domains) for domains in (1.0, 2.0)]
 
     def part(self, linked: bool, tokens: float, cached: float) -> PromptPart:
-        """Time of some tokens after others of the prompt, with links or as if they took none."""
-        # One chip has no links of its own to wait for.
+        """Time of some tokens after earlier tokens of the prompt, with real or infinitely fast links."""
+        # A process of one GPU has no links.
         key = (linked or self.chips == 1, float(tokens), float(cached))
         if key not in self.known:
             setup = self.setup if key[0] else self.free
@@ -182,57 +182,57 @@ class Processes:
         return (part.before + part.after) * self.setup.model.layers + part.end
 
     def _cache_bytes(self, tokens: float) -> float:
-        """Cache of some tokens of all prompts in one layer, on one chip of a process [B]."""
+        """KV cache of some tokens of all prompts in one layer, on one GPU of a process [B]."""
         return self.prompts * engine.layer_cache_bytes(self.setup, self.process, tokens)
 
     def moved_bytes(self, tokens: float, before: float) -> float:
-        """Traffic inside of a process that reads a part of all prompts [B]."""
+        """Traffic within a process for a part of all prompts [B]."""
         return self.prompts * engine.moved_bytes(self.setup, self.process, tokens, self.cached + before)
 
     def sent_bytes(self, tokens: float) -> float:
-        """Cache of some tokens over all layers and chips of a process [B]."""
+        """KV cache of some tokens over all layers and GPUs of a process [B]."""
         return self._cache_bytes(tokens) * self.setup.model.layers * self.chips
 
     def _domains(self, processes: int) -> float:
-        """Link domains that processes side by side are spread over [1]."""
+        """Link domains that adjacent processes span [1]."""
         chips = processes * self.chips
         return float(min(np.ceil(chips / self.setup.hardware.link_domain), processes))
 
     @property
     def chips(self) -> int:
-        """Of one process [1]."""
+        """GPUs of one process [1]."""
         return int(self.process.accelerators[0])
 
 
 @dataclass(frozen=True)
 class PrefillChain:
-    """Processes that hand the cache of all tokens so far on, perhaps on several kinds of chips.
+    """Prefill chain: each process passes the cache of all earlier tokens on, possibly to another kind of GPU.
 
     Attributes
     ----------
     runs : tuple of (Processes, int)
-        Processes of one kind and how many of them follow each other, in the order of the prompt.
+        Processes of one kind and their number, in prompt order.
     """
 
     runs: tuple[tuple[Processes, int], ...]
 
     @property
     def processes(self) -> int:
-        """How many there are [1]."""
+        """Number of processes [1]."""
         return sum(number for _, number in self.runs)
 
     @property
     def _slices(self) -> list[tuple[Processes, slice]]:
-        """The places of each run."""
+        """Range of positions of each run."""
         ends = np.cumsum([number for _, number in self.runs]).tolist()
         return [(run, slice(end - number, end)) for (run, number), end in zip(self.runs, ends, strict=True)]
 
     def even(self, tokens: int) -> Way:
-        """A chain with equal parts."""
+        """Chain with equal parts."""
         return self._of_parts(_whole_tokens(kv_runahead.even_partition(tokens, self.processes)))
 
     def searched(self, tokens: int) -> Way:
-        """A chain with the parts that a search finds best, from equal ones and from those that take equally long."""
+        """Chain with the best parts of a search that starts from equal parts and from parts of equal time."""
 
         def about_seconds(parts: Array) -> Array:
             ahead, after = self._between(parts)
@@ -252,7 +252,7 @@ class PrefillChain:
         return min(ways, key=lambda way: way.seconds)
 
     def _of_parts(self, parts: tuple[int, ...]) -> Way:
-        """A chain with some tokens for each process."""
+        """Chain with the given tokens per process."""
         before, times = np.cumsum([0, *parts[:-1]]), []
         each = list(self._each(parts, before))
         for linked, hops in ((True, self._hops(before, "hops")), (False, np.zeros(len(parts)))):
@@ -265,7 +265,7 @@ class PrefillChain:
         return Way(seconds, seconds - unlinked, inside + passed, parts)
 
     def busiest_seconds(self, parts: tuple[int, ...]) -> float:
-        """Time that a prompt takes of the process or the link which it takes most of, waits left out [s]."""
+        """Time that a prompt occupies the busiest process or link, without waits [s]."""
         before = np.cumsum([0, *parts[:-1]])
         read = [run.part(True, n, c) for run, n, c in self._each(parts, before)]
         seconds = [self._layers * (part.before + part.after) for part in read]
@@ -281,12 +281,12 @@ class PrefillChain:
         return self.runs[0][0].setup.model.layers
 
     def _between(self, parts: Array) -> Array:
-        """About the time of a layer before and after the cache is needed, shape (2, ..., processes) [s]."""
+        """Interpolated time of a layer before and after it needs the cache, shape (2, ..., processes) [s]."""
         before = _before(parts)
         return np.concatenate([run.between(parts[..., at], before[..., at]) for run, at in self._slices], axis=-1)
 
     def _hops(self, before: Array, how: Literal["hops", "hops_between"]) -> Array:
-        """Hand-overs to each process: of two kinds of chips the slower one counts, whose link domains differ [s]."""
+        """Transfer time to each process [s]; between different GPUs, the slower side limits."""
         domains = self.domains_of_hops()
         hops = [np.array(getattr(run, how)(before[..., at], domains[at])) for run, at in self._slices]
         for (run, at), received in zip(self._slices, hops[1:], strict=False):
@@ -295,24 +295,24 @@ class PrefillChain:
         return np.concatenate(hops, axis=-1)
 
     def domains_of_hops(self) -> Array:
-        """Link domains of the hop to each process, 1 or 2 [1]: chips of a kind are placed side by side."""
+        """Link domains of the transfer to each process, 1 or 2 [1]; GPUs of one kind are adjacent."""
         domains = []
         for run, number in self.runs:
             domain, chips = run.setup.hardware.link_domain, float(run.chips)
             begins = np.arange(number) * chips
             ends = (begins, begins + chips - 1.0)
             domains.append(np.any([end // domain != (end - chips) // domain for end in ends], axis=0))
-        # What comes from chips of another kind crosses as well; the first process of all is handed nothing.
+        # Transfers between kinds of GPUs cross domains. The first process receives no transfer.
         return np.where(np.concatenate(domains), 2.0, 1.0)
 
 
 def read_whole(setup: Setup) -> Setup:
-    """Setup where prompts are read whole, in layouts that no engine needs to know."""
+    """Setup without chunked prefill, for layouts that no engine needs to support."""
     return replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
 
 
 def check_kept(setup: Setup) -> None:
-    """Refuse to read prompts in parts where no cache is kept."""
+    """Reject chunked prefill if no KV cache is stored."""
     if setup.assumptions.attention.cache == "recomputed":
         raise InputError(
             "parts of a prompt need the cache of those before, and none is kept: attention.cache is recomputed"
@@ -320,11 +320,11 @@ def check_kept(setup: Setup) -> None:
 
 
 def _before(parts: Array) -> Array:
-    """Tokens of a prompt before each of its parts [tokens]."""
+    """Tokens of the prompt before each part [tokens]."""
     return np.asarray(np.cumsum(parts, axis=-1) - parts)
 
 
 def _whole_tokens(parts: Array) -> tuple[int, ...]:
-    """Parts in whole tokens that add up to as many."""
+    """Integer parts with the same sum."""
     ends = np.rint(np.cumsum(parts)).astype(int)
     return tuple(int(part) for part in np.diff(ends, prepend=0))

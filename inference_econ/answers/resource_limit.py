@@ -1,4 +1,4 @@
-"""Means to serve with: a number of chips, money, or power."""
+"""Resource limits: a number of GPUs, a budget or a power limit."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from inference_econ.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """A number of chips, a budget, or power.
+    """Limit on GPUs, cost or power.
 
     Attributes
     ----------
     accelerators : int or None
-        Chips, those of machines that are not full included [1].
+        Maximum GPUs, including idle GPUs of rented machines [1].
     dollars_per_hour : float or None
-        The whole bill at most [USD/h].
+        Maximum total cost [USD/h].
     provisioned_watts : float or None
-        Power of the facility at most, boards at their limit [W].
+        Maximum facility power, with GPUs at their power limit [W].
 
     Raises
     ------
     InputError
-        If several or none are given, or one is not positive.
+        If not exactly one limit is given, or it is not positive.
     """
 
     accelerators: int | None = None
@@ -34,7 +34,6 @@ class Means:
     provisioned_watts: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what says nothing."""
         named = [value for value in self._kinds if value is not None]
         if len(named) != 1:
             raise InputError("give one of a number of GPUs, a budget per hour, and a power budget")
@@ -49,16 +48,16 @@ class Means:
 
     @property
     def amount(self) -> float:
-        """How much there is: chips [1], money [USD/h] or power [W], with what rounding may add to it."""
+        """Limit: GPUs [1], cost [USD/h] or power [W], plus a rounding tolerance."""
         return next(value for value in self._kinds if value is not None) * (1.0 + 1e-9)
 
     def taken(self, setup: Setup) -> float:
-        """How much of it one chip takes: 1, its price [USD/h], or the power that is provisioned for it [W].
+        """Amount per GPU: 1, its price [USD/h], or its provisioned power [W].
 
         Raises
         ------
         InputError
-            If power is given, and the file of the chip has no watts.
+            If the limit is a power and the GPU has no power data.
         """
         if self.accelerators is not None:
             return 1.0
@@ -70,28 +69,28 @@ class Means:
         return chip.provisioned_watts
 
     def in_words(self, amount: float) -> str:
-        """Another amount of the same kind."""
+        """Another amount of the same kind, as words."""
         if self.accelerators is not None:
             return f"{amount:.6g} accelerators"
         return f"${amount:,.2f} per hour" if self.dollars_per_hour is not None else f"{amount / 1e3:,.3g} kW"
 
     def most_accelerators(self, setup: Setup) -> int:
-        """Chips of one kind that they are enough for [1]."""
+        """Largest number of GPUs of one kind within the limit [1]."""
         return math.floor(self.amount / self.taken(setup))
 
     def most_instances(self, setup: Setup, accelerators: int) -> int:
-        """Instances of so many chips whose machines they are enough for [1]."""
+        """Largest number of instances of a size with all their machines within the limit [1]."""
         chips = self.most_accelerators(setup)
         counts = range(1, chips // accelerators + 1)
         return bisect_left(counts, True, key=lambda count: bool(setup.rented(count, accelerators) > chips))
 
     def record(self) -> dict[str, float | None]:
-        """Return them as plain data."""
+        """Return the limit as plain data."""
         return asdict(self)
 
     @property
     def text(self) -> str:
-        """The means in words."""
+        """Limit as words."""
         if self.accelerators is not None:
             return f"{self.accelerators} GPU{'' if self.accelerators == 1 else 's'}"
         if self.provisioned_watts is not None:

@@ -27,41 +27,41 @@ from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Requests
 from inference_econ.search import Frontier, Point
 
-#: Larger speeds, batches and throughputs are typing errors.
+#: Largest accepted speed, batch and throughput.
 _MOST = 1e9
-#: Quantities of which an observation has one.
+#: Quantities of which an observation has exactly one.
 _FULLNESS = ("utilization", "batch", "throughput")
-#: Rounding [1].
+#: Rounding tolerance [1].
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """State of a deployment under a load."""
+    """Operating point of a deployment under load."""
 
     accelerators: int
-    """All chips [1]."""
+    """Number of GPUs [1]."""
     tokens_per_second_per_user: float
-    """Speed [tokens/s]."""
+    """Output speed of one user [tokens/s]."""
     batch: float
-    """Sequences that all chips serve concurrently [1]; for a service, its requests in flight."""
+    """Concurrent sequences on all GPUs [1]; for a service, its concurrent requests."""
     throughput: float
-    """Output tokens of all users [tokens/s]."""
+    """Output rate of all users [tokens/s]."""
     mfu: float
-    """Useful arithmetic over the dense peak [1]."""
+    """Useful arithmetic over the dense peak, MFU [1]."""
     dollars_per_million_output_tokens: float
     """Cost [USD per 1e6 tokens]."""
     instances: int = 1
-    """Equal instances that share the chips [1]."""
+    """Equal instances that share the GPUs [1]."""
 
     @property
     def instance_accelerators(self) -> int:
-        """Chips of one instance [1]."""
+        """GPUs of one instance [1]."""
         return self.accelerators // self.instances
 
     @property
     def instance_batch(self) -> float:
-        """Sequences that one instance serves at the same time [1]."""
+        """Concurrent sequences of one instance [1]."""
         return self.batch / self.instances
 
     @property
@@ -77,21 +77,21 @@ class Observation:
     Raises
     ------
     InputError
-        If not exactly one of utilization, batch and throughput is given, or a number cannot be.
+        If not exactly one of utilization, batch and throughput is given, or a number is out of range.
     """
 
     tokens_per_second: float
-    """Speed of one user [tokens/s]."""
+    """Output speed of one user [tokens/s]."""
     accelerators: int
-    """All measured chips [1]."""
+    """Number of GPUs [1]."""
     utilization: float | None = None
-    """Useful arithmetic over the dense peak (MFU) [1]: of output tokens, and for a service also of its prompts."""
+    """Useful arithmetic over the dense peak (MFU) [1], of output tokens; for a service also of its prompts."""
     batch: float | None = None
-    """Sequences that all chips serve concurrently, on average [1]; for a service, its requests in flight."""
+    """Mean concurrent sequences on all GPUs [1]; for a service, its concurrent requests."""
     throughput: float | None = None
-    """Output tokens of all chips [tokens/s]."""
+    """Output rate of all GPUs [tokens/s]."""
     instances: int = 1
-    """Equal instances that share the chips [1]."""
+    """Equal instances that share the GPUs [1]."""
 
     @classmethod
     def of(
@@ -104,12 +104,12 @@ class Observation:
         throughput: float | None = None,
         instances: int = 1,
     ) -> Observation:
-        """An observation whose speed may follow from throughput and batch together; see the class.
+        """Create an observation; the speed may be derived from throughput and batch.
 
         Raises
         ------
         InputError
-            If the speed is not given and does not follow.
+            If the speed is not given and cannot be derived.
         """
         if tokens_per_second is not None:
             return cls(tokens_per_second, accelerators, utilization, batch, throughput, instances)
@@ -124,7 +124,6 @@ class Observation:
         return cls(throughput / batch, accelerators, batch=batch, instances=instances)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
         measured = [name for name in _FULLNESS if getattr(self, name) is not None]
         if len(measured) != 1:
             got = " and ".join(measured) or "none"
@@ -139,22 +138,22 @@ class Observation:
 
     @property
     def instance_accelerators(self) -> int:
-        """Chips of one instance [1]."""
+        """GPUs of one instance [1]."""
         return self.accelerators if self.instances == 1 else self.accelerators // self.instances
 
     @property
     def fullness(self) -> tuple[str, float]:
-        """Quantity that says how full the deployment is, and its number."""
+        """Name and value of the given one of utilization, batch and throughput."""
         return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
 
 
 def instance_count(accelerators: int, pins: Pins) -> int:
-    """Equal instances that some chips are [1]: one, unless what is pinned decides the size.
+    """Number of equal instances of some GPUs [1]; 1 unless fixed degrees set the instance size.
 
     Raises
     ------
     InputError
-        If they are no whole number of them.
+        If the GPUs are not a multiple of the instance size.
 
     Examples
     --------
@@ -173,14 +172,14 @@ def instance_count(accelerators: int, pins: Pins) -> int:
 
 
 def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
-    """All of an operating point from what was observed of it.
+    """Complete an operating point from an observation.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how: decides the useful arithmetic of a token, the peak that it is held against, and the price.
+        Sets the useful arithmetic per token, the peak and the price.
     observed : Observation
-        Speed, chips, and utilisation, batch or throughput.
+        Speed, GPUs, and one of utilization, batch and throughput.
 
     Returns
     -------
@@ -190,7 +189,7 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
     Raises
     ------
     InputError
-        If less than one sequence would be served, or nobody knows the price.
+        If the batch is below 1, or the price is unknown.
     """
     accelerators, tokens_per_second = observed.accelerators, observed.tokens_per_second
     name, value = observed.fullness
@@ -213,14 +212,14 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
     )
 
 
-#: Measurements are not better than this: so near to a frontier a point is on it [1].
+#: Relative distance within which a point is on the frontier [1]; measurements are not more precise.
 NEAR = 0.02
 
 Verdict = Literal["behind", "on", "ahead"]
 
 
 def useful_seconds(setup: Setup, requests: Requests) -> float:
-    """Time that the useful arithmetic of a request takes one chip at its peaks, of prompt and answer [s]."""
+    """Time of the useful arithmetic of a request, prompt and output, on one GPU at its peaks [s]."""
     reading = replace(setup, context=requests.cached, spread=0.0, shared_prefix=0.0)
     prompt = float(mfu(reading, 1.0, 1.0, 1.0, prompt=requests.new_tokens))
     return prompt + requests.decode_steps * float(mfu(setup, 1.0, 1.0, 1.0))
@@ -228,16 +227,16 @@ def useful_seconds(setup: Setup, requests: Requests) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SteadyService:
-    """A service with a constant number of requests in flight, to compare with a measured one."""
+    """Service with constant concurrency, to compare with a measured one."""
 
     setup: Setup
-    """What, on what, how, at the mean context of the requests."""
+    """Model, GPU, formats, price and assumptions, at the mean context of the requests."""
     requests: Requests
-    """Lengths."""
+    """Request lengths."""
     plans: Plans
-    """The layout, of shape (1,), with the batch of its decode steps."""
+    """Layout, shape (1,), with the batch of its decode steps."""
     batch: float
-    """Requests in flight [1]."""
+    """Concurrent requests [1]."""
     ttft_seconds: float
     """Time to first token [s]."""
     tpot_seconds: float
@@ -247,53 +246,53 @@ class SteadyService:
     requests_per_second: float
     """Completed requests [1/s]."""
     deployed: ServicePoint | None = None
-    """The point of a frontier that it is; of disaggregated ones ``plans`` is the layout that decodes."""
+    """Point of a frontier that it represents, if any; for disaggregated ones ``plans`` is the decode layout."""
 
     @property
     def accelerators(self) -> float:
-        """Chips of the instance, or of all that is deployed together [1]."""
+        """GPUs of the instance, or of the whole disaggregated deployment [1]."""
         return float(self.plans.accelerators[0]) if self.deployed is None else self.deployed.accelerators
 
     @property
     def tokens_per_second_per_user(self) -> float:
-        """Speed [tokens/s]."""
+        """Output speed of one user [tokens/s]."""
         return 1.0 / self.tpot_seconds
 
     @property
     def throughput(self) -> float:
-        """Output tokens of the instance [tokens/s]."""
+        """Output rate of the instance [tokens/s]."""
         return self.requests_per_second * self.requests.osl.mean
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
-        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        """Bill divided by output tokens [USD per 1e6 tokens]."""
         rate = self.setup.dollars_per_accelerator_hour
         return float(money.dollars_per_million_tokens(self.accelerators, 1.0, self.throughput, rate))
 
     @property
     def mfu(self) -> float:
-        """Useful arithmetic of prompts and answers over the theoretical peak [1]."""
+        """Useful arithmetic of prompts and outputs over the theoretical peak, MFU [1]."""
         return self.requests_per_second * useful_seconds(self.setup, self.requests) / self.accelerators
 
     @property
     def layout(self) -> Mapping[str, float | str]:
-        """Degrees under the names that people use."""
+        """Degrees by the names of their options."""
         if self.deployed is not None:
             return self.deployed.layout
         return self.setup.layout_record(self.plans, self.setup.assumptions.layout.tensor_layouts[0])
 
     @property
     def parts(self) -> Mapping[str, float]:
-        """Seconds per token: the decode step by part, and the prompts of others."""
+        """Time per token by part: decode step, and prefill of other requests [s]."""
         plans = replace(self.plans, batch=np.maximum(self.plans.batch, self.plans.pp))
         step = evaluate(self.setup, plans, self.setup.assumptions.layout.tensor_layouts[0])
-        # Steady states are read between those that were calculated.
+        # The steady state is interpolated, so scale the parts to its decode time.
         scale = self.decode_seconds / float(step.seconds[0])
         decode = {name: scale * float(seconds[0]) for name, seconds in step.parts.items()}
         return {**decode, "prompts": self.tpot_seconds - self.decode_seconds}
 
     def record(self) -> dict[str, object]:
-        """Plain data, for JSON."""
+        """Plain data for JSON."""
         return {
             "tokens_per_second_per_user": self.tokens_per_second_per_user,
             "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
@@ -308,85 +307,85 @@ class SteadyService:
         }
 
 
-#: Deployment that a measured point is put beside: a decode step of an instance, or a service.
+#: Deployment compared with a measured point: a decode step of an instance, or a service.
 ComparedPoint = Point | SteadyService
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The measured point compared with one frontier."""
+    """Comparison of the measured point with one frontier."""
 
     measured: OperatingPoint
-    """The point."""
+    """Measured operating point."""
     setup: Setup
-    """Setup of the frontier: under its profile, or the bound."""
+    """Setup of the frontier, with the fitted profile or the ideal bound."""
     frontier: Frontier | ServiceFrontier
-    """The frontier, with the measured batch, or requests in flight, among those that were tried."""
+    """Frontier; its search included the measured batch or concurrency."""
     speeds: Array
-    """Speeds of its points, shape (n,) [tokens/s]."""
+    """Speeds of the frontier, shape (n,) [tokens/s]."""
     dollars: Array
-    """Costs of its points, shape (n,) [USD per 1e6 tokens]."""
+    """Costs of the frontier, shape (n,) [USD per 1e6 tokens]."""
     faster: ComparedPoint | None
-    """The fastest deployment that costs no more; None if none is as cheap."""
+    """Fastest deployment at no higher cost; None if none is as cheap."""
     cheaper: ComparedPoint | None
-    """The cheapest deployment that is at least as fast; None if none is as fast."""
+    """Cheapest deployment at no lower speed; None if none is as fast."""
     on_it_seconds: float
-    """Time per token with which the measured chips and batch would lie on the frontier [s]."""
+    """Time per token at which the measured GPUs and batch would be on the frontier [s]."""
     subject: Subject
     """The measured deployment."""
 
     def instances(self, deployment: ComparedPoint) -> Instances:
-        """One of its deployments as an instance that may be unlike what was measured."""
+        """A deployment of the frontier as an instance, to compare it with measured servers."""
         size, load, key = deployment.accelerators, deployment.batch, recorded_key(deployment.layout)
         return Instances(self.setup, [size], [load], self.subject.isl, self.subject.osl, layouts=[key])
 
     @property
     def speed_factor(self) -> float | None:
-        """Speed at equal cost over the measured one [1]: above 1 it is lost; None if nothing is as cheap."""
+        """Frontier speed at equal cost over the measured speed [1]; None if none is as cheap."""
         if self.faster is None:
             return None
         return self.faster.tokens_per_second_per_user / self.measured.tokens_per_second_per_user
 
     @property
     def cost_factor(self) -> float | None:
-        """Measured cost over that at equal speed [1]: above 1 it is lost; None if nothing is as fast."""
+        """Measured cost over frontier cost at equal speed [1]; None if none is as fast."""
         if self.cheaper is None:
             return None
         return self.measured.dollars_per_million_output_tokens / self.cheaper.dollars_per_million_output_tokens
 
     @property
     def tokens_per_second_lost(self) -> float | None:
-        """Speed at equal cost beyond the measured one [tokens/s], negative if the point is ahead."""
+        """Frontier speed at equal cost minus the measured speed [tokens/s]; negative if the point is ahead."""
         if self.faster is None:
             return None
         return self.faster.tokens_per_second_per_user - self.measured.tokens_per_second_per_user
 
     @property
     def dollars_lost(self) -> float | None:
-        """Measured cost beyond that at equal speed [USD per 1e6 tokens], negative if the point is ahead."""
+        """Measured cost minus frontier cost at equal speed [USD per 1e6 tokens]; negative if the point is ahead."""
         if self.cheaper is None:
             return None
         return self.measured.dollars_per_million_output_tokens - self.cheaper.dollars_per_million_output_tokens
 
     @property
     def seconds(self) -> float:
-        """Measured time per token beyond that on the frontier with the same chips and batch [s]."""
+        """Measured time per token minus that on the frontier with the same GPUs and batch [s]."""
         return self.measured.seconds - self.on_it_seconds
 
     @property
     def likely_seconds(self) -> Interval | None:
-        """Where 80 % of times per token lie that are predicted on the frontier [s]; None if nobody knows."""
+        """80% interval of the predicted time per token on the frontier [s]; None without an error estimate."""
         return interval(self.on_it_seconds, self.setup.assumptions, subjects=[self.subject])
 
     @property
     def certain(self) -> bool | None:
-        """Whether the point differs from the frontier by more than predictions usually do; None if nobody knows."""
+        """True if the gap exceeds the usual prediction error; None without an error estimate."""
         likely = self.likely_seconds
         return None if likely is None else not likely.low <= self.measured.seconds <= likely.high
 
     @property
     def verdict(self) -> Verdict:
-        """Where the point lies: behind the frontier, on it (within 2 %), or ahead of it."""
+        """Position of the point: behind the frontier, on it (within 2%), or ahead of it."""
         # Both factors are above 1, or neither is.
         most = max(self.speed_factor or 0.0, self.cost_factor or 0.0)
         if most > 1.0 + NEAR:
@@ -399,14 +398,14 @@ class StepPart:
     """One part of the step of the measured deployment."""
 
     name: str
-    """One of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``."""
+    """Part of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``."""
     seconds: float
-    """Under the profile [s]. Unexplained time is the measured time beyond all parts, negative if less."""
+    """Time under the fitted profile [s]. Unexplained time is measured time minus all parts; it may be negative."""
     ideal_seconds: float
-    """The same part of the ideal step with the same chips and batch [s]."""
+    """Time of the part in the ideal step with the same GPUs and batch [s]."""
 
     def closes(self, gap: Gap) -> float:
-        """Share of a gap that is closed if this part alone shrinks to the ideal one [1]; 0 if there is no gap."""
+        """Share of a gap that closes if this part alone drops to its ideal time [1]; 0 without a gap."""
         if gap.seconds <= 0.0:
             return 0.0
         return min(max(self.seconds - self.ideal_seconds, 0.0) / gap.seconds, 1.0)
@@ -414,12 +413,12 @@ class StepPart:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A measured batch that does not fit in memory."""
+    """Lack of memory for the measured batch."""
 
     batch: float
-    """Sequences [1]."""
+    """Measured sequences [1]."""
     needed_bytes: float
-    """Weights and cache of the deployment, in the layout that lacks least [B]."""
+    """Weights and KV cache, in the layout that lacks the least memory [B]."""
     available_bytes: float
     """Memory of that layout [B]."""
     most: int
@@ -427,7 +426,7 @@ class Shortage:
 
 
 def compared_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:
-    """The parts of a predicted step beside ideal ones, the largest first, and what is left of the measured time [s]."""
+    """Parts of a predicted step with their ideal times, largest first, then the unexplained time [s]."""
     shown = [
         StepPart(name, seconds, ideal[name])
         for name, seconds in sorted(parts.items(), key=lambda item: -item[1])
@@ -444,22 +443,22 @@ def gap(
     point: Callable[[int], ComparedPoint],
     subject: Subject,
 ) -> Gap:
-    """The measured point beside a frontier.
+    """Compare the measured point with a frontier.
 
     Parameters
     ----------
     measured : OperatingPoint
-        The point.
+        Measured operating point.
     setup : Setup
-        What the frontier is of.
+        Setup of the frontier.
     front : Frontier or ServiceFrontier
-        The frontier.
+        Frontier.
     curve : tuple of ndarray, shape (n,)
-        Its speeds [tokens/s], ascending, and costs [USD per 1e6 tokens].
+        Speeds of the frontier [tokens/s], ascending, and costs [USD per 1e6 tokens].
     point : callable
-        Gives one of its deployments by position.
+        Returns a deployment of the frontier by position.
     subject : Subject
-        What was measured.
+        Measured deployment.
     """
     speeds, costs = curve
     speed, dollars = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
@@ -467,6 +466,6 @@ def gap(
     as_fast = np.flatnonzero(speeds >= speed * (1.0 - ROUNDING))
     faster = point(int(as_cheap[-1])) if as_cheap.size else None
     cheaper = point(int(as_fast[0])) if as_fast.size else None
-    # With chips and batch as they are, cost is proportional to time.
+    # At constant GPUs and batch, cost is proportional to time.
     on_it = pareto.ceiling(1.0 / speeds[::-1], costs[::-1], dollars * speed)
     return Gap(measured, setup, front, speeds, costs, faster, cheaper, float(on_it), subject)

@@ -1,4 +1,4 @@
-"""Settings resolved, for scenarios and the command line: a setup, layouts, requests, promises, a proposer."""
+"""Conversion of settings from scenarios and the command line: setup, layouts, requests, SLOs, speculation."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from inference_econ.inputs.engine import profiles
 
 
 def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -> Setup:
-    """Return what settings are about, at a price and under assumptions.
+    """Return the setup of settings, with price and assumptions.
 
     Parameters
     ----------
     settings : Settings
-        What is served, on what, how.
+        Model, GPU, formats, price and assumptions by name.
     engines : str or tuple of str, optional
-        In place of the engine that they name: several, or any layout.
+        Replaces the engine of the settings: several engines, or any layout.
 
     Raises
     ------
     InputError
-        If they name no model or hardware, or what is not there.
+        If the model or GPU is missing, or a name is unknown.
     """
     for name, article in (("model", "a model; name one"), ("hardware", "hardware; name it")):
         if getattr(settings, name) is None:
@@ -46,33 +46,33 @@ def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -
 
 
 def pins_of(settings: Settings, write: Callable[[str, object], str] = as_setting) -> Pins:
-    """Return the degrees and the batch that settings pin.
+    """Return the fixed degrees and batch of settings.
 
     Parameters
     ----------
     settings : Settings
-        With degrees, a batch and the size of an instance, as far as they are given.
+        Given degrees, batch and instance size.
     write : callable
-        How a message writes a name and its value.
+        Formats a name and its value in error messages.
 
     Raises
     ------
     InputError
-        If they contradict the size of the instance.
+        If the degrees contradict the instance size.
     """
     degrees = {name: getattr(settings, name) for name in ("tp", "pp", "dp", "ep")}
     return instance_pins(degrees, settings.instance_gpus, batch=settings.batch, dcp=settings.dcp, write=write)
 
 
 def space_of(settings: Settings, write: Callable[[str, object], str] = as_setting) -> Space:
-    """Return which instances settings allow; see :func:`pins_of` for the rest."""
+    """Return the instances that settings allow; see :func:`pins_of` for the other inputs."""
     pipeline = True if settings.pipeline is None else settings.pipeline
     grid, largest = settings.grid or "whole", settings.max_instance_gpus
     return Space(pins_of(settings, write), largest, pipeline, grid, bool(settings.any_group), settings.gpus)
 
 
 def requests_of(settings: Settings) -> Requests:
-    """Return the requests of a service; raises InputError where there is no such traffic."""
+    """Return the requests of a service; raises InputError if the workload is unknown."""
     if settings.traffic is not None:
         return catalog.traffic(settings.traffic).requests
     reused = {"cached": settings.cached or 0, "shared_prefix": settings.shared_prefix or 0}
@@ -80,18 +80,18 @@ def requests_of(settings: Settings) -> Requests:
 
 
 def promises_of(settings: Settings) -> Targets:
-    """Return the promises to users of a service, of means."""
+    """Return the SLOs of a service on mean latencies."""
     ttft, tpot, e2e = (seconds or math.inf for seconds in (settings.ttft, settings.tpot, settings.e2e))
     return Targets(ttft, tpot, "mean", e2e)
 
 
 def speculation_of(settings: Settings, setup: Setup) -> Speculation | None:
-    """Return who proposes tokens to a target, if anybody.
+    """Return the speculation method, or None.
 
     Raises
     ------
     InputError
-        If a name cannot be used, or the longest draft and the list of probabilities differ in length.
+        If a name is unknown, or the maximum draft length and the list of probabilities differ in length.
     """
     proposer = next((name for name in PROPOSERS if getattr(settings, name)), None)
     if proposer is None:

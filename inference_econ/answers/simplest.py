@@ -1,4 +1,4 @@
-"""Simplest first: which deployment is answered among those that cost about the same."""
+"""Preference for simple deployments at similar cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inference_econ.inputs import HardwareSpec, LayoutAssumptions
 
 
 class _Deployed(Protocol):
-    """What is asked of a deployment here."""
+    """Fields of a deployment that this module uses."""
 
     @property
     def service(self) -> Any: ...
@@ -25,32 +25,32 @@ class _Deployed(Protocol):
 
 
 DeploymentT = TypeVar("DeploymentT", bound=_Deployed)
-#: A deployment is answered in place of a simpler one only if it is cheaper by more than this share [1].
+#: A deployment is preferred over a simpler one only if it is cheaper by more than this share [1].
 SIMPLER = 0.10
-#: Levels of :func:`complexity`, from 0 on [1].
+#: Number of levels of :func:`complexity` [1].
 LEVELS = 8
-#: A simpler deployment may be slower by this share [1]: predictions do not tell them apart.
+#: A simpler deployment may be slower by this share [1], which is below the prediction error.
 _SLOWER = 0.02
 #: Points whose speeds differ by less are one point [1].
 _SAME_SPEED = 1e-3
 
 
 def complexity(hardware: HardwareSpec, plans: Plans, *, disaggregated: bool) -> Indices:
-    """How far deployments are from the simplest kind: one kind of instance, no pipeline, one machine.
+    """Distance of deployments from the simplest kind: one kind of instance, no pipeline, one machine.
 
     Parameters
     ----------
     hardware : HardwareSpec
-        The GPU.
+        GPU.
     plans : Plans
-        Layouts of instances, of disaggregated deployments of those that decode; arrays of shape (n,).
+        Layouts of shape (n,); for disaggregated deployments, the decode layouts.
     disaggregated : bool
-        Whether other instances prefill.
+        True if separate instances prefill.
 
     Returns
     -------
     ndarray of int, shape (n,)
-        0 for the simplest; a second kind of instance counts more than a pipeline, and that more than machines.
+        0 for the simplest. Disaggregation weighs more than a pipeline, and a pipeline more than several machines.
     """
     machine = max(node(hardware), hardware.link_domain)
     levels = 4 * disaggregated + 2 * (plans.pp > 1) + (plans.accelerators > machine)
@@ -58,12 +58,12 @@ def complexity(hardware: HardwareSpec, plans: Plans, *, disaggregated: bool) -> 
 
 
 def is_plain(plans: Plans, layout: LayoutAssumptions) -> npt.NDArray[np.bool_]:
-    """Whether layouts have tensor parallelism alone: one group of attention ranks, no pipeline; shape (n,)."""
+    """True where layouts have tensor parallelism only: no attention DP, no pipeline; shape (n,)."""
     return np.broadcast_to((attention_groups(plans, layout) == 1) & (plans.pp == 1), np.shape(plans.accelerators))
 
 
 def simplest(costs: npt.ArrayLike, levels: npt.ArrayLike) -> int:
-    """Position of the answer: the least complex that costs at most 10 % more than the cheapest, then the cheapest.
+    """Index of the least complex deployment within 10% of the lowest cost; ties go to the cheapest.
 
     Parameters
     ----------
@@ -81,14 +81,14 @@ def simplest(costs: npt.ArrayLike, levels: npt.ArrayLike) -> int:
 
 
 def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[DeploymentT], float]) -> list[DeploymentT]:
-    """Deployments without those that a simpler one on the same GPU costs at most 10 % more than.
+    """Remove deployments that save at most 10% compared with a simpler one on the same GPU.
 
     Parameters
     ----------
     choices : sequence of Deployment
-        In any order, which is kept.
+        Deployments; their order is kept.
     cost : callable
-        Cost of a deployment in any unit.
+        Returns the cost of a deployment in any unit.
     """
 
     def is_worth(choice: DeploymentT) -> bool:
@@ -104,7 +104,7 @@ def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[Deplo
 
 
 def frontier_points(seconds: Array, costs: Array, levels: Indices) -> Indices:
-    """The points that no other one beats, if those of simpler deployments come first; ascending in seconds.
+    """Indices of the Pareto-optimal points with a preference for simple deployments, ascending in seconds.
 
     Parameters
     ----------
@@ -115,8 +115,8 @@ def frontier_points(seconds: Array, costs: Array, levels: Indices) -> Indices:
 
     Notes
     -----
-    A point is dropped where a simpler deployment costs at most 10 % more at about the same speed, and where a cheaper
-    point has the same speed to a thousandth.
+    A point is dropped if a simpler deployment costs at most 10% more at about the same speed. It is also dropped if a
+    cheaper point has the same speed within 0.1%.
     """
     kept = np.flatnonzero(levels == levels.min())
     for level in np.unique(levels)[1:].tolist():

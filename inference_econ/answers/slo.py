@@ -1,4 +1,4 @@
-"""How much better than a promise each layout must be predicted, so that measured servers keep it with a probability."""
+"""SLOs, the margin for a confidence, and the probability that a measured server meets them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inference_econ.inputs.workload import percentiles
 from inference_econ.records.plain import finite_or_none
 from inference_econ.serving import Loaded, Service, Services, loaded, new_tokens, quantiles
 
-#: Latencies that can be promised: the quantity whose errors speak for each, and what messages call measurements of it.
+#: Error statistic of each latency with an SLO, and its name in messages.
 _PROMISED: Mapping[str, tuple[Quantity, str]] = {
     "ttft": ("ttft", "TTFTs"),
     "tpot": ("tpot", "TPOTs"),
@@ -29,39 +29,39 @@ _PROMISED: Mapping[str, tuple[Quantity, str]] = {
 
 
 class Margins(NamedTuple):
-    """Divisors of promises before predictions are held against them; at least 1, shape (n,) [1]."""
+    """Divisors of SLOs before they are compared with predictions; at least 1, shape (n,) [1]."""
 
     ttft: Array
-    """Of the time to first token."""
+    """Divisor of the TTFT SLO."""
     tpot: Array
-    """Of the time per output token."""
+    """Divisor of the TPOT SLO."""
     e2e: Array
-    """Of the time to the last token."""
+    """Divisor of the end-to-end SLO."""
     throughput: Array
-    """Of the share of what an instance completes that it is filled to; 1 where no throughput was fitted."""
+    """Divisor of the maximum load; 1 if no throughput error was fitted."""
 
 
 def margins(layouts: Services | Service, confidence: float, promised: Collection[str]) -> Margins:
-    """The margins of each of n layouts.
+    """Compute the margins of n layouts.
 
     Parameters
     ----------
     layouts : Services or Service
-        What is served, how.
+        Layouts under an engine.
     confidence : float
-        Probability that each promise is kept [1].
+        Probability that each SLO is met [1].
     promised : collection of {'ttft', 'tpot', 'e2e'}
-        What is promised.
+        Latencies with an SLO.
 
     Returns
     -------
     Margins
-        1 for latencies that are not promised.
+        1 for latencies without an SLO.
 
     Raises
     ------
     InputError
-        If the confidence is out of its range, or how far off predictions of what is promised are is not known.
+        If the confidence is out of range, or the error of a latency with an SLO is unknown.
     """
     every = instances_of(layouts)
     keys = list(zip(every.accelerators, every.layouts, strict=True))
@@ -79,12 +79,12 @@ def margins(layouts: Services | Service, confidence: float, promised: Collection
 
 
 def margin_of(instances: Instances, quantity: Quantity, confidence: float) -> float | None:
-    """The margin of the instance that is the most unlike what was measured [1]; None if nobody knows."""
+    """Margin of the instance that is least similar to measured ones [1]; None without an error estimate."""
     return margin(instances.setup.assumptions, quantity, confidence, bounds.subjects_of(instances))
 
 
 def instances_of(layouts: Services | Service) -> Instances:
-    """Each of n layouts as an instance that may be unlike what was measured, whatever its load."""
+    """Layouts as n instances at any load, to compare with measured servers."""
     requests = layouts.requests
     return Instances(
         layouts.setup,
@@ -104,43 +104,41 @@ def _unknown(setup: Setup, what: str) -> str:
     )
 
 
-#: What is promised: time to first token, per output token, and to the last token.
+#: Latencies with SLOs: time to first token, time per output token, time to last token.
 NAMES = ("ttft", "tpot", "e2e")
-#: Share of what an instance completes beyond which nobody plans: the wait there hangs on the last digit [1].
+#: Largest planned load, as a share of the capacity [1]; above it the queueing time is too sensitive to the load.
 FULLEST = 0.98
-#: The same where nothing is promised that a full instance would break first [1].
+#: Largest planned load without an SLO that a saturated instance would miss first, as a share of the capacity [1].
 FILLED = 0.8
-#: Share of the prompts that is shorter than the shortest that counts [1].
+#: Share of prompts that are shorter than the shortest prompt considered [1].
 _SHORTEST = 1e-3
-#: Requests below come when few others are there, so that steady states of a load do not bound what they see [1].
+#: Percentiles below this share find few other requests, so a steady state does not bound their latency [1].
 _FEW = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Promises to users.
+    """SLOs on latencies.
 
     Attributes
     ----------
     ttft_seconds, tpot_seconds : float
-        Longest time to first token, and per output token [s]; ``inf`` if nothing is promised.
+        Longest time to first token, and per output token [s]; ``inf`` for no SLO.
     percentile : str
-        Which requests must see those that do not say: ``mean``, or any percentile from ``p1`` to ``p99.9``.
+        Default statistic of the SLOs: ``mean``, or a percentile from ``p1`` to ``p99.9``.
     e2e_seconds : float
-        Longest time to the last token [s]; ``inf`` if nothing is promised.
+        Longest time to last token [s]; ``inf`` for no SLO.
     confidence : float or None
-        Probability that a measured server keeps each of them, above 0.5 and at most 0.9 [1]; None for predictions
-        without a margin.
+        Probability that a measured server meets each SLO, above 0.5 and at most 0.9 [1]; None for no margin.
     fullest : float
-        Share of what an instance completes beyond which nobody plans [1]: by default :data:`FULLEST`, or
-        :data:`FILLED` where nothing is promised.
+        Largest planned load as a share of the capacity [1]: by default :data:`FULLEST`, or :data:`FILLED` without SLOs.
     ttft_percentile, tpot_percentile, e2e_percentile : str or None
-        Which requests must see each of them; None for ``percentile``.
+        Statistic of each SLO; None for ``percentile``.
 
     Raises
     ------
     InputError
-        If a time is not positive, a percentile unknown, or the confidence out of its range or without a promise.
+        If a time is not positive, a percentile is unknown, or the confidence is out of range or given without an SLO.
 
     Examples
     --------
@@ -159,7 +157,6 @@ class Targets:
     e2e_percentile: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse impossible promises."""
         for name, value in self.every.items():
             if not value > 0:
                 raise InputError(f"a promised {name} must be positive, got {value:g} s")
@@ -178,11 +175,11 @@ class Targets:
 
     @property
     def every(self) -> dict[str, float]:
-        """All three by name; ``inf`` where nothing is promised [s]."""
+        """All three SLOs by name [s]; ``inf`` for no SLO."""
         return {name: getattr(self, f"{name}_seconds") for name in NAMES}
 
     def record(self) -> dict[str, object]:
-        """Return the promises as plain data; null where there is none."""
+        """Return the SLOs as plain data; null for no SLO."""
         return {
             **{f"{name}_seconds": finite_or_none(seconds) for name, seconds in self.every.items()},
             **{f"{name}_percentile": self.percentile_of(name) for name in self.every},
@@ -191,37 +188,37 @@ class Targets:
 
     @property
     def given(self) -> dict[str, float]:
-        """Promised times, by name [s]."""
+        """Given SLOs by name [s]."""
         return {name: seconds for name, seconds in self.every.items() if seconds < math.inf}
 
     def percentile_of(self, name: str) -> str:
-        """Which requests must see one of them."""
+        """Statistic of one SLO."""
         return getattr(self, f"{name}_percentile") or self.percentile
 
     def finds_few(self, name: str) -> bool:
-        """Whether those count that find few other requests, so that steady states of a load bound nothing for them."""
+        """True if the percentile of an SLO finds few other requests, so that steady states do not bound its latency."""
         share = percentiles.share(self.percentile_of(name))
         return share is not None and share < _FEW
 
     @property
     def common(self) -> str | None:
-        """The percentile that all have, also where nothing is promised; None if they differ."""
+        """Statistic that all latencies share, including those without an SLO; None if they differ."""
         distinct = {self.percentile_of(name) for name in self.given or NAMES}
         return distinct.pop() if len(distinct) == 1 else None
 
     def statistic(self, name: str, load: Loaded) -> float:
-        """Latency of one kind that the requests that count see under a load [s]."""
+        """Latency of one kind under a load, at the statistic of its SLO [s]."""
         times: Mapping[str, float] = getattr(load, f"{name}_seconds")
         return times[self.percentile_of(name)]
 
     def relaxed(self, name: str, seconds: float) -> Targets:
-        """Promises with another value of one of them [s]; where nothing else is left, without a confidence."""
+        """SLOs with another value for one of them [s]; without a confidence if no other SLO remains."""
         times = {**self.every, name: seconds}
         confidence = self.confidence if any(limit < math.inf for limit in times.values()) else None
         return self._timed(times, confidence)
 
     def like(self, first_load: Loaded, second_load: Loaded) -> Targets:
-        """Promises about the first of two accounts of a load that are kept where these are kept of the second."""
+        """SLOs on the first of two predictions of a load that are met exactly if these are met by the second."""
         times = {}
         for name, seconds in self.every.items():
             if name not in self.given:
@@ -232,29 +229,29 @@ class Targets:
         return self._timed(times, self.confidence)
 
     def predicted(self, service: Service) -> Targets:
-        """Promises that predictions for a service must keep for a measured one to keep these with their confidence."""
+        """SLOs that predictions for a service must meet, so that a measured server meets these with the confidence."""
         return self if self.confidence is None else self.less(self.margins(service))
 
     def margins(self, layouts: Services | Service) -> Margins:
-        """Divisors of promises before predictions for each of n layouts are held against them [1]."""
+        """Divisors of the SLOs for each of n layouts [1]."""
         if self.confidence is None:
             return Margins(*np.ones((len(Margins._fields), layouts.plans.accelerators.size)))
         return margins(layouts, self.confidence, self.given)
 
     def less(self, by: Margins) -> Targets:
-        """These with margins taken off, those of the layout that has the widest; no confidence is left to be kept."""
+        """SLOs divided by the largest margins of all layouts, without a confidence."""
         widest = {name: float(factors.max()) for name, factors in by._asdict().items()}
         times = {name: limit / widest[name] for name, limit in self.every.items()}
         return replace(self._timed(times, None), fullest=self.fullest / widest["throughput"])
 
     def _timed(self, times: Mapping[str, float], confidence: float | None) -> Targets:
-        """Promises with other values of all [s], and another confidence."""
+        """SLOs with other values [s] and another confidence."""
         ttft, tpot, e2e = (times[name] for name in NAMES)
         return replace(self, ttft_seconds=ttft, tpot_seconds=tpot, e2e_seconds=e2e, confidence=confidence)
 
     @property
     def text(self) -> str:
-        """The promises in words, with which requests must see them and how probable that must be; empty without any."""
+        """SLOs as words, with statistics and confidence; empty without SLOs."""
         common = self.common
         texts = [
             f"{'' if common else f'{self.percentile_of(name)} '}{name.upper()} {1e3 * seconds:g} ms"
@@ -265,18 +262,18 @@ class Targets:
         return f"{', '.join(texts)} ({beside})" if texts and beside else ", ".join(texts)
 
     def first_violated(self, load: Loaded) -> str | None:
-        """Promise that a load breaks: capacity, ttft, tpot or e2e; None if all is kept."""
+        """First SLO that a load misses: capacity, ttft, tpot or e2e; None if all are met."""
         if load.saturated or load.utilization > self.fullest * (1.0 + 1e-9):
             return "capacity"
         return next((name for name, seconds in self.given.items() if self.statistic(name, load) > seconds), None)
 
 
 def promised_rates(layouts: Services, targets: Targets) -> Array:
-    """The largest steady rate of each layout whose mean latencies keep the promises; 0 if none does [1/s].
+    """Largest steady rate of each layout with mean latencies within the SLOs [1/s]; 0 if there is none.
 
-    Between two steady states as :meth:`inference_econ.serving.services.Service.at` reads them. No percentile of a
-    loaded instance is below what requests of that percentile take without others before them; percentiles below the
-    median are those of requests that find few others, whatever the load.
+    Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. A
+    percentile of a loaded instance is at least the latency of a request of that length on an idle instance. Percentiles
+    below the median belong to requests that find few others, at any load.
     """
     states = layouts.states
     tpot, ttft, e2e = (_least_seconds(layouts, name, targets) for name in ("tpot", "ttft", "e2e"))
@@ -288,7 +285,7 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
         (ttft, targets.ttft_seconds / by.ttft),
         (e2e, targets.e2e_seconds / by.e2e),
     ):
-        # All that is kept comes before all that is not: how many states, and the part of the way to the next.
+        # States that meet the SLOs precede all others: count them, and interpolate to the next one.
         kept = np.count_nonzero(values <= limit[:, None], axis=1)
         low, high = (np.take_along_axis(values, np.clip(kept[:, None] + k, 0, last), axis=1)[:, 0] for k in (-1, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -302,9 +299,9 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
 
 
 def _least_seconds(layouts: Services, name: str, targets: Targets) -> Array:
-    """Least time of the percentile of a promise in every steady state, shape (n, k) [s].
+    """Lower bound on the percentile of an SLO in every steady state, shape (n, k) [s].
 
-    A request is no sooner through than a prompt, or an answer, of its percentile is by itself.
+    The bound is the time of a prompt, or an output, of that percentile's length alone.
     """
     states, requests = layouts.states, layouts.requests
     fixed, share = states.fixed_seconds, percentiles.share(targets.percentile_of(name))
@@ -316,7 +313,7 @@ def _least_seconds(layouts: Services, name: str, targets: Targets) -> Array:
 
 
 def _least_of_length(layouts: Services, name: str, share: float) -> Array:
-    """Least TTFT, or time to the last token, of requests with the length that a share does not exceed [s]."""
+    """Lower bound on the TTFT or end-to-end latency of requests at a quantile of the length [s]."""
     states, requests, which = layouts.states, layouts.requests, np.array([share])
     prompt, shortest = (float(new_tokens(requests, some)[0]) for some in (which, np.array([_SHORTEST])))
     first, soonest = (
@@ -325,17 +322,17 @@ def _least_of_length(layouts: Services, name: str, share: float) -> Array:
     if name == "ttft":
         return first
     answer = max(float(quantiles(requests.osl, which)[0]) - 1.0, 0.0)
-    # Who decodes with many others may meet none of their prompts.
+    # A request that decodes with many others may meet none of their prompts.
     return np.maximum(first, soonest + answer * states.decode_seconds)
 
 
 def check_mean(promises: Targets | None) -> Targets:
-    """The promises, none by default.
+    """Return the SLOs, by default none.
 
     Raises
     ------
     InputError
-        If they are not about means: a steady state has no queue, and no spread of latencies.
+        If they are not about means: a steady state has no queue and no distribution of latencies.
     """
     if promises is None:
         return Targets(percentile="mean")
@@ -348,16 +345,16 @@ def check_mean(promises: Targets | None) -> Targets:
 
 
 def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> npt.NDArray[np.bool_]:
-    """Which states keep the promises as a mean, shape (n, k); what is seen are means by name, that of TPOT among them.
+    """Which states meet the SLOs on means, shape (n, k). ``seen`` has the means by name, TPOT included.
 
-    Where there is no state, the TPOT is NaN, and nothing is kept.
+    A state that does not exist has TPOT NaN and meets none.
     """
     kept = [seen[name] <= limit for name, limit in promises.given.items()]
     return np.asarray(np.logical_and.reduce([np.isfinite(seen["tpot"]), *kept]))
 
 
 def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> str:
-    """Promise that is kept by no state, and the least that can be promised instead."""
+    """SLO that no state meets, and the smallest value that could be met, as words."""
     promised = " and ".join(f"{name.upper()} of {1e3 * value:.4g} ms" for name, value in promises.given.items())
     least = []
     for name in promises.given:
@@ -375,51 +372,51 @@ def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], 
 
 
 def _upwards(seconds: float) -> str:
-    """A time with four digits, rounded up so that it can be promised [ms]."""
+    """Time with four digits, rounded up [ms]."""
     milliseconds = 1e3 * seconds
     digit = 10.0 ** (math.floor(math.log10(milliseconds)) - 3)
     return f"{math.ceil(milliseconds / digit) * digit:.4g}"
 
 
 class Chances(NamedTuple):
-    """Probabilities from 0.05 to 0.95, which stand for less and for more [1].
+    """Probabilities in the range 0.05 to 0.95 [1]; the ends mean "at most" and "at least".
 
-    None for what is not promised, or where the assumptions were fitted to nothing that says how far off it may be.
+    None without an SLO, or if the assumptions have no error estimate.
     """
 
     ttft: float | None
-    """That the TTFT is not longer."""
+    """P(TTFT SLO met)."""
     tpot: float | None
-    """That the TPOT is not longer."""
+    """P(TPOT SLO met)."""
     e2e: float | None
-    """That the time to the last token is not longer."""
+    """P(end-to-end SLO met)."""
     capacity: float | None
-    """That the traffic is no more than what instances complete."""
+    """P(instances sustain the request rate)."""
 
 
 def least_chance(chances: Chances) -> float:
-    """The probability of the latency that is promised and least likely to be kept; 1 where nobody knows any [1]."""
+    """Smallest probability among the latency SLOs; 1 if none is known [1]."""
     return min((value for value in chances[:3] if value is not None), default=1.0)
 
 
 def chances(service: Service, load: Loaded, targets: Targets) -> Chances:
-    """The probabilities that promises hold for a service under a load, each by itself.
+    """Compute the probability of each SLO separately, for an instance under a load.
 
     Parameters
     ----------
     service : Service
         One instance.
     load : Loaded
-        Of it, as predicted.
+        Its predicted load.
     targets : Targets
-        What is promised; its confidence does not count.
+        SLOs; their confidence is ignored.
     """
     instances = instances_of(service)
     return chances_of(instances, instances, load, targets)
 
 
 def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: Targets) -> Chances:
-    """Chances of promises where some instances read prompts and others decode."""
+    """Probabilities of SLOs met by separate prefill and decode instances."""
     seen = {name: targets.statistic(name, load) for name in targets.given}
     room = math.inf if not load.utilization > 0.0 else 1.0 / load.utilization
     return Chances(
@@ -431,10 +428,10 @@ def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: T
 
 
 def _kept(instances: Instances, quantity: Quantity, promised: float, predicted: float | None) -> float | None:
-    """That a latency is not longer than promised [1]; None if nothing is."""
+    """Probability that a latency is within its SLO [1]; None without an SLO."""
     if predicted is None:
         return None
-    # Answers of one token have no time between tokens, and keep any promise of it.
+    # Outputs of one token have no TPOT and meet any TPOT SLO.
     return 1.0 if predicted == 0.0 else _chance(instances, quantity, promised / predicted)
 
 
@@ -443,31 +440,30 @@ def _chance(instances: Instances, quantity: Quantity, slack: float) -> float | N
 
 
 def chances_record(chances: Chances) -> dict[str, float | None]:
-    """Probabilities as plain data; null where nothing is promised or nobody knows, 0.05 and 0.95 stand for beyond."""
+    """Probabilities as plain data; null if unknown or without an SLO; 0.05 and 0.95 mean at most and at least."""
     names = {"capacity": "p_capacity_sufficient"}
     return {names.get(name, f"p_{name}_met"): value for name, value in chances._asdict().items()}
 
 
-#: Load of an instance that is nearly idle, and of one that never serves two requests at a time, over what it completes
-#: [1].
+#: Load of a nearly idle instance, and of one that never has two concurrent requests, as shares of the capacity [1].
 _IDLE, _ALONE = 1e-3, 1e-6
-#: Room above what an idle instance reaches, so that more than one request can be served; and what is added to it, so
-#: many times at most, until some number of instances keeps it [1].
+#: Slack above the latency of an idle instance, so that it can serve more than one request [1]. Then the factor by which
+#: the slack grows until a number of instances meets the SLO [1], and the most times that it does [1].
 _ROOM, _MORE, _TIMES = 1.02, 1.1, 12
 
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """One promise, relaxed so far that all others can be kept.
+    """One SLO, relaxed until all others can be met.
 
     Attributes
     ----------
     name : str
-        Which promise: ttft, tpot or e2e.
+        Relaxed SLO: ttft, tpot or e2e.
     seconds : float
-        What could be promised [s], in two digits.
+        Smallest feasible value, in two digits [s].
     service : Service
-        An instance of the deployment that keeps it.
+        Instance of the deployment that meets it.
     """
 
     name: str
@@ -476,21 +472,21 @@ class Relaxed:
 
 
 def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]) -> str:
-    """One message: that no deployment keeps the promises, and which of them to relax to what.
+    """Compose the message that no deployment meets the SLOs, and which one to relax to which value.
 
     Parameters
     ----------
     every : sequence of Services
         Layouts to choose from.
     targets : Targets
-        The promises.
+        SLOs.
     keeps : callable
-        Whether a deployment of some service can keep some promises under the traffic.
+        True if a deployment of a service can meet some SLOs under the load.
 
     Notes
     -----
-    Which promise to relax is not looked for where requests are longer than the model was made for: shorter ones are
-    what helps, and with such long ones the search takes several times as long as everything else.
+    No relaxation is searched if requests exceed the maximum context of the model. Shorter requests are the fix, and the
+    search would dominate the run time.
     """
     sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
     if too_long := beyond_model(every[0].setup.model, every[0].requests):
@@ -507,9 +503,9 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
 def relaxations(
     every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]
 ) -> Iterator[Relaxed]:
-    """Each promise by itself at the least value with which all others are kept; none where that takes more.
+    """Yield each SLO alone at the smallest value with which all others are met, if relaxing it alone is enough.
 
-    The least that somebody would pay for: below it, instances that are nearly always idle may keep it too.
+    Smaller values may be feasible on instances that are nearly always idle.
     """
     idle = [
         (service, _filled(service, _IDLE)) for layouts in every for service in map(layouts.service, range(len(layouts)))
@@ -531,7 +527,7 @@ def relaxations(
 def _least_kept(
     service: Service, targets: Targets, name: str, least: float, keeps: Callable[[Service, Targets], bool]
 ) -> float | None:
-    """Least that a service can promise beside all else, from what it reaches when it is idle [s]; None if nothing."""
+    """Smallest feasible SLO of a service next to all others, from its idle latency up [s]; None if there is none."""
     wanted = least * _ROOM
     for _ in range(_TIMES):
         seconds = _rounded_up(wanted)
@@ -542,7 +538,7 @@ def _least_kept(
 
 
 def _rounded_up(seconds: float) -> float:
-    """The next number of two digits [s]."""
+    """Next larger number with two digits [s]."""
     unit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
     return float(f"{math.ceil(seconds / unit - 1e-9) * unit:.2g}")
 
@@ -552,7 +548,7 @@ def _filled(service: Service, share: float) -> Loaded:
 
 
 def _label(service: Service) -> str:
-    """Chips and degrees of an instance in words."""
+    """GPUs and degrees of an instance as words."""
     degrees = service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
     named = ", ".join(f"{name}{degrees[name]:g}" for name in ("tp", "dp", "pp", "ep") if degrees.get(name, 1) != 1)
     chips = f"{service.accelerators} x {service.setup.hardware.name}"
@@ -560,7 +556,7 @@ def _label(service: Service) -> str:
 
 
 def best_reachable(every: Sequence[Services], targets: Targets) -> str:
-    """Latencies that the quickest layouts on each chip reach with a single request in flight."""
+    """Latencies of the fastest layouts on each GPU with one request, as words."""
     chips: dict[str, list[tuple[Loaded, Service]]] = {}
     for layouts in every:
         services = map(layouts.service, range(len(layouts)))
@@ -577,30 +573,30 @@ def best_reachable(every: Sequence[Services], targets: Targets) -> str:
     return f"Best reachable: {'; '.join(best)}"
 
 
-#: Half of the width of an interval of 80 % of a normal distribution, in standard deviations [1].
+#: Half width of the 80% interval of a normal distribution, in standard deviations [1].
 _HALF_WIDTH = float(special.normal_quantiles(np.array(0.9)))
 
 
-#: The least cost at a speed [tokens/s] or beyond, in any unit, and whose it is: of all layouts, or of those alone that
-#: some measured server had; None where nothing is as fast.
+#: Smallest cost in any unit at a speed or above [tokens/s], and its instances: of all layouts, or of measured ones
+#: only. None if none is as fast.
 LeastAt = Callable[[float, bool], tuple[float, Instances] | None]
 
 
 class Likely(NamedTuple):
-    """A predicted cost, and where it probably is."""
+    """Predicted cost with its 80% interval."""
 
     dollars: float
-    """As predicted, in any unit that is compared."""
+    """Predicted cost, in any common unit."""
     low: float | None
-    """The lower end of the 80 % interval of measured servers; None where nobody knows errors."""
+    """Lower end of the 80% interval of measured servers; None without an error estimate."""
     high: float | None
-    """The upper end; None where nobody knows errors, or nothing is as fast at it."""
+    """Upper end; None without an error estimate, or if no deployment is as fast at that end."""
     instances: Instances
-    """Instances that cost so much."""
+    """Instances with this cost."""
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """Mean and standard deviation of ln(measured) if errors are normal [1]; None where nobody knows them."""
+        """Mean and standard deviation of ln(measured) for normal errors [1]; None without an error estimate."""
         if self.low is None or self.high is None:
             return None
         low, high = math.log(self.low), math.log(self.high)
@@ -608,11 +604,11 @@ class Likely(NamedTuple):
 
 
 def interval_scale(instances: Instances) -> float:
-    """Width of the 80 % interval of a cost over that of the errors of its speed and its rate, as logarithms [1].
+    """Width of a cost's 80% interval, relative to the combined errors of speed and rate, in logarithms [1].
 
-    Speed and rate err with the same steps, so an interval that adds both errors is too wide. Layouts that nobody
-    measured, where others of the model on the GPU were, err more. The widths are those at which the intervals hold
-    four fifths of the measured servers of docs/evidence/costs.md.
+    Speed and rate depend on the same step times, so adding both errors gives an interval that is too wide. Unmeasured
+    layouts of a model that was measured on the GPU have larger errors. The scales are set so that the intervals contain
+    80% of the measured servers of docs/evidence/costs.md.
     """
     levels = instances.setup.levels
     if instances.speculates or (levels is not None and levels.apart):
@@ -623,34 +619,34 @@ def interval_scale(instances: Instances) -> float:
 
 
 def scaled(end: Array | float, cost: Array | float, scale: float) -> Array | float:
-    """An end of an interval around a cost whose width is scaled, as logarithms."""
+    """End of an interval around a cost, after its width is scaled in logarithms."""
     return cost * (end / cost) ** scale
 
 
 def likely_ends(least: LeastAt, speed: float, instances: Instances) -> tuple[float | None, float | None] | None:
-    """Where the least cost of a speed probably is.
+    """Compute the 80% interval of the smallest cost at a speed.
 
     Parameters
     ----------
     least : callable
-        Costs of speeds.
+        Smallest cost at a speed.
     speed : float
-        Of a user [tokens/s].
+        Output speed of a user [tokens/s].
     instances : Instances
-        Whose errors count: those that are the cheapest.
+        Cheapest instances, which set the errors.
 
     Returns
     -------
     (float or None, float or None) or None
-        The lower end is that of a frontier that is faster and cheaper by the good ends of errors of speed and of cost,
-        the upper one that of a frontier that is slower and dearer by the bad ones; None where nothing is as fast. None
-        for both where nobody knows the errors.
+        Lower end: frontier that is faster and cheaper by the favorable ends of both errors. Upper end: frontier that is
+        slower and more expensive by the unfavorable ends; None if none is as fast. None in place of both without an
+        error estimate.
 
     Notes
     -----
-    The cheapest of many candidates is probably dearer than it was predicted to be, most of all where nobody measured
-    its layout. Whoever deploys it and is disappointed falls back on one that was measured: so the upper end is no less
-    than that of the cheapest such layout.
+    The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
+    measured. A disappointed user can return to a measured layout. The upper end is therefore at least that of the
+    cheapest measured layout.
     """
     tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
     if tpot is None or rate is None:
@@ -669,7 +665,7 @@ def likely_ends(least: LeastAt, speed: float, instances: Instances) -> tuple[flo
 
 
 def of_throughput(dollars: float, instances: Instances) -> Likely:
-    """A cost that is in inverse proportion to what instances complete."""
+    """Cost that is inversely proportional to throughput, with its interval."""
     likely = bounds.around(instances, "throughput")
     if likely is None:
         return Likely(dollars, None, None, instances)
@@ -677,22 +673,22 @@ def of_throughput(dollars: float, instances: Instances) -> Likely:
 
 
 def chance_below(first: Likely, second: Likely) -> float | None:
-    """The probability that the first cost is below the second; None where nobody knows the errors of one of them.
+    """Compute the probability that the first cost is below the second; None without an error estimate of both.
 
     Parameters
     ----------
     first, second : Likely
-        In one unit.
+        Costs in one unit.
 
     Returns
     -------
     float or None
-        From 0.05 to 0.95, which stand for less and for more: tails are not known [1].
+        From 0.05 to 0.95, which mean at most and at least, because tails are unknown [1].
 
     Notes
     -----
-    ln(measured / predicted) of both is taken to be normal, with the mean and the width of its interval of 80 %; the
-    correlation is :func:`shared_share`. So the difference is normal too.
+    ln(measured / predicted) of both costs is assumed normal, with the mean and width of its 80% interval and the
+    correlation of :func:`shared_share`. Their difference is then normal too.
     """
     spread, other = first.spread, second.spread
     if spread is None or other is None:
@@ -706,14 +702,15 @@ def chance_below(first: Likely, second: Likely) -> float | None:
 
 
 def shared_share(first: Instances, second: Instances) -> float:
-    """The share of the variance of errors that two predictions have in common [1].
+    """Share of the error variance that two predictions have in common [1].
 
-    Nothing under different profiles, or for different models or chips: errors of the time per token of two chips under
-    the same engine, model and load hardly go together (rank correlation 0.15, ``sh run.sh validate
-    error-correlations``). For one model on one chip under one profile, what its levels vary by around the profile, by
-    version, and, if both are served in the same way, by that
-    (:class:`inference_econ.inputs.MeasuredLevels`); nothing where none were measured.
-    A chip or model with some fields changed stands for the same servers, so that all of it is shared.
+    It is 0 for different profiles, models or GPUs. TPOT errors of two GPUs under the same engine, model and load are
+    nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``).
+
+    For one model, GPU and profile, it follows from the spreads of the measured corrections
+    (:class:`inference_econ.inputs.MeasuredLevels`). Both predictions share the spreads by model on GPU and by version,
+    and those by speculation and by layout if these are equal. It is 0 if no correction was measured. A GPU or model
+    with changed fields stands for the same servers, so all of its variance is shared.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

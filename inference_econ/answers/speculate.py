@@ -1,4 +1,4 @@
-"""Speculation beside plain decoding on one deployment: from which load to which it pays; and measured acceptance."""
+"""Speculative decoding compared with plain decoding on one deployment, and measured acceptance rates."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Steady states, and numbers of requests in flight that are looked at.
+#: Largest number of steady states and concurrencies that are evaluated [1].
 _STATES = 400
-#: Speed-ups below this are none [1].
+#: Speedups below this are treated as none [1].
 _NONE = 1e-6
 #: Columns of a file of log-probabilities.
 _TARGET, _DRAFT, _POSITION = "target_logprob", "draft_logprob", "position"
@@ -50,22 +50,22 @@ _TARGET, _DRAFT, _POSITION = "target_logprob", "draft_logprob", "position"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Speculated(Shown):
-    """One deployment with and without speculation; arrays of shape (n,) over the requests in flight.
+    """One deployment with and without speculation; arrays of shape (n,) over the concurrency.
 
     Attributes
     ----------
     plain, speculating : Service
-        The same layout; the second has less room for requests where the proposer takes memory.
+        Same layout without and with speculation. The second fits fewer requests if the draft model needs memory.
     concurrency : ndarray
-        Requests in flight, ascending, whole numbers up to the slots of the second [1].
+        Concurrent requests, ascending integers up to the slots of ``speculating`` [1].
     plain_state, state : Steady
-        Steady states of both at these.
+        Steady states of both.
     drafted : ndarray of int
-        Best draft length of the batches of the second; 0 where plain decoding is fastest [1].
+        Best draft length; 0 where plain decoding is fastest [1].
     tokens : ndarray
-        Expected tokens of a round of that length [1].
+        Expected tokens per speculation round [1].
     draft_seconds : ndarray
-        Proposing one token for every sequence of these batches [s]; ``inf`` where no layout of a draft model fits.
+        Time to draft one token for every sequence [s]; ``inf`` if no layout of a draft model fits.
     """
 
     page = "report.questions.speculate:SpeculationPage"
@@ -81,26 +81,26 @@ class Speculated(Shown):
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
-        """The price of a chip [USD/h]."""
+        """Price of a GPU [USD/h]."""
         return self.plain.setup.dollars_per_accelerator_hour
 
     @property
     def speedup(self) -> Array:
-        """Time per output token without speculation over that with it, prefill of others included [1]."""
+        """Plain time per output token over that with speculation, prefill of other requests included [1]."""
         return np.asarray(self.plain_state.tpot_seconds / self.state.tpot_seconds)
 
     @property
     def pays(self) -> npt.NDArray[np.bool_]:
-        """Where it is quicker per token."""
+        """Where speculation is faster per token."""
         return np.asarray(self.speedup > 1.0 + _NONE)
 
     def dollars(self, state: Steady) -> Array:
-        """The bill of the instance over its output tokens [USD per 1e6 tokens]."""
+        """Bill of the instance divided by its output tokens [USD per 1e6 tokens]."""
         tokens = state.requests_per_second * self.plain.requests.osl.mean
         return money.dollars_per_million_tokens(self.plain.accelerators, 1.0, tokens, self.dollars_per_accelerator_hour)
 
     def at(self, wanted: npt.ArrayLike) -> Speculated:
-        """Speculation at some requests in flight, or the next number that was looked at."""
+        """Results at some concurrencies, or at the next evaluated ones."""
         chosen = np.searchsorted(self.concurrency, np.asarray(wanted, dtype=float).clip(1.0, self.concurrency[-1]))
         concurrency = self.concurrency[chosen]
         return replace(
@@ -114,7 +114,7 @@ class Speculated(Shown):
         )
 
     def subjects(self) -> tuple[Instances]:
-        """Both deployments at some of the requests in flight, those of :attr:`powers`."""
+        """Both deployments at the concurrencies of :attr:`powers`."""
         requests, flights = self.plain.requests, self.powers
         sizes = [float(self.plain.accelerators)] * len(flights)
         layouts = layout_keys(self.plain.plans, self.plain.setup.assumptions.layout)
@@ -126,13 +126,13 @@ class Speculated(Shown):
 
     @property
     def powers(self) -> list[float]:
-        """Requests in flight by powers of two, and the most that were looked at [1]."""
+        """Powers of two and the largest evaluated concurrency [1]."""
         last = float(self.concurrency[-1])
         powers = 2.0 ** np.arange(np.floor(np.log2(last)) + 1.0)
         return [*powers[powers < last].tolist(), last]
 
     def full_dollars(self) -> tuple[float, float]:
-        """With all slots taken, without speculation and with it [USD per 1e6 output tokens]."""
+        """Cost with all slots in use, without and with speculation [USD per 1e6 output tokens]."""
         plain, speculating = (
             float(self.dollars(service.at(service.slots))) for service in (self.plain, self.speculating)
         )
@@ -144,7 +144,7 @@ class Speculated(Shown):
         return [self.plain.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Return the result as plain data."""
         shown, (instances,) = self.at(self.powers), self.subjects()
         pays, batches = self.concurrency[self.pays], self.state.batch[self.pays]
         plain, fast = shown.plain_state, shown.state
@@ -165,7 +165,7 @@ class Speculated(Shown):
         }
         ends = bounds.ends(instances, _FOLLOWS)
         lines = zip(*(column.tolist() for column in columns.values()), strict=True)
-        # A draft model with a layout of its own may find no room for large batches.
+        # A separately placed draft model may have no room for large batches.
         rows = [bounds.bounded(finite(dict(zip(columns, line, strict=True))), ends) for line in lines]
         full_plain, full = self.full_dollars()
         return {
@@ -190,44 +190,43 @@ class Speculated(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per number of requests in flight."""
+        """Return one record per concurrency."""
         return list(self.record()["rows"])
 
 
 def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: Pins | None = None) -> Speculated:
-    """One deployment with and without speculation, from one request in flight to as many as fit.
+    """Compare one deployment with and without speculation, from one request to the memory limit.
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how.
+        Model, GPU, formats, price and assumptions.
     requests : Requests
         Lengths and cached tokens.
     speculation : Speculation
-        Who proposes tokens, and how often they are accepted.
+        Speculation method and acceptance rate.
     pins : Pins, optional
-        The layout; degrees that are left open are 1, but experts are spread over the ranks with which it completes
-        most, of those that an engine can start.
+        Layout. Unspecified degrees are 1. Expert parallelism defaults to the degree with the highest throughput that an
+        engine supports.
 
     Returns
     -------
     Speculated
-        Compared at equal numbers in flight.
+        Both at equal concurrencies.
 
     Raises
     ------
     InputError
-        If nobody knows the price, a degree cannot be used, answers have one token, or the speculation does not go with
-        the model.
+        If the price is unknown, a degree is invalid, outputs have one token, or the model does not support the method.
     NothingFitsError
-        If target and proposer do not fit.
+        If the model and the draft model do not fit.
     """
     if requests.decode_steps <= 0:
         raise InputError(f"answers of {requests.osl.mean:g} token need no decode step that speculation could speed up")
     layout = Pins() if pins is None else pins
     pinned = replace(layout, tp=layout.tp or 1, dp=layout.dp or 1, pp=layout.pp or 1)
     layouts = offer(setup, requests, Space(pinned))
-    # They differ in expert-parallel ranks only, of which those count that complete most, as where no layout is pinned.
+    # Layouts differ in expert parallelism only. Select the one with the most throughput, as for open layouts.
     best = int(np.argmax(layouts.states.requests_per_second[:, -1]))
     plans, setup = layouts.plans.row(best), layouts.setup
     slots = slots_of(setup, plans, speculation)
@@ -253,22 +252,21 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
 
 
 def measured_acceptance(path: Path | str, longest: int | None) -> float | list[float]:
-    """Acceptance from a CSV file with one line per drafted token: by position where it tells them, or one for all [1].
+    """Read acceptance rates from a CSV file with one line per draft token: one per position, or one for all [1].
 
     Parameters
     ----------
     path : Path or str
-        With the columns ``target_logprob`` and ``draft_logprob`` (natural logarithms of the probability that each
-        model gives to the token) and, if known, ``position`` (1 for the first token of a draft). A position's rate is
-        meant for tokens whose predecessors were accepted, so leave out those after a rejection where that is known.
+        File with the columns ``target_logprob`` and ``draft_logprob``, and optionally ``position`` (1 for the first
+        token of a draft). The first two are natural logarithms of the probability that each model gives the token.
+        Rates per position assume that earlier tokens were accepted, so leave out tokens after a rejection.
     longest : int or None
-        Positions that a draft may have [1]; None for all of the file.
+        Maximum draft length [1]; None for all positions of the file.
 
     Raises
     ------
     InputError
-        If the file cannot be read, lacks a column or lines, has an entry that cannot be, or tells less positions than a
-        draft may have.
+        If the file cannot be read, lacks a column, lines or positions, or has an invalid entry.
     """
     frame = _frame(path)
     target, draft = (_numbers(path, frame, name) for name in (_TARGET, _DRAFT))
@@ -294,7 +292,7 @@ def measured_acceptance(path: Path | str, longest: int | None) -> float | list[f
 
 
 def _frame(path: Path | str) -> pd.DataFrame:
-    """The lines of a file as text."""
+    """Lines of a file as text."""
     import pandas as pd
 
     try:
@@ -316,7 +314,7 @@ def _frame(path: Path | str) -> pd.DataFrame:
 
 def _numbers(path: Path | str, frame: pd.DataFrame, name: str) -> Array:
     values = []
-    # Line 1 is the head.
+    # Line 1 is the header.
     for line, text in enumerate(frame[name], start=2):
         try:
             values.append(float(text))
@@ -325,7 +323,7 @@ def _numbers(path: Path | str, frame: pd.DataFrame, name: str) -> Array:
     return np.array(values)
 
 
-#: Columns of latencies.
+#: Latency columns, and the errors that apply to them.
 _FOLLOWS: bounds.Follows = {
     **dict.fromkeys(("plain_ttft_seconds", "ttft_seconds"), ("ttft", 1)),
     **dict.fromkeys(("plain_tpot_seconds", "tpot_seconds"), ("tpot", 1)),
@@ -336,6 +334,6 @@ _FOLLOWS: bounds.Follows = {
 
 
 def chosen_speculation(speculated: Speculated) -> Speculation:
-    """Return how tokens are proposed in the deployment that speculates."""
+    """Return the speculation method of the deployment."""
     assert speculated.speculating.speculation is not None
     return speculated.speculating.speculation

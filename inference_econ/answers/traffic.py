@@ -1,4 +1,4 @@
-"""Description of a trace of requests: arrivals, lengths, reuse and sessions, and the traffic that is fitted to it."""
+"""Profile of a request trace: arrivals, lengths, reuse and sessions, and the workload fitted to it."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from inference_econ.formulas.stack_distance import StackDistances
 from inference_econ.inputs import Requests, TrafficSpec
 from inference_econ.inputs.workload import traces
 
-#: Windows whose numbers of requests are compared [s], and those that are counted at most of one size [1].
+#: Window sizes for the index of dispersion [s], and the most windows of one size [1].
 WINDOWS, _MOST_WINDOWS = (1, 10, 60), 600_000
-#: Requests of a trace that are kept: the first ones, to be played again, and a random sample for lengths [1].
+#: Requests kept from a trace [1]: the first ones for replay, and a random sample for lengths.
 KEPT = 50_000
-#: Sessions that are followed; of more a random half, and so on [1].
+#: Number of sessions that are tracked [1]; each time that it is exceeded, a random half is kept.
 _SESSIONS = 1 << 18
-#: Mistakes that are told; of the others their number [1].
+#: Invalid lines that are quoted [1]; the rest are counted.
 _TOLD = 3
-#: Quantiles between which new tokens, and among these answers, count as one row of the fitted table [1].
+#: Quantiles of new tokens, and of outputs within them, that bound the rows of the fitted table [1].
 _EDGES = (*np.arange(0.0, 0.9, 0.1), 0.9, 0.95, 0.99, 1.0)
-#: Intervals of fitted rates, each with the windows that tell rates from bursts [s]: the first that holds so many
-#: requests on average [1]. Of traces beyond a day and a half they are hours, the same of all days [s].
+#: Intervals of fitted rates, each with the window that separates rates from bursts [s]. The first with this mean number
+#: of requests is used [1]. Longer traces than a day and a half use hours of the day, averaged over days [s].
 _INTERVALS, _LEAST_REQUESTS = ((60, 10), (600, 60), (3600, 60)), 50
 _HOUR, _DAY = 3600.0, 86_400.0
-#: Windows in which a rate is told from bursts, at least in each interval [1].
+#: Windows per interval that are needed to separate a rate from bursts [1].
 _LEAST_WINDOWS = 5
-#: Variation of gaps that a traffic can have at most [1].
+#: Largest squared coefficient of variation of gaps in a workload [1].
 _MOST_SCV = 1000.0
-#: Rooms of caches for which the share found is told, in blocks [1].
+#: Cache sizes for which the hit rate is reported [blocks].
 _ROOMS = tuple(round(10 ** (power / 2)) for power in range(2, 17))
 
 
 class Spread(NamedTuple):
-    """A length of requests [tokens]."""
+    """Distribution of a length of requests [tokens]."""
 
     mean: float
     p50: float
@@ -55,54 +55,54 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, tokens: Array) -> Spread:
-        """Of the requests of a sample."""
+        """Distribution in a sample."""
         p50, p90, p99 = (float(value) for value in np.quantile(tokens, (0.5, 0.9, 0.99)))
         return cls(float(tokens.mean()), p50, p90, p99, float(tokens.max()))
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSessions:
-    """Conversations of a trace."""
+    """Sessions of a trace."""
 
     count: int
-    """How many there are [1]."""
+    """Number of sessions [1]."""
     mean_turns: float
-    """Requests of each [1]."""
+    """Mean requests per session [1]."""
     most_turns: int
-    """Requests of the longest [1]."""
+    """Requests of the longest session [1]."""
 
 
 @dataclass(frozen=True, repr=False)
 class TraceProfile(Shown):
-    """Description of a trace.
+    """Profile of a trace.
 
     Attributes
     ----------
     origin, form : str
-        The file, and whose form it has.
+        File and its format.
     requests, broken : int
-        Lines that are requests, and that are not [1].
+        Valid and invalid lines [1].
     mistakes : tuple of str
-        The first of these, with their lines.
+        First invalid lines, with their line numbers.
     seconds : float or None
-        From the first to the last arrival; None where times are not known, or not those of one clock [s].
+        Time from the first to the last arrival [s]; None without times of one clock.
     windows : mapping of int to tuple of int
-        Numbers of requests in consecutive windows of so many seconds [1].
+        Requests in consecutive windows, by window size in seconds [1].
     times : ndarray, shape (n,)
-        Arrivals of the first requests since the first of them, ascending; empty where they are not known [s].
+        Arrivals of the first requests since the first one, ascending [s]; empty if unknown.
     first, sample : ndarray, shape (n, 3)
-        Prompts, answers, and tokens of prompts that earlier requests had: of the first requests in the order of their
-        arrival, and of random ones [tokens].
+        Input tokens, output tokens and reused input tokens, of the first requests in order of arrival, and of random
+        requests [tokens].
     distances : StackDistances
-        Reuse of blocks, if the trace says blocks.
+        Reuse of blocks, if the trace has block hashes.
     block_tokens : int
-        Tokens of a block; 0 if it does not say any [tokens].
+        Tokens per block; 0 without block hashes [tokens].
     sessions : Sessions or None
-        Conversations, if the trace says whose a request is.
+        Sessions, if the trace identifies them.
     blocks : tuple of tuple of int
-        Blocks of the prompts in ``first``; of each none, if the trace does not say any.
+        Blocks of the prompts in ``first``; empty tuples without block hashes.
     longest : tuple of (int, int)
-        Line and context, prompt and answer, of the longest request [tokens].
+        Line and context (input plus output) of the longest request [tokens].
     """
 
     page = "report.questions.traffic:ProfilePage"
@@ -125,40 +125,40 @@ class TraceProfile(Shown):
 
     @property
     def rate(self) -> float | None:
-        """Requests per second; None where times are not known, or all are the same [1/s]."""
+        """Request rate [1/s]; None if times are unknown or all equal."""
         return (self.requests - 1) / self.seconds if self.seconds else None
 
     @property
     def gap_scv(self) -> float | None:
-        """Squared coefficient of variation of times between arrivals [1]."""
+        """Squared coefficient of variation of the interarrival times [1]."""
         gaps = np.diff(self.times)
         return float(np.var(gaps) / np.mean(gaps) ** 2) if gaps.size and gaps.any() else None
 
     @property
     def dispersion(self) -> dict[int, float]:
-        """Index of dispersion of the number of requests in windows: variance over mean, 1 of Poisson arrivals [1]."""
+        """Index of dispersion of the requests per window: variance over mean, 1 for Poisson arrivals [1]."""
         full = {size: np.array(counts[:-1]) for size, counts in self.windows.items() if len(counts) > _LEAST_WINDOWS}
         return {size: float(np.var(counts) / np.mean(counts)) for size, counts in full.items()}
 
     @property
     def lengths(self) -> dict[str, Spread]:
-        """Prompts and answers."""
+        """Distributions of input and output lengths."""
         return {name: Spread.of(self.sample[:, column]) for column, name in enumerate(("isl", "osl"))}
 
     def quantiles(self, name: str, shares: Sequence[float]) -> list[float]:
-        """Lengths that shares of the requests do not exceed, of prompts (``isl``) or answers (``osl``) [tokens]."""
+        """Quantiles of the input (``isl``) or output (``osl``) lengths at some shares [tokens]."""
         return [float(value) for value in np.quantile(self.sample[:, ("isl", "osl").index(name)], shares)]
 
     @property
     def correlation(self) -> float:
-        """Of the lengths of prompts and answers; 0 where one does not vary [1]."""
+        """Correlation of input and output lengths [1]; 0 if one is constant."""
         first, second = (np.argsort(np.argsort(self.sample[:, column])).astype(float) for column in (0, 1))
         varied = all(np.ptp(self.sample[:, column]) > 0 for column in (0, 1))
         return float(np.corrcoef(first, second)[0, 1]) if varied else 0.0
 
     @property
     def reused(self) -> float | None:
-        """Share of blocks, or where there are none of prompt tokens, that earlier requests had; None if unknown [1]."""
+        """Share of blocks, or of prompt tokens without blocks, that earlier requests had [1]; None if unknown."""
         if self.block_tokens:
             return self.distances.share
         share = float(self.sample[:, 2].sum() / self.sample[:, 0].sum())
@@ -166,7 +166,7 @@ class TraceProfile(Shown):
 
     @property
     def found(self) -> dict[int, float]:
-        """Share of blocks that a cache of so many blocks finds which forgets the least recently used [1]."""
+        """Hit rate of a least-recently-used cache by its size in blocks [1]."""
         if not self.block_tokens:
             return {}
         rooms = [room for room in _ROOMS if room < self.distances.distinct]
@@ -175,7 +175,7 @@ class TraceProfile(Shown):
 
     @cached_property
     def traffic(self) -> TrafficSpec:
-        """The traffic that is fitted to it: rates and bursts, a table of lengths, reuse."""
+        """Workload fitted to the trace: rates and bursts, a table of lengths, reuse."""
         fitted: dict[str, Any] = {"arrivals": _fitted_arrivals(self), "lengths": _fitted_lengths(self.sample)}
         if self.reused is not None:
             reuse = self.found
@@ -195,12 +195,12 @@ class TraceProfile(Shown):
 
     @property
     def replay(self) -> Requests:
-        """Its first requests, to be played as they came.
+        """First requests, for replay at their recorded times.
 
         Raises
         ------
         InputError
-            If nobody knows when they came.
+            If arrival times are unknown.
         """
         if not self.rate or not self.times.size:
             raise InputError(
@@ -208,7 +208,7 @@ class TraceProfile(Shown):
                 "traffic to its lengths with 'inference-econ show traffic FILE -o mine.yaml', and give "
                 "--traffic mine.yaml"
             )
-        # Before the first one as long as on average, so that the rate of all is that of the trace.
+        # The gap before the first request is the mean gap, so that the mean rate is that of the trace.
         gaps = np.diff(self.times, prepend=self.times[0] - float(np.mean(np.diff(self.times))))
         isl, osl, cached = (tuple(map(float, self.first[:, column])) for column in range(3))
         spec = TrafficSpec.build(
@@ -225,7 +225,7 @@ class TraceProfile(Shown):
         return spec.requests.replace(blocks=self.blocks, block_tokens=self.block_tokens)
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Return the result as plain data."""
         sessions, arrivals = self.sessions, self.traffic.arrivals
         return {
             "file": self.origin,
@@ -251,7 +251,7 @@ class TraceProfile(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return the requests of every minute."""
+        """Return the number of requests per minute."""
         return [{"minute": minute, "requests": count} for minute, count in enumerate(self.windows.get(60, ()))]
 
 
@@ -259,22 +259,22 @@ _SAID = {"ref": "user", "where": "as recorded", "kind": "measured"}
 
 
 def trace(path: Path | str) -> TraceProfile:
-    """Description of a trace (``inference_econ.trace``).
+    """Profile a trace (``inference_econ.trace``).
 
     Parameters
     ----------
     path : path or str
-        A file of :func:`inference_econ.inputs.workload.traces.read_trace`.
+        File in a format of :func:`inference_econ.inputs.workload.traces.read_trace`.
 
     Returns
     -------
     TraceProfile
-        Of its requests. Time grows with the lines of the file, memory with the windows of time alone.
+        Profile of its requests. Run time is proportional to the lines of the file, memory to the number of windows.
 
     Raises
     ------
     InputError
-        If it cannot be read, or holds no request.
+        If the file cannot be read, or has no request.
     """
     recorded = traces.read_trace(path)
     seen = _TraceCounts()
@@ -287,7 +287,7 @@ def trace(path: Path | str) -> TraceProfile:
 
 
 class _TraceCounts:
-    """Counts while the lines of a trace go by."""
+    """Counters that are updated line by line."""
 
     def __init__(self) -> None:
         self.requests = self.broken = self.block_tokens = self.without_time = 0
@@ -295,7 +295,7 @@ class _TraceCounts:
         self.zero, self.begin, self.end, self.longest = 0.0, math.inf, -math.inf, (0, 0)
         self.windows: dict[int, Counter[int]] = {size: Counter() for size in WINDOWS}
         self.first: list[tuple[float, int, int, int]] = []
-        #: Blocks of their prompts, numbered as they came first.
+        #: Blocks of the prompts, numbered in order of appearance.
         self.blocks: list[tuple[int, ...]] = []
         self.numbers: dict[Hashable, int] = {}
         self.sample: list[tuple[int, int, int]] = []
@@ -304,7 +304,7 @@ class _TraceCounts:
         self.kept_of = 1
 
     def take(self, line: traces.TraceLine) -> None:
-        """Count one more line."""
+        """Count one line."""
         event = line.event
         if isinstance(event, traces.Broken):
             self.broken += 1
@@ -350,7 +350,7 @@ class _TraceCounts:
                     self.turns[name] = turns
 
     def profile(self, origin: str, recorded: traces.TraceFile) -> TraceProfile:
-        """All of it."""
+        """Profile of all counted lines."""
         timed = recorded.timed and not self.without_time
         rows = np.array(self.first, dtype=float)
         order = np.argsort(rows[:, 0], kind="stable") if timed else np.arange(len(rows))
@@ -379,15 +379,16 @@ class _TraceCounts:
 
 
 def _filled(counts: Counter[int]) -> tuple[int, ...]:
-    """Numbers of requests of consecutive windows, those without any included; none where these are too many."""
+    """Requests of consecutive windows, including empty ones; empty if there are too many windows."""
     first, last = min(counts), max(counts)
     return tuple(counts[window] for window in range(first, last + 1)) if last - first < _MOST_WINDOWS else ()
 
 
 def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:
-    """Rates by interval, and the variation of gaps that makes numbers within intervals as dispersed as they are.
+    """Rates by interval, and the variation of gaps that reproduces the dispersion within intervals.
 
-    The index of dispersion of a renewal process tends to the variation of its gaps: Cox and Lewis (1966), section 4.4.
+    The index of dispersion of a renewal process tends to the squared coefficient of variation of its gaps: Cox and
+    Lewis (1966), section 4.4.
     """
     span, rate = profile.seconds, profile.rate
     if not span or rate is None:
@@ -415,13 +416,13 @@ def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:
 
 
 def _digits(value: float) -> float:
-    """A number in five digits; whole ones without a point."""
+    """Number in five digits; integers without a decimal point."""
     short = float(f"{value:.5g}")
     return int(short) if short.is_integer() else short
 
 
 def _fitted_lengths(sample: Array) -> dict[str, Any]:
-    """A table of means between quantiles of new tokens, and of answers among these."""
+    """Table of means between quantiles of new tokens, and of outputs within them."""
     rows: list[tuple[float, float, float, float]] = []
     for prompts in _between(sample, sample[:, 0] - sample[:, 2]):
         for cell in _between(prompts, prompts[:, 1]):
@@ -432,7 +433,7 @@ def _fitted_lengths(sample: Array) -> dict[str, Any]:
 
 
 def _between(rows: Array, values: Array) -> Iterable[Array]:
-    """The rows between quantiles of a value, those that are not empty."""
+    """Nonempty groups of rows between quantiles of a value."""
     order = np.argsort(values, kind="stable")
     ends = np.unique(np.rint(np.array(_EDGES) * len(rows)).astype(int))
     return (rows[order[begin:end]] for begin, end in pairwise(ends))

@@ -1,6 +1,6 @@
-"""Plain data of answers, and how they are kept and written.
+"""Plain data of results, and how it is written to files and as text.
 
-What belongs here: what records of several answers have (``facts`` of a setup, ``sources``, ``deviations`` of measured
-values), data as JSON, CSV and frames have them (``plain``), files that are written whole or not at all (``files``) or
-hold an answer (``saved``), and numbers, layouts and formats as people write them (``texts``). Nothing of a question.
+The package has the record parts that results share (``facts`` of a setup, ``sources``, ``deviations`` of measured
+values) and data for JSON, CSV and frames (``plain``). It writes files atomically (``files``), saves and loads results
+(``saved``), and formats numbers, layouts and number formats (``texts``). It knows no single command.
 """

@@ -1,4 +1,4 @@
-"""How far off predictions may be, as plain data."""
+"""Prediction errors as plain data."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from inference_econ.engine import Instances, Interval, LeftOutErrors, error_spre
 from inference_econ.engine.bounds import LEVEL, extremes, subjects_of
 from inference_econ.inputs import Quantity
 
-#: What users see of a service.
+#: Latencies that users observe.
 SEEN: tuple[Quantity, ...] = ("tpot", "ttft")
-#: What users and the operator of a service see.
+#: Latencies that users observe, and the throughput of the operator.
 SERVED: tuple[Quantity, ...] = (*SEEN, "throughput")
 
 
 def known_errors(
     instances: Instances, quantities: Iterable[Quantity]
 ) -> dict[Quantity, tuple[Interval, LeftOutErrors]]:
-    """The intervals that are known, and the errors behind them."""
+    """Known intervals, and the errors behind them."""
     by_quantity: dict[Quantity, tuple[Interval, LeftOutErrors]] = {}
     assumptions, subjects = instances.setup.assumptions, subjects_of(instances)
     for quantity in quantities:
@@ -30,7 +30,7 @@ def known_errors(
 
 
 def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
-    """Why instances are unlike the measurements behind their assumptions: all of them, and some of them."""
+    """Reasons why all instances, and why some instances, are outside the calibration data."""
     assumptions = instances.setup.assumptions
     calibration = assumptions.calibration
     if calibration is None:
@@ -47,7 +47,7 @@ def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
 
 
 def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("tpot",)) -> dict[str, object] | None:
-    """Return how far off predictions may be as plain data; None if the assumptions were not fitted."""
+    """Return the prediction errors as plain data; None if the assumptions were not fitted."""
     if instances.setup.assumptions.calibration is None:
         return None
     errors = {

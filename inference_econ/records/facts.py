@@ -1,4 +1,4 @@
-"""Facts of a setup as plain data: what records of answers begin with."""
+"""Facts of a setup as plain data, with which records start."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 from inference_econ.engine import Setup
 from inference_econ.inputs import HardwareSpec, Requests, prices
 
-#: What every record begins with.
+#: Facts at the start of every record.
 HEAD = ("model", "hardware", "assumptions", "price")
 
 
 def facts(setup: Setup, *names: str, requests: Requests | None = None, calibration: object = None) -> dict[str, object]:
-    """Some facts of a setup as plain data; where engines were left out, with the reasons (``left_out``).
+    """Return facts of a setup as plain data, including engines that were left out, with reasons (``left_out``).
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, GPU, formats, price and assumptions.
     *names : str
-        Which facts, in their order: those of :data:`HEAD`, number formats (``weights``, ``expert_weights``,
-        ``activations``, ``kv``, all ``formats``), ``math_unit``, ``context``, ``contexts``, and what follows.
-    requests : Requests, optional
-        For ``isl``, ``osl`` and ``cached`` [tokens].
+        Facts in order: names of :data:`HEAD`, number formats (``weights``, ``expert_weights``, ``activations``, ``kv``,
+        all ``formats``), ``math_unit``, ``context``, ``contexts``, and the names of the other parameters.
+    requests : Requests
+        Source of ``isl``, ``osl`` and ``cached`` [tokens].
     calibration : object
-        For ``calibration``, see :func:`inference_econ.records.deviations.calibration_record`.
+        Value of ``calibration``, see :func:`inference_econ.records.deviations.calibration_record`.
     """
     precision = setup.precision
     values: dict[str, object] = {
@@ -52,12 +52,12 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
 
 
 def bound(*setups: Setup) -> dict[str, object]:
-    """That numbers are bounds, as headings say too: assumptions of a setup were fitted to no server with its chip."""
+    """Field that marks numbers as bounds: no server with the GPU was used to fit the assumptions."""
     return {"bound": True} if any(setup.is_bound for setup in setups) else {}
 
 
 def without_unknown_costs(record: Mapping[str, Any], *setups: Setup) -> dict[str, Any]:
-    """A record in which numbers in dollars are null where the price of a chip is not known."""
+    """Record with null costs if the price of a GPU is unknown."""
     return {**record} if all(setup.is_priced for setup in setups) else _without_dollars(record)
 
 
@@ -68,7 +68,7 @@ def _without_dollars(value: Any) -> Any:
 
 
 def price_record(setup: Setup) -> dict[str, object] | None:
-    """Price of an accelerator and who says so; None where nobody does."""
+    """Price of a GPU with its source; None if unknown."""
     if not setup.is_priced:
         return None
     price = setup.hour_price
@@ -85,7 +85,7 @@ def price_record(setup: Setup) -> dict[str, object] | None:
 
 
 def node_record(chip: HardwareSpec, dollars_per_accelerator_hour: float) -> dict[str, float | int | None]:
-    """Price of a whole node by the hour, and how many accelerators it has; None where no file knows nodes."""
+    """Hourly price of a node, and its number of GPUs; None if the GPU file has no node size."""
     size = chip.rented_as[-1] if chip.rented_as else None
     return {
         "usd_per_node_hour": None if size is None else size * dollars_per_accelerator_hour,

@@ -1,4 +1,4 @@
-"""Write files whole or not at all."""
+"""Write files atomically."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from inference_econ.errors import InputError
 
 try:
     import fcntl
-except ImportError:  # Windows, where a file that is open cannot be removed anyway
+except ImportError:  # Windows, where an open file cannot be removed
     fcntl = None  # type: ignore[assignment]
 
-#: How names of pictures end.
+#: Extensions of pictures.
 PICTURES = (".svg", ".png", ".pdf")
-#: The same of charts, which are interactive as pages.
+#: Extensions of charts, which can also be interactive pages.
 CHARTS = (*PICTURES, ".html")
-#: How names of documents for browsers end.
+#: Extensions of pages for browsers.
 PAGES = (".html", ".htm")
-#: File by which the folder of a sweep is known.
+#: File that identifies the folder of a sweep.
 SWEEP = "sweep.json"
-#: How a file is opened that may be something else.
+#: Flags to open a path that may not be a regular file.
 _LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-#: In the name of every file that is not yet whole.
+#: Part of the name of every unfinished file.
 _UNFINISHED = ".unfinished-"
-#: Characters of a name that its unfinished file bears: the whole may be too long with more beside it.
+#: Characters of the target's name in that of its unfinished file, which must not be too long.
 _BORNE = 40
 
 
 def ending_of(path: Path | str) -> str:
-    """Ending of a name in lower case; a name such as ``.csv`` or ``..csv`` is nothing but its ending.
+    """File extension in lower case; a name such as ``.csv`` or ``..csv`` is only an extension.
 
     Examples
     --------
@@ -45,22 +45,22 @@ def ending_of(path: Path | str) -> str:
 
 @contextmanager
 def whole_file(path: Path | str) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well.
+    """Yield a temporary path that replaces ``path`` when the block ends without an error.
 
-    A link is followed, and what is no ordinary file (a pipe, a device) is written to directly. What a process that was
-    killed left of the same name is removed.
+    Links are followed. Special files (pipes, devices) are written directly. Files of the same name that a killed
+    process left are removed.
 
     Raises
     ------
     InputError
-        If the place cannot be written; nothing is left behind.
+        If the path cannot be written; nothing is left behind.
     """
     if not str(path):
         raise InputError("the name of the file to write is empty")
     wanted = Path(path)
     try:
         with suppress(FileNotFoundError):
-            wanted.stat()  # a circle of links shows here; a missing file may be made
+            wanted.stat()  # raises for a circle of links; a missing file is created
         target = wanted.resolve()
         if target.is_dir() or str(path).endswith(os.sep):
             raise InputError(f"{wanted}: cannot be written: Is a directory")
@@ -78,7 +78,7 @@ def whole_file(path: Path | str) -> Iterator[Path]:
 
 @contextmanager
 def _unfinished(target: Path) -> Iterator[Path]:
-    """An empty file beside another one, locked as long as it is used; it is gone at the end, unless it was moved."""
+    """Empty file next to another one, locked while in use, and removed at the end unless it was moved."""
     prefix = f".{target.name[:_BORNE]}{_UNFINISHED}"
     _remove_abandoned(target.parent, prefix)
     path = None
@@ -94,17 +94,17 @@ def _unfinished(target: Path) -> Iterator[Path]:
     finally:
         if path is not None:
             path.unlink(missing_ok=True)
-        else:  # interrupted while it was made
+        else:  # interrupted during creation
             _remove_abandoned(target.parent, prefix)
 
 
 def _new_file(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
-    """A new file, open and locked; one more if it was taken for an abandoned one before it was locked."""
+    """New file, open and locked; creation is repeated if another process removed it before it was locked."""
     while True:
         handle, name = tempfile.mkstemp(suffix, prefix, folder)
         try:
             if fcntl is not None:
-                with suppress(OSError):  # a file system without locks
+                with suppress(OSError):  # file system without locks
                     fcntl.flock(handle, fcntl.LOCK_EX)
             if os.fstat(handle).st_nlink:
                 return handle, Path(name)
@@ -115,7 +115,7 @@ def _new_file(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
 
 
 def _remove_abandoned(folder: Path, prefix: str) -> None:
-    """Remove unfinished files that nobody has locked: the system unlocks those of a process that was killed."""
+    """Remove unlocked unfinished files. The system releases the locks of killed processes."""
     if fcntl is None:
         return
     for abandoned in folder.glob(f"{escape(prefix)}*"):
@@ -125,15 +125,14 @@ def _remove_abandoned(folder: Path, prefix: str) -> None:
 
 
 def check_place(path: Path | str) -> None:
-    """Refuse a place that cannot be written, before anything is calculated for it, or anything else is written.
+    """Reject a path that cannot be written, before anything is computed or written.
 
     Raises
     ------
     InputError
-        As :func:`whole_file` would, or if it is a pipe with a name, to which nothing can be written before somebody
-        reads it; nothing is left behind.
+        As for :func:`whole_file`, or for a named pipe, because writing would wait for a reader; nothing is left behind.
     """
-    # What a shell passes on as /dev/stdout or /dev/fd/63 is read at its other end.
+    # A path such as /dev/stdout or /dev/fd/63 from a shell has a reader.
     if Path(path).is_fifo() and not Path(path).is_relative_to("/dev"):
         raise InputError(
             f"{path}: a pipe, which may wait for a reader for ever; write to a file, or print into it with >"
@@ -143,52 +142,52 @@ def check_place(path: Path | str) -> None:
 
 
 def check_picture(path: Path | str, endings: Sequence[str] = PICTURES) -> Path:
-    """The path if a picture can be written to it by its suffix.
+    """Check that a path has a picture extension, and return it.
 
     Parameters
     ----------
     path : Path or str
-        Where to.
+        Path.
     endings : sequence of str
-        Those that are written.
+        Supported extensions.
 
     Raises
     ------
     InputError
-        If the suffix is no picture's.
+        If the extension is not supported.
     """
     check_ending(path, "a picture's name", endings)
     return Path(path)
 
 
 def check_page(path: Path | str) -> None:
-    """Refuse a name that does not end as those of documents for browsers do.
+    """Reject a path without an extension of pages for browsers.
 
     Raises
     ------
     InputError
-        With how it must end.
+        With the supported extensions.
     """
     if ending_of(path) not in PAGES:
         raise InputError(f"{path}: a report is a page for a browser; end its name in .html")
 
 
 def check_ending(path: Path | str, what: str, endings: Sequence[str]) -> None:
-    """Refuse a name that does not say which kind of file is written.
+    """Reject a path with an extension that does not select a file format.
 
     Parameters
     ----------
     path : path or str
-        The name.
+        Path.
     what : str
-        Of what it is the name, for the message.
+        Kind of file, for the message.
     endings : sequence of str
-        Those that are possible, in lower case; an empty one stands for a name without any.
+        Supported extensions in lower case; an empty one allows none.
 
     Raises
     ------
     InputError
-        If it ends in another way.
+        If the extension is not supported.
     """
     if ending_of(path) not in endings:
         raise InputError(f"{path}: {what} must end in {', '.join(filter(None, endings))}")
@@ -199,6 +198,6 @@ class _Unused(Exception):  # noqa: N818 - no error: nothing is to be written
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a text file whole or not at all."""
+    """Write a text file atomically."""
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

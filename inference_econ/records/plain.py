@@ -1,4 +1,4 @@
-"""Plain data: numbers, texts, lists and mappings as JSON has them, and rows of them as frames."""
+"""Plain data (numbers, texts, lists and mappings as in JSON), and data frames of its rows."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What is said of a result that no spreadsheet and no program can read.
+#: Message for a result that no file format can express.
 _INFINITE = "a result is not finite"
 #: Rows for spreadsheets and notebooks.
 Frame: TypeAlias = "pd.DataFrame"
 
 
 def attributes(owner: object, names: str) -> dict[str, Any]:
-    """Return attributes by their names: what a record has as an object has it."""
+    """Return attributes by name, for records that have the same names."""
     return {name: getattr(owner, name) for name in names.split()}
 
 
 def finite_or_none(value: float) -> float | None:
-    """The value itself, or None if it has no end or is not known: records have no NaN and no infinity."""
+    """Value, or None if it is infinite or NaN, which records do not have."""
     return value if math.isfinite(value) else None
 
 
 def finite_or_nan(value: float) -> float:
-    """The value itself as a float, or NaN if it has no end: a gap of a line, and an empty cell."""
+    """Value as a float, or NaN if it is infinite: a gap of a line, or an empty cell."""
     return float(value) if math.isfinite(value) else math.nan
 
 
 def without_signed_zeros(value: Any) -> Any:
-    """Plain data without the sign of a zero."""
+    """Plain data without negative zeros."""
     if isinstance(value, Mapping):
         return {key: without_signed_zeros(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -41,7 +41,7 @@ def without_signed_zeros(value: Any) -> Any:
 
 
 def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Plain data without nesting: names joined by underscores.
+    """Plain data without nesting, with names joined by underscores.
 
     Examples
     --------
@@ -55,26 +55,26 @@ def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def flat_frame(records: Iterable[Mapping[str, Any]]) -> Frame:
-    """Plain data as rows, unrounded; what is said of a whole answer's errors is left out."""
+    """Plain data as unrounded rows, without the errors of a whole result."""
     return frame_of(
         [flat({name: value for name, value in record.items() if name != "calibration"}) for record in records]
     )
 
 
 def records_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return columns by name as one record per row; a single value stands in all of them."""
+    """Return columns by name as one record per row; single values are repeated."""
     return [{str(name): value for name, value in row.items()} for row in frame_of(columns).to_dict("records")]
 
 
 def frame_of(rows: Any, columns: list[str] | None = None) -> Frame:
-    """Return rows, or columns by name, as a frame; pandas is loaded where there is one."""
+    """Return rows, or columns by name, as a data frame; imports pandas."""
     import pandas as pd
 
     return pd.DataFrame(rows, columns=columns)
 
 
 def spreadsheet_cell(value: object) -> str:
-    """Write a value for spreadsheets: nothing if it is missing, numbers with ten digits."""
+    """Value as text for spreadsheets: empty if missing, numbers with ten digits."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -83,13 +83,13 @@ def spreadsheet_cell(value: object) -> str:
 
 
 def named(record: object) -> dict[str, Any]:
-    """Plain data under names, without the sign of a zero; what has no names of its own are ``rows``."""
+    """Dictionary of plain data without negative zeros; a bare list becomes ``rows``."""
     plain = without_signed_zeros(record)
     return plain if isinstance(plain, dict) else {"rows": plain}
 
 
 def csv_text(frame: Frame) -> str:
-    """Rows as CSV text, without the sign of a zero; what is missing is empty.
+    """Rows as CSV text, without negative zeros; missing values are empty.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def csv_text(frame: Frame) -> str:
 
 
 def _finite(value: object) -> object:
-    """A value of a cell without the sign of a zero."""
+    """Cell value without a negative zero."""
     if not isinstance(value, float):
         return value
     if math.isinf(value):
@@ -109,12 +109,12 @@ def _finite(value: object) -> object:
 
 
 def json_text(record: object) -> str:
-    """Plain data as JSON text, without the sign of a zero.
+    """Plain data as JSON text, without negative zeros.
 
     Raises
     ------
     OverflowError
-        If a number is infinite or missing.
+        If a number is infinite or NaN.
     """
     try:
         return json.dumps(without_signed_zeros(record), indent=2, allow_nan=False) + "\n"

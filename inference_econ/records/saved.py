@@ -1,4 +1,4 @@
-"""Answers in files: written whole, and read again as the data that they are."""
+"""Save results to files, and load them as data."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from inference_econ.records.plain import Frame, csv_text, flat_frame, frame_of, 
 if TYPE_CHECKING:
     from inference_econ.engine import Setup
 
-#: Heads of files: of answers that Python saved, with their rows; of those of the command line, with what was asked.
+#: Header keys: results saved by Python, with their rows; results of the command line, with the query.
 _SAVED, _QUESTION = "saved", "asked"
 _PROGRAM = "inference-econ"
-#: Where the record of a command holds the rows of its frame; those of other commands are made of several parts.
+#: Record key of the rows of a command's frame; records of other commands have several parts.
 _ROWS = {
     "buy": "crossovers",
     "fits": "instances",
@@ -31,7 +31,7 @@ _ROWS = {
     "rollout": "runs",
     "speculate": "rows",
 }
-#: Names that keys of records and options had in development versions of 0.2.0, and the values of one of them.
+#: Old names of record keys and options in development versions of 0.2.0, and of the values of one.
 _OLD_KEYS = {
     "autoscaled_kept_share": "autoscaled_slo_met_share",
     "in_flight_per_instance": "concurrency_per_replica",
@@ -49,30 +49,29 @@ _OLD_KEYS = {
     "proposer": "method",
     **OLD_ARRANGEMENTS,
 }
-#: How files are written that :func:`load_answer` reads, and those that can be asked again.
+#: Advice on how to write files for :func:`load_answer`, and files whose query can be repeated.
 _ANY = "write one with .save('answer.json'), or on the command line with -o answer.json"
 _AGAIN = "write one with 'inference-econ frontier ... -o answer.json' (or another command that answers a question)"
 
 
 @dataclass(frozen=True, slots=True)
 class SavedAnswer:
-    """An answer as it was when it was saved: data only, since facts and fits may have changed since.
+    """Saved result: data only, because facts and fits may have changed since.
 
     Attributes
     ----------
     kind : str
-        What it was, for example ``ServiceFrontier``; of an answer of the command line, the command.
+        Type of the result, for example ``ServiceFrontier``; for the command line, the command.
     version : str
-        Of this program, then.
+        Version of this program at that time.
     record : dict
-        All that it says, as :meth:`to_dict` of the answer gave it.
+        Record, as :meth:`to_dict` of the result returned it.
     rows : dict or None
-        Columns and rows of its numbers; None of an answer of the command line, which has them in its record, if at
-        all.
+        Columns and rows of the numbers; None for the command line; its record may have them.
     options : mapping
-        Those of the command; empty of an answer that was saved in Python, which keeps no question.
+        Options of the command; empty for results saved by Python, which do not include the query.
     origin : str
-        Where it was read from.
+        Path of the file.
     """
 
     kind: str
@@ -83,16 +82,16 @@ class SavedAnswer:
     origin: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """All that it says."""
+        """Record of the result."""
         return self.record
 
     def to_frame(self) -> Frame:
-        """The numbers behind the answer, as they were.
+        """Rows of the result, as saved.
 
         Raises
         ------
         InputError
-            If the command line wrote the file, and its record does not hold the rows as they are.
+            If the command line wrote the file and its record lacks the rows.
         """
         if self.rows is not None:
             return frame_of(self.rows["data"], columns=self.rows["columns"])
@@ -105,26 +104,26 @@ class SavedAnswer:
         return flat_frame(rows)
 
     def __repr__(self) -> str:
-        """Kind of the answer, and its release."""
+        """Kind of the result, and its release."""
         return f"<SavedAnswer: {self.kind} of inference-econ {self.version}>"
 
 
 def question_record(command: str, options: Mapping[str, Any]) -> dict[str, object]:
-    """Question as a part of an answer's JSON: enough to ask again."""
+    """Query as a part of a result's JSON, sufficient to repeat it."""
     return {_QUESTION: {"program": _PROGRAM, "version": _version(), "command": command, "options": {**options}}}
 
 
 def json_of(kind: str, frame: Frame, record: Mapping[str, Any]) -> str:
-    """Answer as the text of a file that :func:`load_answer` reads again."""
+    """Result as file content for :func:`load_answer`."""
     rows = frame.astype(object).where(frame.notna(), None).to_dict("split", index=False)
     head = {"program": _PROGRAM, "version": _version(), "kind": kind, "rows": rows}
     return json_text({_SAVED: head, **record})
 
 
 def csv_of(frame: Frame, setups: Sequence[Setup]) -> str:
-    """Rows as CSV text, without the sign of a zero; what is missing is empty.
+    """Rows as CSV text, without negative zeros; missing values are empty.
 
-    Rows whose chip no assumptions were fitted to say ``bound``, as JSON does: all of them where no row names one.
+    Rows for a GPU without fitted assumptions are marked ``bound``, as in JSON; all rows if no row names its GPU.
 
     Raises
     ------
@@ -146,22 +145,22 @@ def _version() -> str:
 
 
 def load_answer(path: str | Path) -> SavedAnswer:
-    """Read an answer that was saved (``inference_econ.load_answer``).
+    """Load a saved result (``inference_econ.load_answer``).
 
     Parameters
     ----------
     path : str or Path
-        What :meth:`inference_econ._answer.Shown.save` wrote, or ``-o answer.json`` on the command line.
+        File written by :meth:`inference_econ._answer.Shown.save`, or by ``-o answer.json`` on the command line.
 
     Returns
     -------
     SavedAnswer
-        Its data.
+        Data of the result.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or is no such answer.
+        If the file cannot be read, or is not a saved result.
     """
     record = read_json(path, _ANY)
     if not isinstance(record, dict):
@@ -173,7 +172,7 @@ def load_answer(path: str | Path) -> SavedAnswer:
 
 
 def _current(value: Any) -> Any:
-    """Data of a saved answer with the names of today."""
+    """Data of a saved result with the current names."""
     if isinstance(value, list):
         return [_current(item) for item in value]
     if not isinstance(value, dict):
@@ -185,13 +184,13 @@ def _current(value: Any) -> Any:
 
 
 def question(path: str) -> SavedAnswer:
-    """Read an answer of any command, with what it was asked.
+    """Load the result of a command, with its query.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is no answer of this program or one of another release; or if the answer was saved
-        in Python, which keeps numbers, not questions.
+        If the file cannot be read, is not a result of this program and release, or was saved by Python, without a
+        query.
     """
     record = read_json(path, _AGAIN)
     if isinstance(record, dict) and isinstance(record.get(_SAVED), dict):
@@ -203,7 +202,7 @@ def question(path: str) -> SavedAnswer:
 
 
 def is_answer(path: str) -> bool:
-    """Return whether a file says that this program wrote it; not whether it can be used."""
+    """Return True if a file has the header of this program; it may still be invalid."""
     try:
         record = json.loads(read_text(path))
     except (InputError, OSError, ValueError, RecursionError):
@@ -212,28 +211,28 @@ def is_answer(path: str) -> bool:
 
 
 def read_json(path: str | Path, how: str) -> object:
-    """Data of a file of JSON.
+    """Data of a JSON file.
 
     Raises
     ------
     InputError
-        If the file cannot be read or is none, with how such files are written.
+        If the file cannot be read or is not JSON, with advice on how to write one.
     """
     try:
         return json.loads(read_text(str(path)))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: no JSON, so no saved answer; {how}") from error
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise InputError(f"{path}: no saved answer, whose numbers have 17 digits at most; {how}") from error
 
 
 def of_command(record: object, origin: str, how: str) -> SavedAnswer:
-    """Answer of a command of this release.
+    """Result of a command of this release.
 
     Raises
     ------
     InputError
-        If the record does not say what was asked, with how such files are written, or is of another release.
+        If the record lacks the query, with advice on how to write one, or is of another release.
     """
     head = record.get(_QUESTION) if isinstance(record, dict) else None
     asked = isinstance(head, dict) and head.get("program") == _PROGRAM and isinstance(head.get("command"), str)

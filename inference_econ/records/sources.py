@@ -1,4 +1,4 @@
-"""Sources of a result: those of every specification that was used."""
+"""Sources of a result, from all specifications that it uses."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import HardwareSpec, ModelSpec, Source, SourcedSpec, catalog, prices
 
-#: Fields that no time and no price follows from.
+#: Fields that affect no time and no price.
 _UNUSED = frozenset({"year", "watts", "link_bytes_per_second_both_ways", "max_context", "checkpoints"})
 
 
 @dataclass(frozen=True, slots=True)
 class UsedSource:
-    """One source that a result rests on."""
+    """Source of a result."""
 
     file: str
-    """Which specification: its kind and name."""
+    """Specification: kind and name."""
     field: str
-    """Which field of it."""
+    """Field of the specification."""
     source: Source
-    """Where the field comes from."""
+    """Source of the field."""
 
     def record(self) -> dict[str, str]:
-        """Plain data, for JSON, with title and address of the reference where it has them."""
+        """Plain data for JSON, with title and address of the reference if known."""
         reference = catalog.references().get(self.source.ref, {})
         return {
             "file": self.file,
@@ -37,7 +37,7 @@ class UsedSource:
 
 
 def power_sources(chip: HardwareSpec) -> tuple[UsedSource, ...]:
-    """The sources of what a chip, its host and its facility draw; none where nobody says."""
+    """Sources of the power of a GPU, its host and its facility; empty if unknown."""
     if chip.watts is None:
         return ()
     board = (UsedSource(f"hardware: {chip.name}", "watts", chip.sources["watts"]),) if "watts" in chip.sources else ()
@@ -46,7 +46,7 @@ def power_sources(chip: HardwareSpec) -> tuple[UsedSource, ...]:
 
 
 def priced_sources(setup: Setup, speculation: Speculation | None = None) -> tuple[UsedSource, ...]:
-    """The sources of a setup, of the model that proposes tokens to it, and of its price."""
+    """Sources of a setup, its draft model and its price."""
     used = setup_sources(setup, None if speculation is None else speculation.model)
     price, file = setup.hour_price, f"hardware: {setup.hardware.name}"
     if price.kind == prices.UNPRICED:
@@ -62,7 +62,7 @@ def priced_sources(setup: Setup, speculation: Speculation | None = None) -> tupl
 
 
 def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
-    """The sources of the model, the chip and the assumptions of a question."""
+    """Sources of the model, the GPU and the assumptions of a query."""
     specs = [("model", setup.model), ("hardware", setup.hardware), ("assumptions", setup.assumptions)]
     if draft is not None:
         specs.append(("draft model", draft))
@@ -70,7 +70,7 @@ def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSou
 
 
 def spec_sources(kind: str, spec: SourcedSpec) -> tuple[UsedSource, ...]:
-    """The sources of the fields of one specification that predictions use."""
+    """Sources of the fields of a specification that predictions use."""
     return tuple(
         UsedSource(f"{kind}: {spec.name}", field, source)
         for field, source in spec.sources.items()

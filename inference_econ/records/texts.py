@@ -1,4 +1,4 @@
-"""Numbers, layouts, formats and chips as people write them, and the words for names of parts and kinds."""
+"""Display text of numbers, layouts, formats and GPUs, and display names of parts and kinds."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from inference_econ.engine import Setup
 from inference_econ.inputs import Precision, units
 from inference_econ.inputs.options import rows
 
-#: Names of engines as their makers write them.
+#: Display names of engines.
 ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "atom": "ATOM"}
 
-#: From here on three digits are a whole number [1].
+#: Values from here on round to an integer with three digits [1].
 _WHOLE = 99.95
 
 
 def words(kind: str) -> Mapping[str, str]:
-    """Return the words for the names of a kind, in the order of ``words.csv``."""
+    """Return the display names of a kind, in the order of ``words.csv``."""
     return {row["name"]: row["words"] for row in rows(Path(__file__).with_name("words.csv")) if row["kind"] == kind}
 
 
-#: What each part of a step is called.
+#: Display names of the parts of a step.
 PART_NAMES = words("part")
 
 
 def chips_label(count: float) -> str:
-    """A number of chips in words."""
+    """Number of GPUs as words."""
     return f"{count:g} GPU" + ("s" if count > 1 else "")
 
 
 def layout_label(layout: Mapping[str, float | str]) -> str:
-    """A layout as people write it: ``tp8``, ``tp4pp2``, ``dp16ep16``, ``tp8 attn4`` where half of the chips wait.
+    """Layout in short notation: ``tp8``, ``tp4pp2``, ``dp16ep16``; ``tp8 attn4`` if only 4 GPUs run attention.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
     if "draft_tokens" in layout:
         label += f" +{layout['draft_tokens']} drafted"
     if "prefill" in layout:
-        # As in a key, tp1 stands before other degrees.
+        # Omit tp1 before other degrees, as in a layout key.
         chip = f" on {str(layout['prefill_hardware']).split()[1]}" if "prefill_hardware" in layout else ""
         label = f"{re.sub('^tp1(?=[a-z])', '', str(layout['prefill']))}{chip} + {label}"
     if "prefill_instances" in layout:
@@ -72,7 +72,7 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
 
 
 def formats_label(precision: Precision) -> str:
-    """Number formats of the weights, and of the groups of them that have another.
+    """Number formats of the weights, and of weight groups with another format.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def formats_label(precision: Precision) -> str:
 
 
 def assumptions_label(setups: Iterable[Setup]) -> str:
-    """Write the assumptions of some questions, by chip if they differ."""
+    """Assumptions of some setups as text, by GPU if they differ."""
     pairs = dict.fromkeys((setup.assumptions.name, setup.hardware.name) for setup in setups)
     names = dict.fromkeys(name for name, _ in pairs)
     if len({chip for _, chip in pairs}) == 1 or len(names) == 1:
@@ -102,47 +102,47 @@ def assumptions_label(setups: Iterable[Setup]) -> str:
 
 
 def size(value: float) -> str:
-    """Write a number of chips or sequences: whole if it is, three digits of a fraction."""
+    """Number of GPUs or sequences as text: an integer, or three digits of a fraction."""
     return f"{value:z.0f}" if value == round(value) or value >= 1000 else f"{value:z.3g}"
 
 
 class Amount(str):
-    """Dollars as they are written, which still know how many they are: other prices are in proportion to them.
+    """Dollars as text that keep their value, because other prices are proportional to it.
 
     Attributes
     ----------
     value : float
         Unrounded [USD per 1e6 tokens, or USD/h].
     per : {"tokens", "hour"}
-        Of what.
+        Unit.
     """
 
     value: float
     per: Literal["tokens", "hour"]
 
     def __new__(cls, text: str, value: float, per: Literal["tokens", "hour"]) -> Amount:
-        """A text with its number."""
+        """Create a text with its number."""
         amount = super().__new__(cls, text)
         amount.value, amount.per = float(value), per
         return amount
 
 
 def dollars(value: float) -> Amount:
-    """Write what a million tokens cost with three digits, and cents from ten dollars on."""
+    """Cost per million tokens as text, with three digits, or with cents from ten dollars up."""
     return Amount(f"{value:.2f}" if value >= 10 else f"{value:z#.3g}", value, "tokens")
 
 
 def per_hour(value: float) -> Amount:
-    """Write what an hour costs with cents."""
+    """Hourly cost as text, with cents."""
     return Amount(f"{value:,.2f}", value, "hour")
 
 
-#: Ends of what is known of errors, and how they are written.
+#: Ends of the known range of probabilities, as text.
 _ENDS: Mapping[float, str] = {0.05: "<5", 0.95: ">95"}
 
 
 def chance_percent(chance: float | None) -> str:
-    """Write a probability in per cent: its ends stand for less and for more, and None is unknown.
+    """Probability in percent as text. The ends mean at most and at least; None is unknown.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def chance_percent(chance: float | None) -> str:
 
 
 def amount(value: float) -> str:
-    """Write a quantity with three digits, and whole from a hundred on.
+    """Quantity as text, with three digits, or as an integer from a hundred up.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def amount(value: float) -> str:
 
 
 def digits(value: float) -> str:
-    """Write four digits, and all before the point.
+    """Number as text, with four digits or all digits before the decimal point.
 
     Examples
     --------
@@ -176,25 +176,25 @@ def digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-#: Prefixes, the largest first; a blank stands for none.
+#: Unit prefixes, largest first; a blank stands for none.
 _SIZES: Mapping[str, float] = {
     prefix: 10.0 ** (15 - 3 * place) for place, prefix in enumerate(("P", "T", "G", "M", "k", " ", "m", "u", "n"))
 }
-#: Prefixes that units get.
+#: Prefixes that each unit may have.
 _PREFIXES: Mapping[str, str] = {**dict.fromkeys(("B", "B/s", "FLOP/s"), "PTGMk "), "s": " mun"}
 
 
 def prefixed(value: float, prefixes: str, form: str = "") -> str:
-    """Write a number before the largest of some prefixes that leaves 1 or more, else before the smallest.
+    """Number with the largest prefix that leaves at least 1, or with the smallest prefix.
 
     Parameters
     ----------
     value : float
-        In base units.
+        Number in base units.
     prefixes : str
-        Letters, the largest first; a blank for none.
+        Prefix letters, largest first; a blank for none.
     form : str
-        How the number is written: a format specification; as :func:`.units.number` without.
+        Format specification; by default as :func:`.units.number`.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def prefixed(value: float, prefixes: str, form: str = "") -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A quantity with its unit; that of a count is empty.
+    """Quantity with its unit; counts have an empty unit.
 
     Examples
     --------

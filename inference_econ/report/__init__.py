@@ -1,10 +1,10 @@
-"""Answers on their way to ink: tables, pictures and documents.
+"""Display of results: tables, charts and documents.
 
-What belongs here: one module per question that makes a page of its answer (``page``: tables, charts, sentences), the
-glossary of fields, the study's figures. Numbers are the answers' own: a page writes them, and computes none. The only
-package with Altair and matplotlib.
+There is one module per command, which creates the page of its result (``page``: tables, charts, sentences), plus the
+glossary of fields and the figures of the study. A page formats numbers of the result and computes none. No other
+package imports Altair and matplotlib.
 
-``cli`` uses the modules of this package; nothing below does.
+``cli`` uses the modules of this package; no package below it does.
 """
 
 import lazy_loader

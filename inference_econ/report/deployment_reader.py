@@ -1,4 +1,4 @@
-"""Deployments that answers choose, or chose when they were saved: which they are, their load, and what is predicted."""
+"""Read the deployment that a result selected: instances, load and predictions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from inference_econ.records.saved import SavedAnswer, of_command, read_json
 from inference_econ.serving import Service
 
 Record = Mapping[str, Any]
-#: Options that offload caches of prompts, for people.
+#: Engine options that offload prompt caches.
 _OFFLOADING = "see --kv-offloading-size of vLLM, --enable-hierarchical-cache of SGLang, host_cache_size of TensorRT-LLM"
 _LATENCIES: tuple[Measure, ...] = ("ttft", "tpot", "e2e")
 _HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier)"
@@ -31,7 +31,7 @@ _HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontie
 
 @dataclass(frozen=True, slots=True)
 class ChosenPart:
-    """Some equal instances of a chosen deployment, in the words of the answer.
+    """Equal instances of a selected deployment, as in the record.
 
     Raises
     ------
@@ -40,7 +40,7 @@ class ChosenPart:
     """
 
     hardware: str
-    """Name of the chip."""
+    """Name of the GPU."""
     layout: Record
     """Degrees of an instance."""
     replicas: int
@@ -48,10 +48,9 @@ class ChosenPart:
     role: Role = "both"
     """Role of the instances."""
     slots: int | None = None
-    """Maximum concurrent requests of each [1]; None for as many as its memory holds."""
+    """Maximum concurrent requests of each instance [1]; None for the memory limit."""
 
     def __post_init__(self) -> None:
-        """Refuse numbers that no answer has."""
         for count, of in ((self.replicas, "instances"), (1 if self.slots is None else self.slots, "slots")):
             if not isinstance(count, int) or count < 1:
                 raise ValueError(f"{count!r} {of}")
@@ -59,37 +58,37 @@ class ChosenPart:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A deployment that an answer chose."""
+    """Deployment that a result selected."""
 
     parts: Sequence[ChosenPart]
-    """Its instances, of each kind."""
+    """Instances of each kind."""
     practice: Record
-    """Engine (``engine``), cache format (``kv``) and speculation (``speculation``) of the recipe that was chosen."""
+    """Engine (``engine``), KV-cache format (``kv``) and speculation method (``speculation``) of the selected recipe."""
     load: OfferedLoad
-    """Predicted load of all instances."""
+    """Predicted total load."""
     expected: Sequence[Expected]
     """Predictions under that load."""
     in_flight: float
-    """Concurrent requests in all instances that decode [1]."""
+    """Concurrent requests of all decode instances [1]."""
     scaling: Scaling | None = None
-    """Number of instances over a day, of an answer about one."""
+    """Number of instances over a day, if the result has one."""
     remarks: Sequence[str] = ()
-    """Further remarks for an operator who starts it."""
+    """Further notes for the operator."""
 
 
 def read(path: str) -> SavedAnswer:
-    """Read an answer of the command line that says which deployment to start.
+    """Read a saved result with a deployment to launch.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is no answer of this program or one of another release, or starts nothing.
+        If the file cannot be read, is not a result of this release, or has no deployment.
     """
     return startable(read_json(path, _HOW), path)
 
 
 def startable(record: object, origin: str) -> SavedAnswer:
-    """Answer of a record that says which deployment to start; see :func:`read` for the errors."""
+    """Result of a record with a deployment to launch; see :func:`read` for the errors."""
     saved = of_command(record, origin, _HOW)
     if saved.kind not in _DEPLOYMENTS:
         raise InputError(f"{origin}: an answer of {saved.kind!r} starts nothing; {_HOW}")
@@ -97,12 +96,12 @@ def startable(record: object, origin: str) -> SavedAnswer:
 
 
 def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
-    """Deployment of an answer with a number, counted from 1.
+    """Deployment of a result by its number, from 1.
 
     Raises
     ------
     InputError
-        If there is no such number, or the answer has no deployment.
+        If the number does not exist, or the result has no deployment.
     """
     record, (entries, usual) = saved.record, _DEPLOYMENTS[saved.kind]
     if entries == "points" and "isl" not in record:
@@ -129,7 +128,7 @@ def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
         raise InputError(mistake(saved, error)) from error
 
 
-#: Where an answer has its deployments, by the command that gave it, and which is taken without a number.
+#: Record key of the deployments, and default number, by command.
 _DEPLOYMENTS: Mapping[str, tuple[str, int | None]] = {
     "recommend": ("choices", 1),
     "frontier": ("points", None),
@@ -138,7 +137,7 @@ _DEPLOYMENTS: Mapping[str, tuple[str, int | None]] = {
 
 
 def mistake(saved: SavedAnswer, error: Exception) -> str:
-    """Message on what an answer that somebody has changed lacks, or has in the place of something else."""
+    """Error message for a saved result that was edited: the missing or invalid part."""
     reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     return f"{saved.origin}: not what {saved.kind} writes ({reason}); {_HOW}"
 
@@ -155,7 +154,7 @@ def _entry(entries: Sequence[Record], number: int | None, origin: str) -> Record
 
 
 def _at_rate(entry: Record) -> tuple[Sequence[ChosenPart], float]:
-    """Parts of a deployment under a rate, and requests in flight in those that decode [1]."""
+    """Parts of a deployment under a request rate, and concurrent requests of its decode instances [1]."""
     chip = entry["hardware"]
     if entry.get("serving") != "disaggregated":
         replicas = entry["replicas"]
@@ -167,7 +166,7 @@ def _at_rate(entry: Record) -> tuple[Sequence[ChosenPart], float]:
 
 
 def _at_concurrency(chip: str, point: Record) -> tuple[Sequence[ChosenPart], float]:
-    """Parts of a point of a frontier, and requests in flight in those that decode [1]."""
+    """Parts of a frontier point, and concurrent requests of its decode instances [1]."""
     layout = point["layout"]
     if "prefill" not in layout:
         return (ChosenPart(chip, layout, 1),), point["batch"]
@@ -178,9 +177,9 @@ def _at_concurrency(chip: str, point: Record) -> tuple[Sequence[ChosenPart], flo
 
 
 def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
-    """Remarks for whoever starts a deployment of agents: its router, memories behind HBM, the limits of a run.
+    """Notes for the operator of a deployment for agents: router, offload tiers, limits of a test run.
 
-    Of pools the instances are those that read prompts.
+    For pools, ``replicas`` counts prefill instances.
     """
     behind = ", ".join(name for name in use["hit_rates"] if name != HBM)
     return (
@@ -192,13 +191,13 @@ def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
 
 
 def refuse_chain(chained: bool) -> None:
-    """Refuse to start pools whose prompts are read by chains."""
+    """Reject the launch of prefill chains."""
     if chained:
         raise InputError("no engine that is known reads prompts in a chain; ask again without --prefill-chain")
 
 
 def _scaling(saved: SavedAnswer, lot: Record, number: int) -> Scaling:
-    """How an autoscaler changes the number of replicas of one lot of a mixture."""
+    """Autoscaler settings of one rental unit of a fleet."""
     limits, seconds = lot["scaling"], saved.record["autoscaler"]
     if not limits["most"]:
         raise InputError(f"{saved.origin}: the autoscaled fleet has no replica of choice {number}", option="choice")
@@ -216,14 +215,14 @@ def _scaling(saved: SavedAnswer, lot: Record, number: int) -> Scaling:
 
 
 def expected_in_flight(point: Record) -> tuple[Expected, ...]:
-    """Mean latencies and output tokens per second of a service with a constant number of requests in flight."""
+    """Mean latencies and output rate of a service at a constant concurrency."""
     latencies = [_expected(name, "mean", point, key) for name in _LATENCIES if (key := f"{name}_seconds") in point]
     throughput = _expected("throughput", "mean", point, "tokens_per_second_per_accelerator", point["accelerators"])
     return (*latencies, throughput)
 
 
 def expected_under_load(entry: Record, targets: Record, osl: float, usual: str = "p50") -> tuple[Expected, ...]:
-    """Latencies of the usual statistic and of the one that is promised, and output tokens per second."""
+    """Latencies at the default statistic and at the SLO's statistic, and output rate."""
     latencies = [
         _expected(
             name,
@@ -234,19 +233,19 @@ def expected_under_load(entry: Record, targets: Record, osl: float, usual: str =
         )
         for name in _LATENCIES
         for statistic in dict.fromkeys((usual, targets.get(f"{name}_percentile", usual)))
-        # Of disaggregated pools, under too much load, and in older answers, not every latency is known.
+        # Pools, overloaded services and older records lack some latencies.
         if entry.get(f"{name}_seconds", {}).get(statistic) is not None
     ]
     return (*latencies, Expected("throughput", "mean", _finite(entry["completed_requests_per_second"] * osl)))
 
 
 def _finite(value: Any) -> float:
-    """A number of an answer.
+    """Finite number of a record.
 
     Raises
     ------
     TypeError, ValueError
-        If it is none.
+        If it is not a finite number.
     """
     number = float(value)
     if not math.isfinite(number):
@@ -257,7 +256,7 @@ def _finite(value: Any) -> float:
 def _expected(
     measure: Measure, statistic: str, entry: Record, key: str, factor: float = 1.0, promised: float | None = None
 ) -> Expected:
-    """A number of an entry with its ends, in base units."""
+    """Number of a record with its interval, in base units."""
     values = [entry[key], entry.get(f"{key}_low"), entry.get(f"{key}_high")]
     value, low, high = (item[statistic] if isinstance(item, dict) else item for item in values)
     ends = [None if end is None else _finite(end) * factor for end in (low, high)]
@@ -265,12 +264,12 @@ def _expected(
     return Expected(measure, statistic, _finite(value) * factor, ends[0], ends[1], limit)
 
 
-#: Degrees of a layout by name, and how many instances have it.
+#: Degrees of a layout by name, and number of its instances.
 Pool = tuple[Mapping[str, Any], int]
 
 
 def start_of(deployed: Deployment, targets: Targets, pick: str) -> Start:
-    """A deployment under its load."""
+    """Deployment under its load, ready for a launch plan."""
     service, load, replicas, fleet = deployed.service, deployed.load, deployed.replicas, deployed.fleet
     if fleet is None:
         parts = [PlanPart(service, replicas)]
@@ -289,18 +288,18 @@ def start_of(deployed: Deployment, targets: Targets, pick: str) -> Start:
 def parts_of_pools(
     pools: Pools, reading: Pool, writing: Pool, in_flight: float, slots: int | None = None
 ) -> list[PlanPart]:
-    """Both pools as services of whole requests, which engines are told of.
+    """Both pools as services of whole requests, which is how engines are configured.
 
     Parameters
     ----------
     pools : Pools
-        What competed.
+        Candidates.
     reading, writing : (mapping, int)
-        Layouts and numbers of instances that prefill and that decode.
+        Layouts and numbers of prefill and decode instances.
     in_flight : float
-        Requests under way in an instance that decodes [1]; both pools propose as many tokens as is best with them.
+        Concurrent requests of a decode instance [1]; both pools use the best draft length at it.
     slots : int, optional
-        The most of them [1]; by default as many as its memory holds.
+        Maximum concurrent requests of a decode instance [1]; by default the memory limit.
     """
     decode, proposing = pools.decode.setup, pools.decode.services.speculation
 

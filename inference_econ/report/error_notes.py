@@ -93,7 +93,7 @@ def extrapolations(instances: Instances) -> list[str]:
 
 
 def misfits(instances: Instances) -> list[str]:
-    """Sentences on similar servers whose measurements are included in the prediction, or far from it.
+    """Sentences on measurements of similar servers that the prediction includes, or that are far from it.
 
     Measurements of engines that were not requested are left out.
     """
@@ -117,7 +117,7 @@ def measurement_note(instances: Instances) -> str:
     if setup.levels is None or level is None:
         return ""
     levels, server = setup.levels, f"with {setup.model.name} on {setup.hardware.name}"
-    # Measurements of the engine with all models.
+    # Measurements of the engine over all models.
     beside = " and ".join(
         f"{shared.rows} rows of {levels.engine} with proposed tokens (all models), "
         f"{math.exp(shared.decode):.3g} x per token"

@@ -1,9 +1,8 @@
-"""Glossary of fields: names and ways to write numbers of records, each once, for tables, charts, schemas and documents.
+"""Glossary of fields: names, units and number formats for tables, charts, schemas and documents.
 
-``fields.csv`` is the glossary, by the names that JSON has. A record of an answer holds numbers in base units under
-these names; a table is a view of records. Where a name says something else in one kind of record, the row is that of
-``RECORD.NAME``. Columns that tables alone have are called by their headings there: ``column.HEADING``, ``{}`` where
-headings differ.
+``fields.csv`` is the glossary, by JSON name. Records have numbers in base units under these names, and a table is a
+view of records. If a name has another meaning in one kind of record, its row is ``RECORD.NAME``. Columns that only
+tables have are named ``column.HEADING``, with ``{}`` where headings differ.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from inference_econ.report.page import Table
 
 #: Plain data of one row.
 Record: TypeAlias = Mapping[str, Any]
-#: A column: the name of a field, a percentile of it behind a dot; or a head with its cells.
+#: Column: name of a field, optionally with a percentile after a dot; or a heading with its cells.
 Column: TypeAlias = "str | tuple[str, Sequence[str]]"
-#: Ways to write a value that no format specification says.
+#: Formatters that no format specification can express.
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "amount": amount,
     "chance": lambda percent: chance_percent(percent / 100.0),
@@ -35,39 +34,39 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "part": lambda name: PART_NAMES[name],
     "text": str,
 }
-#: Numbers that are written whole where they are too large for their digits, at most [1].
+#: Largest number that is written as an integer when it exceeds its digits [1].
 _WHOLE = 1e15
-#: What a GB is wherever sizes are shown, once.
+#: Definition of GB for all sizes.
 GIGABYTES = (
     "GB are decimal, 10^9 B, of chips, weights and caches alike. Memory is sold in GiB that are called GB: an H100 of "
     "80 GB has 85.5 here."
 )
-#: Of predictions: where a name ends so, it is an end of what 80 % of measured values lie between.
+#: Suffixes of the ends of the 80% interval.
 ENDS: Mapping[str, str] = {"_low": "Lower", "_high": "Upper"}
-#: Kind of the columns that tables alone have.
+#: Prefix of columns that only tables have.
 _COLUMN = "column."
 
 
 class Field(NamedTuple):
-    """A number or text of records as people see it."""
+    """Number or text of records, with its display."""
 
     name: str
-    """Name in JSON and CSV; ``RECORD.NAME`` where it says something else in other records."""
+    """Name in JSON and CSV; ``RECORD.NAME`` if it has another meaning in other records."""
     type: str
-    """Type of its values: one of JSON or the name of a record; ``[]`` for lists, ``{}`` by name, ``?`` for null."""
+    """Type of its values: a JSON type or a kind of record; ``[]`` for lists, ``{}`` by name, ``?`` for null."""
     unit: str
-    """Unit in records, 1 where it has none; empty of texts and records."""
+    """Unit in records, 1 for none; empty for texts and records."""
     heading: str
-    """Heading of a column, with the unit that is written; ``{}`` stands for a percentile."""
+    """Column heading with the displayed unit; ``{}`` stands for a percentile."""
     writing: str
-    """Way to write a value: a factor if there is one, and a format specification or one of some words."""
+    """Display format: an optional factor, and a format specification or the name of a formatter."""
     missing: str
     """Text for null."""
     meaning: str
-    """Meaning in a sentence."""
+    """Meaning as a sentence."""
 
     def text(self, value: Any) -> str:
-        """Write a value in base units."""
+        """Format a value in base units."""
         if value is None:
             return self.missing
         *_, form = self.writing.split()
@@ -76,7 +75,7 @@ class Field(NamedTuple):
         return f"{scaled:,.0f}" if "e+" in text and scaled < _WHOLE else text
 
     def head(self, percentile: str = "") -> str:
-        """Write the heading, of a percentile if there is one."""
+        """Format the heading, with a percentile if given."""
         return " ".join(self.heading.format(percentile).split())
 
     @property
@@ -86,7 +85,7 @@ class Field(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """Factor from the value to the written number: 1000 where seconds are written as milliseconds."""
+        """Factor from base units to the displayed number, such as 1000 for seconds in milliseconds."""
         first, *form = self.writing.split()
         return float(first) if form else 1.0
 
@@ -99,7 +98,7 @@ def glossary() -> Mapping[str, Field]:
 
 
 def field(name: str, record: str = "") -> Field:
-    """Return what a name says in a kind of record.
+    """Return the meaning of a name in a kind of record.
 
     Raises
     ------
@@ -111,16 +110,16 @@ def field(name: str, record: str = "") -> Field:
 
 
 def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[str, Sequence[str]]:
-    """Return the head and the cells of a column.
+    """Return the heading and the cells of a column.
 
     Parameters
     ----------
     records : sequence of mapping
-        One per row.
+        Rows.
     named : str or (str, sequence of str)
-        Which.
+        Column.
     kind : str
-        Of record.
+        Kind of record.
     """
     if not isinstance(named, str):
         return named
@@ -128,7 +127,7 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
     shown = field(name, kind)
     cells = []
     for record in records:
-        # Nothing where a record lacks it, a dash where it has other percentiles.
+        # Empty if a record lacks the field, a dash if it has other percentiles.
         if name not in record or (percentile and percentile not in record[name]):
             cells.append("-" if name in record else "")
         else:
@@ -136,13 +135,13 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
     return shown.head(percentile), cells
 
 
-#: Whether tables show 80 % intervals beside what is predicted.
+#: Whether tables show 80% intervals.
 _INTERVALS: ContextVar[bool] = ContextVar("intervals", default=False)
 
 
 @contextmanager
 def intervals_shown(shown: bool) -> Iterator[None]:
-    """Have tables show 80 % intervals behind predicted values, for a block."""
+    """Show 80% intervals in tables within a block."""
     token = _INTERVALS.set(shown)
     try:
         yield
@@ -151,7 +150,7 @@ def intervals_shown(shown: bool) -> Iterator[None]:
 
 
 def shows_intervals() -> bool:
-    """Return whether tables show 80 % intervals."""
+    """Return True if tables show 80% intervals."""
     return _INTERVALS.get()
 
 
@@ -160,7 +159,7 @@ def _part(value: Any, percentile: str) -> Any:
 
 
 def _interval(record: Record, name: str, percentile: str, shown: Field) -> str:
-    """Ends of the 80 % interval of a value in parentheses; empty where they are not shown, or nobody knows them."""
+    """80% interval in parentheses; empty if hidden or unknown."""
     if not shows_intervals() or f"{name}_low" not in record:
         return ""
     ends = [_part(record[f"{name}_{end}"], percentile) for end in ("low", "high") if record[f"{name}_{end}"]]
@@ -185,17 +184,17 @@ def view(
     Parameters
     ----------
     title : str
-        Above it.
+        Title.
     records : sequence of mapping
-        One per row.
+        Rows.
     columns : iterable of str or (str, sequence of str)
-        In their order.
+        Columns in order.
     kind : str
-        Of record, where its names say something else than in others.
+        Kind of record, if its fields have special meanings.
     notes, why : iterable of str
-        Below it.
+        Notes, and basis of the numbers.
     least : iterable of str
-        Fields or heads that a narrow terminal may leave out, the least important first.
+        Fields or headings that a narrow terminal may leave out, least important first.
     """
     made = [column(records, named, kind) for named in columns]
     rows = tuple(zip(*(cells for _, cells in made), strict=True))
@@ -207,7 +206,7 @@ def view(
 
 
 def details(records: Sequence[Record], names: Iterable[str]) -> dict[str, list[float | str]]:
-    """Return what hovering over points says: fields of their records; counts stay numbers."""
+    """Return hover texts: fields of the records of points; counts stay numbers."""
     columns: dict[str, list[float | str]] = {}
     for name in names:
         shown = field(name)

@@ -1,4 +1,4 @@
-"""Figures of the study, drawn by matplotlib; answers have charts."""
+"""Figures of the study, drawn by matplotlib; results use charts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.ticker import Locator
 
-#: Okabe and Ito's palette: eight colours that colour-blind readers can tell apart (yellow left out: too light).
+#: Okabe and Ito's palette of eight colors for color-blind readers, without yellow, which is too light.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 _DASHES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D")
@@ -38,21 +38,21 @@ STYLE: dict[Any, Any] = {
     "grid.alpha": 0.3,
     "svg.hashsalt": "inference-econ",
     "svg.fonttype": "none",
-    "text.parse_math": False,  # a label may hold two dollar signs
+    "text.parse_math": False,  # a label may have two dollar signs
 }
 _TITLE_WIDTH = 92
 _TITLE_SIZE = 10.5
-#: Characters of a legend's line, and how many of them an inch holds, with what is before each label [1].
+#: Legend line length [characters], characters per inch, and characters of the marker before each label.
 _LEGEND_WIDTH, _LEGEND_DENSITY, _LEGEND_SIGN = 41, 13.0, 8
 _CHARTS_BESIDE = 3
-#: More points than these are drawn smaller [1].
+#: Larger numbers of points are drawn smaller [1].
 _FEW_POINTS = 12
-#: A date in the file would make it another file every time.
+#: Omit dates, so that equal figures give equal files.
 _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def chart_figure(chart: Chart, title: str) -> Figure:
-    """One chart under a title and over its legend, which no corner of it need be empty for."""
+    """One chart with its title above and its legend below."""
     figure = Figure(figsize=(7.6, 5.4), layout="constrained")
     figure.suptitle("\n".join(textwrap.fill(line, _TITLE_WIDTH) for line in title.splitlines()), fontsize=_TITLE_SIZE)
     _legend_below(figure, _chart(figure.add_subplot(), replace(chart, title=""), _coloured([chart])))
@@ -60,7 +60,7 @@ def chart_figure(chart: Chart, title: str) -> Figure:
 
 
 def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
-    """Charts side by side under one legend; equal labels have equal colours."""
+    """Charts side by side with one legend; equal labels have equal colors."""
     columns = min(len(charts), _CHARTS_BESIDE)
     rows = -(-len(charts) // columns)
     figure = Figure(figsize=(1.0 + 4.2 * columns, 0.8 + 4.0 * rows), layout="constrained")
@@ -80,7 +80,7 @@ def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
 
 
 def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
-    """Legend below the axes, in as many columns as the figure is wide enough for."""
+    """Legend below the axes, with as many columns as fit."""
     texts = [textwrap.fill(label, _LEGEND_WIDTH) for label in drawn]
     longest = max(len(line) for text in texts for line in text.splitlines())
     columns = int(figure.get_figwidth() * _LEGEND_DENSITY / (longest + _LEGEND_SIGN))
@@ -89,12 +89,12 @@ def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
 
 
 def _coloured(charts: Sequence[Chart]) -> list[str]:
-    """Labels of lines, each of which has a colour."""
+    """Labels of lines that have a color each."""
     return list(dict.fromkeys(line.label for chart in charts for line in chart.lines))
 
 
 def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
-    """Lines of one chart in the colours of their labels; what was drawn, by label."""
+    """Draw the lines of a chart in the colors of their labels; return the artists by label."""
     drawn: dict[str, Any] = {}
     for line in chart.lines:
         index = labels.index(line.label)
@@ -114,18 +114,18 @@ def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
 
 
 def save(figure: Figure, paths: Sequence[Path | str]) -> None:
-    """Write a figure to one or more files, each whole or not at all, the same bytes every time.
+    """Write a figure to files atomically, with reproducible bytes.
 
     Raises
     ------
     InputError
-        If a path cannot be written or is no picture.
+        If a path cannot be written, or has no picture extension.
     """
     FigureCanvasAgg(figure)
     with rc_context(STYLE):
         for path in map(check_picture, paths):
             ending = ending_of(path)
-            # Drawn before it is written: a disk that is full in the middle of a PDF is no OSError.
+            # Draw before writing: a disk that fills up during a PDF does not raise an OSError.
             drawn = io.BytesIO()
             figure.savefig(drawn, format=ending.removeprefix("."), dpi=130, metadata=_UNDATED.get(ending))
             with whole_file(path) as temporary:
@@ -133,7 +133,7 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
 
 
 def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
-    """Speed to the right, cost upwards: curves further right and down are better."""
+    """Plot cost against speed: curves further right and down are better."""
     for index, curve in enumerate(curves):
         colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index // 4 % len(_DASHES)]
         marker = "o" if len(curve.dollars) == 1 else None
@@ -153,16 +153,16 @@ def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
 
 
 def label_ticks(axis: Axis, form: str = "{:g}", locator: Locator | None = None) -> None:
-    """Label the large ticks of an axis in a form, and no small ones.
+    """Label the major ticks of an axis, and no minor ticks.
 
     Parameters
     ----------
     axis : matplotlib Axis
-        Of a figure.
+        Axis of a figure.
     form : str
-        Form of a number.
+        Format of a number.
     locator : Locator, optional
-        Places of the large ticks, where they are not the usual ones.
+        Positions of the major ticks, if not the default.
     """
     if locator is not None:
         axis.set_major_locator(locator)

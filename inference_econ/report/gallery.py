@@ -1,4 +1,4 @@
-"""Make every table and figure of the published study, and compare cell by cell."""
+"""Reproduction of all tables and figures of the published study, compared cell by cell."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Reproduction:
     Attributes
     ----------
     cells : tuple of Cell
-        Every published cell beside ours.
+        Published cells with the reproduced values.
     files : tuple of Path
-        Figures, and the CSV behind each figure and table.
+        Figures, and the CSV data of each figure and table.
     seconds : float
-        Time it took [s].
+        Run time [s].
     """
 
     cells: tuple[Cell, ...]
@@ -50,12 +50,12 @@ class ReproductionPage(Page):
     reproduction: Reproduction
 
     def record(self) -> dict[str, object]:
-        """Every cell, and the time it took."""
+        """Cells and run time as plain data."""
         made = self.reproduction
         return {"cells": [cell.record() for cell in made.cells], "seconds": round(made.seconds, 3)}
 
     def tables(self) -> Sequence[Table]:
-        """Every published cell beside ours."""
+        """Table of published and reproduced cells."""
         made = self.reproduction
         rows = tuple(
             (*attributes(cell, "item row column printed").values(), f"{cell.ours:.5g}", match, cell.note)
@@ -72,25 +72,25 @@ class ReproductionPage(Page):
 
 
 def scenario_names() -> list[str]:
-    """Scenarios of the study, tables before figures, in the order of their numbers."""
+    """Scenarios of the study, tables before figures, by number."""
     names = [name for name in catalog.names("scenarios") if name.startswith(("paper/table_", "paper/figure_"))]
     return sorted(names, key=lambda name: (name.startswith("paper/figure"), int(name.rsplit("_", 1)[1])))
 
 
 def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reproduction:
-    """Compute every scenario of the study, and fill a folder with figures and data.
+    """Compute every scenario of the study, and write figures and data to a folder.
 
     Parameters
     ----------
     folder : Path or str
-        Where to; made if it is missing.
+        Folder, which is created if missing.
     progress : callable, optional
-        Told the share of the work done, and which item is being made.
+        Receives the completed share of the work and the current item.
 
     Returns
     -------
     Reproduction
-        The cells and the files.
+        Cells and files.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
     compared: list[Cell] = []
     written: list[Path] = []
     names = scenario_names()
-    # Drawing takes about as long as computing, so that a second process draws what has been computed.
+    # Drawing takes about as long as computing, so a second process draws.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_parent) as artist:
         drawings = []
         for index, name in enumerate(names):
@@ -123,7 +123,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
 
 
 def _end_with_parent() -> None:
-    """Make a process end with the one that has it, also when that is killed and can say nothing."""
+    """End this process when its parent ends, even if the parent is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -135,7 +135,7 @@ def _end_with_parent() -> None:
 
 
 def places(folder: Path | str) -> list[Path]:
-    """Every file that :func:`reproduce` writes into a folder."""
+    """Files that :func:`reproduce` writes to a folder."""
     return [
         place
         for name in scenario_names()
@@ -144,13 +144,13 @@ def places(folder: Path | str) -> list[Path]:
 
 
 def _places(scenario: Scenario, stem: Path) -> list[Path]:
-    """The files of a scenario: the data behind its figure or table, after the figure if it has one."""
+    """Files of a scenario: the figure, if there is one, then the data."""
     endings = (".csv",) if scenario.figure is None else (".svg", ".png", ".csv")
     return [stem.with_suffix(ending) for ending in endings]
 
 
 def write_scenario(result: Result, stem: Path) -> list[Path]:
-    """Write the figure (SVG and PNG) of a scenario if it has one, and the data behind figure or table as CSV."""
+    """Write the figure of a scenario (SVG and PNG), if there is one, and its data as CSV."""
     *pictures, data = made = _places(result.scenario, stem)
     files.write_text(data, csv_text(result.to_frame()))
     if pictures:

@@ -1,4 +1,4 @@
-"""Headings of tables and pictures: what is counted, for which model, GPUs, formats, requests and prices."""
+"""Headings of tables and charts: quantity, model, GPUs, formats, requests and prices."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from inference_econ.search import Frontier
 
 #: Mark of a GPU without a profile: its numbers assume the best known kernels and no CPU overhead.
 BOUND = "a bound: fitted to no server with it"
-#: What frontiers of services count.
+#: Quantity on frontiers of services.
 SERVICES = "Services, prefill included"
-#: What frontiers of decode steps count.
+#: Quantity on frontiers of decode steps.
 DECODE_STEPS = "Decode steps alone, no prefill"
-#: Most names of unknown parts in a heading [1].
+#: Maximum number of unknown parts in a heading [1].
 _NAMED = 2
 
 
@@ -67,7 +67,7 @@ def heading(
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
         _common(map(promises_label, promises), "promises"),
-        # A heading says what all rows share. Rows have columns for recipes that differ.
+        # Headings list what all rows share. Recipes that differ have a column.
         *(labels if len(labels) == 1 else ()),
     )
     return "; ".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""Metrics against the speed of a user in pictures: the name of each, and which end of it is good."""
+"""Metrics against user speed in charts: names, labels and the better end."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from inference_econ.search import Metric
 
 
 class MetricAxis(NamedTuple):
-    """A metric as the vertical axis of a picture: a row of ``metrics.csv``."""
+    """Metric as the y axis of a chart: a row of ``metrics.csv``."""
 
     field: str
     """Name in the glossary of fields."""
     label: str
     """Label of the axis, with the unit."""
     head: str
-    """Title above the picture."""
+    """Title above the chart."""
     good: str
-    """Good end of it: ``low`` or ``high``; empty where neither is."""
+    """Better end: ``low`` or ``high``; empty if neither is."""
     question: str
-    """Question that a picture of it answers, where that is not one of cost."""
+    """Question that the chart answers, if it is not one of cost."""
     factor: float
-    """Factor from base units to the drawn number [1]."""
+    """Factor from base units to the displayed number [1]."""
     dollars: bool
-    """True if it is in proportion to the price of a chip."""
+    """True if it is proportional to the price of a GPU."""
 
 
 def _axis(row: Mapping[str, str]) -> MetricAxis:
@@ -34,7 +34,7 @@ def _axis(row: Mapping[str, str]) -> MetricAxis:
     return MetricAxis(**{**values, "factor": float(row["factor"]), "dollars": row["dollars"] == "yes"})
 
 
-#: By name, as ``--y`` has them.
+#: Metrics by the names of ``--y``.
 AXES: Mapping[Metric, MetricAxis] = {
     cast("Metric", row["name"]): _axis(row) for row in rows(Path(__file__).with_suffix(".csv"))
 }

@@ -1,4 +1,4 @@
-"""Notes below tables: warnings on what is shown and on its inputs, who can start it, and what the numbers rest on."""
+"""Notes below tables: warnings, engines that support the deployments, and the basis of the numbers."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _NOTICED = 0.01
 
 
 def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
-    """Warnings on a table: layouts that no engine can start, and doubtful numbers."""
+    """Warnings on a table: layouts that no engine supports, and doubtful numbers."""
     return [*cannot_start(setups), *warnings(subjects)]
 
 
 def grounds(
     setups: Iterable[Setup], subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)
 ) -> list[str]:
-    """Notes on the basis of a table: engines that can start what is shown, and prediction errors."""
+    """Basis of a table: engines that support its rows, and prediction errors."""
     return [*startable_notes(setups), *error_remarks(subjects, quantities)]
 
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
-    """Warnings: similar servers that are slower, requests too long, inputs outside the calibration data, prices."""
+    """Warnings: slower similar servers, too long requests, inputs outside the calibration data, prices."""
     shown = list(subjects)
     worse_of: dict[str, list[str]] = {}
     too_long: dict[str, str] = {}
@@ -42,7 +42,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
         name, most = model.name, model.max_context
         if most is not None and tokens > most:
             too_long[name] = f"{name} was made for {most:,} tokens at most; these requests have {tokens:,.0f}."
-        # Flags are for biases, which change little.
+        # Flags are for biases, which have little effect.
         if keys := [key for key in model.left_out if not key.endswith((" true", " false"))]:
             left_out[name] = LEFT_OUT.format(name, ", ".join(keys))
     setups = [instances.setup for instances in shown]
@@ -83,7 +83,7 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Sentences on prices of several kinds, which are not ranked with each other, and on unknown and doubtful ones."""
+    """Sentences on kinds of prices, which are not ranked with each other, and on unknown and doubtful prices."""
     setups = list(setups)
     listed = {setup.hardware.name: setup.hour_price for setup in setups if setup.is_priced}
     unknown = sorted({setup.hardware.name for setup in setups} - {*listed})
@@ -101,7 +101,7 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def startable_notes(setups: Iterable[Setup]) -> list[str]:
-    """Remarks on the engines that can start what is shown, or on why any layout is; one per kind of GPU."""
+    """Notes on the engines that support the rows, or on why any layout is allowed; one per kind of GPU."""
     notes: dict[str, None] = {}
     for setup in setups:
         if setup.engines:
@@ -116,7 +116,7 @@ def startable_notes(setups: Iterable[Setup]) -> list[str]:
 
 
 def cannot_start(setups: Sequence[Setup]) -> list[str]:
-    """Sentences on engines and pools that were left out, and on GPUs on which no known engine can start the model."""
+    """Sentences on engines and pools that were left out, and on GPUs on which no engine supports the model."""
     left_out = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
     chips = dict.fromkeys(setup.hardware.name for setup in setups if lacks_engine(setup))
     nobody = [f"No known engine can start it on {', '.join(chips)}: any layout is shown."] if chips else []
@@ -124,7 +124,7 @@ def cannot_start(setups: Sequence[Setup]) -> list[str]:
 
 
 def saving_note(saving: Saving | None) -> list[str]:
-    """Sentence on the savings of any layout over those that can be started; none if that was not requested."""
+    """Sentence on the saving of unsupported layouts over supported ones; empty if not requested."""
     if saving is None:
         return []
     if saving.share < _NOTICED:
@@ -136,7 +136,7 @@ def saving_note(saving: Saving | None) -> list[str]:
 
 
 def unit_notes(setup: Setup) -> list[str]:
-    """Notes on formats that run on another math unit."""
+    """Notes on formats that run on another compute unit."""
     notes = []
     for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
         unit = setup.rates.unit(dtype)
@@ -146,7 +146,7 @@ def unit_notes(setup: Setup) -> list[str]:
 
 
 def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
-    """Warnings on the model and the what-ifs; on long contexts unless ``lengths_told``."""
+    """Warnings on the model and the what-ifs; on long contexts unless ``lengths_told`` is True."""
     model, notes = setup.model, []
     longest = max((length for length, _ in setup.contexts), default=setup.context)
     if not lengths_told and model.max_context is not None and longest > model.max_context:

@@ -1,4 +1,4 @@
-"""Pages of answers: one small protocol for people, spreadsheets, programs and pictures."""
+"""Pages of results: the protocol for tables, records, data frames and charts."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under a head, ready to be shown."""
+    """Table of text cells."""
 
     title: str
-    """Above the table."""
+    """Title above the table."""
     columns: tuple[str, ...]
-    """The head; units are part of it."""
+    """Headings, with units."""
     rows: tuple[tuple[str, ...], ...]
-    """One text per column."""
+    """Rows, with one text per column."""
     notes: tuple[str, ...] = ()
-    """Below the table: warnings and what a reader needs to use the result, in a short line or two."""
+    """Notes below the table: warnings and what a reader needs to use the result, one or two short lines each."""
     why: tuple[str, ...] = ()
-    """Basis of the numbers: assumptions, intervals, definitions, engines. A terminal shows it on request."""
+    """Basis of the numbers (assumptions, intervals, definitions, engines), which a terminal shows with ``--why``."""
     least: tuple[str, ...] = ()
-    """Columns that a narrow terminal may leave out, the least important first."""
+    """Columns that a narrow terminal may leave out, least important first."""
 
     @property
     def every_note(self) -> tuple[str, ...]:
-        """All that is said below the table where there is room for it."""
+        """Notes and basis, for outputs with enough room."""
         return (*self.notes, *self.why)
 
     def frame(self) -> Frame:
-        """The table as a DataFrame of text."""
+        """Table as a DataFrame of text."""
         return frame_of([list(row) for row in self.rows], list(self.columns))
 
     def markdown(self) -> str:
-        """The table in Markdown, without its title and notes."""
+        """Table in Markdown, without title and notes."""
         lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
         return "".join(f"| {' | '.join(map(_markdown_cell, line))} |\n" for line in lines)
 
@@ -57,27 +57,27 @@ def _markdown_cell(text: str) -> str:
 
 
 Answer = TypeVar("Answer", bound=Shown)
-#: Parts of a sentence: texts, and amounts (:class:`.table.Amount`) that follow the price of a chip.
+#: Parts of a sentence: texts, and amounts (:class:`.table.Amount`) that are proportional to the price of a GPU.
 Pieces = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """A line that a terminal draws with characters, upwards on a logarithmic axis."""
+    """Line plot in characters for a terminal, with a logarithmic y axis."""
 
     x: Sequence[float]
-    """Positions across."""
+    """Horizontal positions."""
     y: Sequence[float]
     """Values, as many as ``x``."""
     x_label: str
-    """Label across, with its unit."""
+    """Label of the x axis, with its unit."""
     y_label: str
-    """Label of the values, with its unit."""
+    """Label of the y axis, with its unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareBar:
-    """Parts of a whole that a terminal shows as one bar."""
+    """Parts of a whole, as one bar on a terminal."""
 
     parts: Mapping[str, float]
     """Parts by name, in one unit."""
@@ -85,47 +85,47 @@ class ShareBar:
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """Remarks on the basis of all tables; a terminal shows them when it is asked to."""
+    """Basis of all tables; a terminal shows it with ``--why``."""
 
     lines: Sequence[str]
-    """One sentence or more each."""
+    """Lines of one sentence or more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The answer in some lines above or below all tables, quiet or not."""
+    """Result in a few lines above or below all tables, also shown with ``--quiet``."""
 
     lines: Sequence[str]
-    """One sentence or more each."""
+    """Lines of one sentence or more."""
 
 
-#: What a terminal shows one below the other; quiet ones show tables only.
+#: Blocks that a terminal shows in sequence; ``--quiet`` shows tables only.
 Block = Table | Sketch | ShareBar | Remarks | Headline
 
 
 class Page(ABC):
-    """Page of an answer; each form is made only when it is asked for."""
+    """Page of a result; each form is created on demand."""
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:
-        """The answer for people, in the order of reading."""
+        """Tables, in reading order."""
 
     @abstractmethod
     def record(self) -> object:
-        """The answer as plain data, for JSON."""
+        """Result as plain data for JSON."""
 
     def plain(self) -> dict[str, Any]:
-        """The answer as plain data under names; what has no names of its own are ``rows``."""
+        """Result as a dictionary of plain data; a bare list becomes ``rows``."""
         return named(self.record())
 
     def frame(self) -> Frame:
-        """The answer as rows, for spreadsheets: the first table, unless there is more to say."""
+        """Result as rows for spreadsheets; by default the first table."""
         return self.tables()[0].frame()
 
     def csv(self) -> str:
-        """The rows as CSV text, without the sign of a zero; what is missing is empty.
+        """Rows as CSV text, without negative zeros; missing values are empty.
 
-        Rows whose chip no assumptions were fitted to say ``bound``, as JSON does: all of them where no row names one.
+        Rows for a GPU without fitted assumptions are marked ``bound``, as in JSON; all rows if no row names its GPU.
 
         Raises
         ------
@@ -135,64 +135,64 @@ class Page(ABC):
         return csv_of(self.frame(), self.setups())
 
     def markdown(self) -> str:
-        """The answer as a Markdown text: the tables with all that is said below them, unless there is more to say."""
+        """Result as Markdown; by default the tables with all notes."""
         return "\n".join(table.markdown() + listed(table.every_note) for table in self.tables())
 
     def blocks(self) -> Sequence[Block]:
-        """The answer on a terminal: the tables, and what only a terminal shows between them."""
+        """Result on a terminal: the tables, and blocks that only a terminal shows."""
         return self.tables()
 
     def summary(self) -> Sequence[Block]:
-        """Blocks that a terminal shows while the rows go into a file: none, unless the rows hide the answer."""
+        """Blocks that a terminal shows while rows are written to a file; none, unless the rows hide the result."""
         return ()
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Interactive pictures of the answer by name, the one that says most first; none if it has no picture."""
+        """Interactive charts by name, most important first; empty without charts."""
         return {}
 
     @property
     def has_picture(self) -> bool:
-        """True if :meth:`draw` draws something."""
+        """True if :meth:`draw` draws a picture."""
         return type(self).charts is not Page.charts or type(self).draw is not Page.draw
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """Endings that the name of a picture may have: charts are written as pages too."""
+        """Supported file extensions of a picture; charts can also be HTML."""
         return PICTURES if type(self).charts is Page.charts else CHARTS
 
     def draw(self, path: str) -> None:
-        """Draw the answer: the first of its charts.
+        """Draw the first chart of the result to a file.
 
         Parameters
         ----------
         path : str
-            Where to, ending in .svg, .png, .pdf or, if there are charts, .html.
+            File with the extension .svg, .png, .pdf or, for charts, .html.
 
         Raises
         ------
         NotImplementedError
-            If the answer has no picture.
+            If the result has no picture.
         InputError
-            If the path cannot be written.
+            If the file cannot be written.
         """
         if not self.has_picture:
             raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
         charts.write_chart(next(iter(self.charts().values())), path)
 
     def question(self) -> str:
-        """The question in one sentence: the title of the first table, unless there is a better one."""
+        """Query in one sentence; by default the title of the first table."""
         return f"{self.tables()[0].title}?"
 
     def conclusion(self) -> Pieces:
-        """Pieces of the sentence that answers it: the first note of a table, unless there is a better one."""
+        """Parts of the sentence that states the result; by default the first note of a table."""
         return self.tables()[0].notes[:1]
 
     def setups(self) -> Sequence[Setup]:
-        """Setups that were asked about."""
+        """Setups of the query."""
         return ()
 
     def sources(self) -> Sequence[UsedSource]:
-        """Sources of the answer: those of setups that have a price."""
+        """Sources of the result, from setups with a price."""
         from inference_econ.records.sources import priced_sources
 
         priced = (setup for setup in self.setups() if setup.price is not None)
@@ -200,102 +200,102 @@ class Page(ABC):
 
     @property
     def proportional(self) -> bool:
-        """True if all that is shown as an amount is in proportion to the price of a chip."""
+        """True if all displayed amounts are proportional to the price of a GPU."""
         return True
 
     def start(self) -> Start | None:
-        """Deployment that the answer is about, to be started; None where it is about none, or about several."""
+        """Deployment of the result, for a launch plan; None if there is none, or several."""
         return None
 
     def mix(self) -> Mapping[str, float] | None:
-        """Costs by kind of token and lengths of a request, where its input may be cached [USD per 1e6 tokens]."""
+        """Costs by kind of token [USD per 1e6 tokens], and request lengths, for results with cacheable input."""
         return None
 
     @property
     def drawn(self) -> Page:
-        """Page whose charts a report shows."""
+        """Page that provides the charts of a report."""
         return self
 
     @property
     def still(self) -> bool:
-        """True if a report shows the picture that :meth:`draw` draws, which is no chart."""
+        """True if a report shows the static picture of :meth:`draw` in place of a chart."""
         return False
 
 
 @dataclass(frozen=True)
 class AnswerPage(Page, Generic[Answer]):
-    """Page of an answer, which knows its question."""
+    """Page of a result that includes its query."""
 
     answer: Answer
-    """The result that the page shows."""
+    """Result to display."""
 
     def record(self) -> object:
-        """The answer as plain data."""
+        """Result as plain data."""
         return self.answer.record()
 
     def frame(self) -> Frame:
-        """The numbers behind the answer, unrounded."""
+        """Unrounded numbers of the result."""
         return self.answer.to_frame()
 
     def setups(self) -> Sequence[Setup]:
-        """Setups that were asked about."""
+        """Setups of the query."""
         return self.answer.setups
 
     @abstractmethod
     def question(self) -> str:
-        """The question in one sentence."""
+        """Query in one sentence."""
 
 
 def listed(lines: Sequence[str]) -> str:
-    """Sentences as a list in Markdown, below a table."""
+    """Sentences as a Markdown list, below a table."""
     return "\n" + "".join(f"- {line}\n" for line in lines) if lines else ""
 
 
-#: Between columns [characters].
+#: Space between columns [characters].
 GAP = 2
-#: Cells that are longer may be wrapped between words [characters].
+#: Longer cells may be wrapped between words [characters].
 _PROSE = 40
 #: Longest word in a column of numbers, such as "nothing fits" [characters].
 _WORD = 12
-#: Longer words, such as paths, may be wrapped behind a slash, a dot or an underscore [characters].
+#: Longer words, such as paths, may be wrapped after a slash, a dot or an underscore [characters].
 _PATH = 24
 _PIECE = re.compile(r"[^/._]*[/._]+|[^/._]+")
-#: Behind a number that is marked.
+#: Suffix of marked numbers.
 _MARK = " *"
 _AMOUNT = r"[<>~]?[-+]?\$?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?"
 _NUMBER = re.compile(rf"{_AMOUNT}(( to |, | : | ± |/){_AMOUNT})*")
 
 
 class TableColumn(NamedTuple):
-    """A column as it is printed."""
+    """Layout of a printed column."""
 
     head: str
     cells: tuple[str, ...]
     width: int
-    """Characters of a line of it; what is longer is wrapped between words."""
+    """Line width [characters]; longer cells are wrapped between words."""
     right: bool
-    """Its numbers are aligned at their ends."""
+    """True if numbers are right-aligned."""
 
 
 class Fitted(NamedTuple):
-    """A table in a width."""
+    """Table fitted to a width."""
 
     columns: list[TableColumn]
     left_out: list[str]
-    """Heads of columns for which there is no room."""
+    """Headings of columns without room."""
 
 
 def fitted(table: Table, width: int) -> Fitted:
-    """The columns of a table in a width; the least important are left out where they do not all fit.
+    """Fit the columns of a table into a width; the least important are left out if necessary.
 
-    A wide one that has gone may leave room for narrower ones that are less important.
+    Without a wide column, narrower ones of less importance may fit again.
 
     Parameters
     ----------
     table : Table
-        Any.
+        Table.
     width : int
-        Of a line [characters].
+        Line width [characters].
     """
     columns = complete = _columns(table)
     left_out: list[str] = []
@@ -316,36 +316,36 @@ def fitted(table: Table, width: int) -> Fitted:
 
 
 def least_width(table: Table) -> int:
-    """The width in which all columns of a table fit, long cells wrapped [characters]."""
+    """Smallest width that fits all columns of a table, with long cells wrapped [characters]."""
     return _total(_floors(_columns(table), words=False))
 
 
 def _columns(table: Table) -> list[TableColumn]:
-    """Columns as wide as they want to be."""
+    """Columns at their natural width."""
     cells = [tuple(row[index] for row in table.rows) for index in range(len(table.columns))]
     return [_column(head, column) for head, column in zip(table.columns, cells, strict=True)]
 
 
 def _column(head: str, cells: tuple[str, ...]) -> TableColumn:
-    """A column as wide as it wants to be."""
+    """Column at its natural width."""
     right = is_numeric(cells)
     if right and any(cell.endswith(_MARK) for cell in cells):
-        # Numbers without the mark end where those with it do.
+        # Align numbers with and without the mark at their last digit.
         cells = tuple(cell if cell.endswith(_MARK) else cell + " " * len(_MARK) for cell in cells)
     return TableColumn(head, cells, max(map(len, (head, *cells))), right)
 
 
 def is_numeric(cells: Sequence[str]) -> bool:
-    """Return whether a column is one of numbers, perhaps with a word where there is none."""
+    """Return True if a column has numbers, possibly with a word in place of missing ones."""
     filled = [cell.removesuffix(_MARK) for cell in cells if cell not in ("", "-")]
     words = [cell for cell in filled if not _NUMBER.fullmatch(cell)]
     return bool(filled) and len(filled) >= 2 * len(words) and all(len(word) <= _WORD for word in words)
 
 
 def _widths(columns: Sequence[TableColumn], width: int, *, words: bool = False) -> list[int] | None:
-    """The width of each column: as it wants to be, with its head wrapped, or with long or all cells wrapped.
+    """Width of each column: natural, with wrapped headings, or with long or all cells wrapped.
 
-    None where even that is too wide.
+    None if the columns are still too wide.
     """
     wanted = [column.width for column in columns]
     for floors in (wanted, _heads_wrapped(columns), _floors(columns, words=words)):
@@ -365,12 +365,12 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _heads_wrapped(columns: Sequence[TableColumn]) -> list[int]:
-    """Widths at which only heads are wrapped."""
+    """Widths with wrapped headings."""
     return [max(_longest_word(column.head), *map(len, column.cells), 1) for column in columns]
 
 
 def _floors(columns: Sequence[TableColumn], *, words: bool) -> list[int]:
-    """Widths at which long cells are wrapped too, or all cells down to their longest word; numbers never are."""
+    """Widths with long cells wrapped too, or all cells down to their longest word; numbers are never wrapped."""
     return [
         whole
         if column.right
@@ -384,14 +384,14 @@ def _longest_word(text: str) -> int:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Pieces that a text may be wrapped between, each with whether a space comes before: words, parts of paths."""
+    """Pieces between which a text may be wrapped (words, parts of paths), each with whether a space precedes it."""
     for word in text.split():
         parts = _PIECE.findall(word) if len(word) > _PATH else [word]
         yield from ((part, index == 0) for index, part in enumerate(parts))
 
 
 def _wrapped(column: TableColumn, width: int) -> TableColumn:
-    """A column in a width, its long cells in several lines, its numbers at the end of theirs."""
+    """Column at a width, with long cells on several lines and numbers right-aligned."""
     if column.right:
         return column._replace(cells=tuple(cell.rjust(width) for cell in column.cells), width=width)
     cells = (cell if len(cell) <= width else _in_lines(cell, width) for cell in column.cells)
@@ -399,7 +399,7 @@ def _wrapped(column: TableColumn, width: int) -> TableColumn:
 
 
 def _in_lines(text: str, width: int) -> str:
-    """A text in lines that are as full as can be."""
+    """Text wrapped into lines of maximum length."""
     lines = [""]
     for piece, apart in _pieces(text):
         space = " " if apart and lines[-1] else ""

@@ -1,6 +1,6 @@
-"""Answers of the Python API on their way to ink: functions by which each one shows itself.
+"""Display functions of Python results.
 
-:class:`inference_econ._answer.Shown` has their names, and loads them when an answer is shown.
+:class:`inference_econ._answer.Shown` has their names, and loads this module when a result is displayed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def page(answer: Shown) -> AnswerPage[Any]:
-    """Page of an answer, with what its command shows when nothing else is wanted: of all pages only it is imported."""
+    """Page of a result with the default view of its command; only that page module is imported."""
     displayed = answer.displayed
     made: AnswerPage[Any] = named(displayed.page)(displayed)
     return made

@@ -1,4 +1,4 @@
-"""Answers in notebooks: a line, tables with a picture, or the picture alone."""
+"""Notebook display of results: one line, tables with a chart, or the chart alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inference_econ.report import charts
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
-#: Tables of a page under each other, with the remarks of each, then the picture.
+#: Template: tables with their notes, then the chart.
 _HTML = """\
 {% for table in tables %}<p><b>{{ table.title }}</b></p>
 <table><thead><tr>{% for column in table.columns %}<th>{{ column }}</th>{% endfor %}</tr></thead>
@@ -26,14 +26,14 @@ _HTML = """\
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture that notebooks show: as a chart to point at where they know Vega-Lite, else as a drawing.
+    """Picture in a notebook: interactive if the notebook supports Vega-Lite, else SVG.
 
     Attributes
     ----------
     svg : str
-        The drawing, as text.
+        SVG text.
     chart : altair chart or None
-        What it was drawn from, to be changed or combined; None for figures of the study.
+        Chart that can be changed or combined; None for figures of the study.
     """
 
     svg: str
@@ -43,24 +43,24 @@ class Picture:
         return self.svg
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:  # noqa: ARG002
-        """Both forms; nothing is loaded from a network."""
+        """SVG and interactive forms, without network access."""
         shown: dict[str, object] = {"image/svg+xml": self.svg, "text/plain": repr(self)}
         if self.chart is None:
             return shown
         return {charts.mime_type(): charts.specification(self.chart), **shown}
 
     def __repr__(self) -> str:
-        """Its size, instead of the whole drawing."""
+        """Size of the picture in place of its content."""
         return f"<Picture: {len(self.svg):,} characters of SVG>"
 
 
 def page_picture(page: Page, path: str | Path | None = None) -> Picture:
-    """The picture of an answer, written to a path as well if there is one.
+    """Picture of a result, also written to a file if a path is given.
 
     Raises
     ------
     InputError
-        If the answer has no picture, or the path cannot be written.
+        If the result has no picture, or the file cannot be written.
     """
     if not page.has_picture:
         raise InputError("this answer has no picture; to_frame() has its numbers")
@@ -80,7 +80,7 @@ def page_picture(page: Page, path: str | Path | None = None) -> Picture:
 
 
 def page_html(page: Page) -> str:
-    """Tables and picture of an answer as HTML."""
+    """Tables and picture of a result as HTML."""
     from jinja2 import Environment
     from markupsafe import Markup
 

@@ -1,4 +1,4 @@
-"""Deployments of a saved answer as services again, so that more can be asked of them."""
+"""Services from the deployments of a saved result, for further queries."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import PlanPart
     from inference_econ.engine import Speculation
 
-#: Degrees that decide a layout.
+#: Degrees that define a layout.
 _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
 
 
 def check_alone(request: Request, path: str, free: Collection[str]) -> None:
-    """Refuse options that a saved answer has settled: all that are given but some, by their names in Python."""
+    """Reject options that a saved result fixes; ``free`` lists the allowed ones by their Python names."""
     assert request.asked is not None
     parameters = request.asked.command.parameters
     typed = [parameters[name].spelled[:1] for name in parameters if name in request.asked.given and name not in free]
@@ -34,7 +34,7 @@ def check_alone(request: Request, path: str, free: Collection[str]) -> None:
 
 
 def of_model(request: Request, text: str) -> Request:
-    """The request about the model that a text means, in the place of a saved answer."""
+    """Request about a named model in place of a saved result."""
     kind = kinds.kind("model")
     remark = kind.remark(text)
     if remark:
@@ -43,20 +43,20 @@ def of_model(request: Request, text: str) -> Request:
 
 
 def measured_server(request: Request, engine: str) -> ie.MeasuredServer:
-    """What options say of a server, in place of what result files leave out."""
+    """Server description from options, for what result files leave out."""
     given = {name: getattr(request, name) for name in ("model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep")}
     return ie.MeasuredServer(**given, engine=engine)
 
 
 def parts(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> list[PlanPart]:
-    """The parts of a chosen deployment as services that can be asked for their memory.
+    """Parts of a selected deployment as services, for their memory.
 
-    Those that speculate propose as many tokens in every round as was best at their load: that was priced.
+    Draft lengths are the best ones at their load, as priced.
 
     Raises
     ------
     InputError
-        If the answer does not say all that was asked, or a layout is none.
+        If the result lacks an input, or a layout is invalid.
     """
     from inference_econ.answers.launching import plan
 
@@ -74,7 +74,7 @@ def parts(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> lis
 
 
 def asked_speculation(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> Speculation | None:
-    """Speculation by the question or by the recipe of what was chosen; None if nobody was to propose."""
+    """Speculation method of the query or of the selected recipe; None without speculation."""
     from inference_econ.engine import recorded_speculation
 
     question = Request.saved(saved.options)
@@ -92,7 +92,7 @@ def _part(
     from inference_econ.answers.launching import plan
 
     question, options = Request.saved(saved.options), saved.options
-    # The engine of the recipe, at the version that was asked for.
+    # Engine of the recipe, at the requested version.
     engine, settled = question.engine, str(chosen.practice["engine"] or "")
     if settled and "," not in settled and not question.any_layout and not question.assumptions:
         engine = (next((name for name in engine if name.partition("@")[0] == settled), settled),)
@@ -100,13 +100,13 @@ def _part(
     open_sizes: dict[str, Any] = {"instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
     degrees: dict[str, Any] = {name: part.layout.get(name) for name in _DEGREES}
     alone = replace(question, engine=engine, kv=kv, **open_sizes, **degrees)
-    # The requests that were asked for; of agents their mean turn.
+    # Requests of the query; for agents, their mean turn.
     if options.get("agents") is not None:
         requests = ie.Agents.of(options["traffic"]).requests
     else:
         reused: dict[str, Any] = {"cached": question.cached or 0, "shared_prefix": question.shared_prefix or 0}
         requests = workload.requests(question, **workload.context_or_lengths(replace(question, context=None)), **reused)
-    # The chip by the name of its file.
+    # Find the GPU by the name in its file.
     tried = [options["hardware"], *(options.get("further") or ()), options.get("decode_on")]
     named = (chip for chip in dict.fromkeys(filter(None, tried)) if inputs.catalog.hardware(chip).name == part.hardware)
     chip = next(named, None)

@@ -1,4 +1,4 @@
-"""Schemas of answers as JSON and as a page of the documents, made of the glossary of fields."""
+"""Schemas of results as JSON and as a documentation page, from the glossary of fields."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from inference_econ.errors import UnknownNameError
 from inference_econ.report.fields import ENDS, GIGABYTES, Field, glossary
 from inference_econ.report.page import Page, Table
 
-#: Types of JSON, by what the glossary calls them; all others are kinds of records.
+#: JSON types by their names in the glossary; all other types are kinds of records.
 _TYPES: Mapping[str, str] = {
     "number": "number", "integer": "integer", "boolean": "boolean", "text": "string", "null": "null",
 }  # fmt: skip
-#: Parts of a type between bars that no bracket encloses.
+#: Alternatives of a type, which are separated by bars outside of brackets.
 _ALTERNATIVES = re.compile(r"(?:\([^)]*\)|[^|()])+")
 _ENTRY = re.compile(r"(?P<name>[\w-]+)(?P<ends>~?)(?P<optional>\??)(:(?P<type>\S+))?")
-#: What stands between the name and the unit of a heading.
+#: Statistic between name and unit of a heading.
 _STATISTIC = r"(mean|median|p[\d.]+)"
-#: What is written to show how, in the unit that is written.
+#: Example number, in the displayed unit.
 _EXAMPLE = 12.345
 _NAMED = "RECORD.FIELD: what a name says in one kind of record, or in the answer to one question."
 _MARKS = "~: with its ends, NAME_low and NAME_high; ?: not in every such record."
@@ -48,16 +48,16 @@ the JSON schema of an answer, and so does the OpenAPI document of `inference-eco
 
 
 class SchemaField(NamedTuple):
-    """A field of a kind of record."""
+    """Field of a kind of record."""
 
     field: Field
-    """Row of the glossary that holds there."""
+    """Row of the glossary that applies."""
     name: str
     """Name in the record."""
     type: str
-    """Type of its values there."""
+    """Type of its values."""
     ends: bool
-    """True if the record has both ends of it, too."""
+    """True if the record also has both interval ends."""
     optional: bool
     """True if some records of the kind lack it."""
 
@@ -68,29 +68,29 @@ def _document() -> Mapping[str, Mapping[str, str]]:
 
 
 def questions() -> tuple[str, ...]:
-    """Return the questions whose answers are described."""
+    """Return the commands with a schema of their results."""
     return tuple(_document()["answers"])
 
 
 def _kinds() -> Mapping[str, str]:
-    """Return what answers and kinds of records hold, by their names."""
+    """Return the fields of results and kinds of records, by name."""
     return {**_document()["answers"], **_document()["records"]}
 
 
 def entries(kind: str, within: tuple[str, ...] = ()) -> Iterator[SchemaField]:
-    """Yield the fields of a kind of record, or of the answer to a question.
+    """Yield the fields of a kind of record, or of the result of a command.
 
     Parameters
     ----------
     kind : str
-        Of record, or a question.
+        Kind of record, or command.
     within : tuple of str
-        Kinds that it is a part of; what their fields say goes first.
+        Enclosing kinds; their special meanings of fields take precedence.
 
     Raises
     ------
     KeyError
-        If there is no such kind, or the glossary lacks one of its fields.
+        If the kind is unknown, or the glossary lacks one of its fields.
     """
     within = (*within, kind)
     for word in _kinds()[kind].split():
@@ -107,14 +107,14 @@ def entries(kind: str, within: tuple[str, ...] = ()) -> Iterator[SchemaField]:
 
 
 def json_schema(kind: str, place: str = "#/$defs/") -> dict[str, Any]:
-    """Return what a kind of record, or the answer to a question, holds.
+    """Return the JSON schema of a kind of record, or of the result of a command.
 
     Parameters
     ----------
     kind : str
-        Of record, or a question.
+        Kind of record, or command.
     place : str
-        Where schemas of records stand that are inside of it.
+        Location of the schemas of nested records.
     """
     properties: dict[str, Any] = {}
     required = []
@@ -132,12 +132,12 @@ def json_schema(kind: str, place: str = "#/$defs/") -> dict[str, Any]:
 
 
 def definitions(place: str = "#/$defs/") -> dict[str, Any]:
-    """Return the schemas of all kinds of records that are inside of answers."""
+    """Return the schemas of all kinds of nested records."""
     return {kind: json_schema(kind, place) for kind in _document()["records"]}
 
 
 def _of_type(text: str, place: str) -> dict[str, Any]:
-    """Return the schema of a type as the glossary writes it."""
+    """Return the schema of a type in the notation of the glossary."""
     either = _ALTERNATIVES.findall(text)
     if len(either) > 1:
         return {"anyOf": [_of_type(part, place) for part in either]}
@@ -154,27 +154,26 @@ def _of_type(text: str, place: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FieldsPage(Page):
-    """The glossary, or what it says of one name, ready to be shown.
+    """Page of the glossary, or of one name in it.
 
     Attributes
     ----------
     name : str or None
-        A question, a kind of record, a field or the heading of a column; None for all fields.
+        Command, kind of record, field or column heading; None for all fields.
 
     Raises
     ------
     UnknownNameError
-        If there is no such name.
+        If the name is unknown.
     """
 
     name: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse names that mean nothing."""
         if self.name is None or self.name in _kinds() or self._fields():
             return
         names = sorted({*_kinds(), *(_in_records(field) for field in glossary().values())})
-        # Whoever types the beginning of a name means it more than one that only resembles it.
+        # A name with the same start is a better suggestion than a similar one.
         begun = [name for name in names if self.name and name.startswith(self.name.lower())]
         near = [*dict.fromkeys((*begun, *get_close_matches(self.name, names, n=4)))][:4]
         hint = f"did you mean {', '.join(near)}?" if near else f"questions: {', '.join(questions())}"
@@ -183,7 +182,7 @@ class FieldsPage(Page):
         )
 
     def tables(self) -> Sequence[Table]:
-        """One row per field."""
+        """Table with one row per field."""
         columns, least, note = ("field", "type", "unit", "in tables", "meaning"), ("in tables", "type"), _NAMED
         if self.name is not None and self.name in _kinds():
             rows = [
@@ -205,7 +204,7 @@ class FieldsPage(Page):
             )
         if self.name in _kinds():
             return (Table(title, columns, tuple(cells), notes, least=least),)
-        # The questions and kinds of records that hold each field.
+        # Commands and kinds of records with each field.
         kinds = {kind: [entry.field for entry in entries(kind)] for kind in _kinds()}
         places = tuple(
             (*row, ", ".join(kind for kind, fields in kinds.items() if field in fields))
@@ -214,13 +213,13 @@ class FieldsPage(Page):
         return (Table(title, (*columns, "in records"), places, notes, least=("type", "in tables")),)
 
     def record(self) -> object:
-        """The JSON schema of a question or of a kind of record; the fields as they are in the glossary otherwise."""
+        """JSON schema of a command or kind of record; otherwise the fields of the glossary."""
         if self.name is not None and self.name in _kinds():
             return {**json_schema(self.name), "$defs": definitions()}
         return [field._asdict() for field in self._fields()]
 
     def markdown(self) -> str:
-        """Markdown of the tables; of all fields, the page of the documents."""
+        """Markdown of the tables; for all fields, the documentation page."""
         if self.name is not None:
             return super().markdown()
         answers = [f"- `{question}`: {_listed(question)}\n" for question in questions()]
@@ -229,7 +228,7 @@ class FieldsPage(Page):
         return "".join([*parts, "\n## Fields\n\n", super().markdown()])
 
     def _fields(self) -> list[Field]:
-        """Return all fields, or those of a name or of the heading of a column, with its unit or without."""
+        """Return all fields, or the fields of a name or column heading, with or without its unit."""
         fields = list(glossary().values())
         if self.name is None:
             return fields
@@ -237,7 +236,7 @@ class FieldsPage(Page):
 
 
 def _patterns(fields: Iterable[Field], heading: str) -> list[Field]:
-    """Return the fields whose headings hold a percentile or differ in a part, as that one does."""
+    """Return the fields that match a heading with a percentile or another variable part."""
     forms = [(field, field.heading.partition("{}")) for field in fields if "{}" in field.heading]
     return [
         field
@@ -248,18 +247,18 @@ def _patterns(fields: Iterable[Field], heading: str) -> list[Field]:
 
 
 def _names(field: Field) -> set[str]:
-    """Names that ask for a field: its name in records, and its headings, with their units or without."""
+    """Names of a field: its name in records, and its headings with and without units."""
     headings = {field.head(), field.head("p90")}
     return {_in_records(field), *headings, *(heading.rpartition(" ")[0] for heading in headings)} - {""}
 
 
 def _in_records(field: Field) -> str:
-    """The name of a field in records; the heading of a column that tables alone have."""
+    """Name of a field in records; the heading for columns that only tables have."""
     return field.name.partition(".")[2] or field.name
 
 
 def _headed(field: Field) -> str:
-    """Write the heading of a field, and of a number how one is written under it."""
+    """Heading of a field, with an example of its number format."""
     heading = field.heading.replace("{}", "..") if field.tables_alone else field.head("p90")
     if not heading or field.type.strip("?") != "number":
         return heading

@@ -1,4 +1,4 @@
-"""Services under load, as answers about them show them: titles, labels, notes on load, power and energy."""
+"""Text of results about services under load: titles, labels, and notes on load, power and energy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLUMN = "P(SLO) %"
 
 
 def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
-    """A column of the probabilities of what is promised; none where nothing is promised, or nobody knows."""
+    """Column of P(SLO met); empty without SLOs or without an error estimate."""
     if not _is_predicted(targets, shown):
         return []
     return [
@@ -33,7 +33,7 @@ def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
 
 
 def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """Notes on the meaning of the column where deployments are chosen, and on how probable promises were made."""
+    """Notes on the P(SLO met) column of selected deployments, and on their confidence."""
     if targets.confidence is not None:
         return [f"{_meaning(targets, shown)} Planned so that each is at least {100 * targets.confidence:g} %."]
     named = _is_predicted(targets, shown)
@@ -41,7 +41,7 @@ def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
 
 
 def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """Notes on the meaning of the column, or that nobody knows; none where nothing is promised."""
+    """Notes on the P(SLO met) column, or that it is unknown; empty without SLOs."""
     if not targets.given:
         return []
     if _is_predicted(targets, shown):
@@ -68,7 +68,7 @@ def _meaning(targets: Targets, shown: Sequence[Chances]) -> str:
 
 
 def kept_with(chances: Chances, targets: Targets) -> list[str]:
-    """Line on the promises and how probably one deployment keeps them; none without promises."""
+    """Line on the SLOs and the probability that one deployment meets them; empty without SLOs."""
     if not targets.given:
         return []
     if all(getattr(chances, name) is None for name in targets.given):
@@ -80,14 +80,14 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
     return [f"{', '.join(kept)}{planned}."]
 
 
-#: What a TPOT has to be shorter by under bursts that it is said why [1].
+#: Smallest relative TPOT reduction under bursts that is explained [1].
 _LESS = 0.02
 
 
 def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = False) -> str:
-    """Sentence on the arrivals that are assumed, and on latencies under others at the same load.
+    """Sentence on the assumed arrivals, and on latencies under other arrivals at the same load.
 
-    With ``promised`` it says whether a fleet meets its SLOs under these.
+    With ``promised`` it states whether the fleet meets its SLOs under the other arrivals.
     """
     assumed = f"assumed {arrivals_label(compared.assumed_scv)}"
     if compared.traffic:
@@ -102,7 +102,7 @@ def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = 
 
 
 def arrivals_label(scv: float) -> str:
-    """Arrivals in words, with the option that asks for them.
+    """Arrivals as words, with the option that selects them.
 
     Examples
     --------
@@ -114,14 +114,14 @@ def arrivals_label(scv: float) -> str:
 
 
 def _instead(load: Loaded, other: Loaded, targets: Targets) -> str:
-    """Both latencies under other arrivals, and as they are."""
+    """Latencies under other arrivals and under the assumed ones."""
     if other.saturated:
         waited = _rounded(targets.statistic("ttft", load))
         return f"queues that grow without end (TTFT {targets.percentile_of('ttft')} now {waited})"
     texts = (
         f"{name.upper()} {targets.percentile_of(name)} {_rounded(targets.statistic(name, other))}, not {_rounded(now)}"
         for name in ("ttft", "tpot")
-        if (now := targets.statistic(name, load))  # a request of one token has no time between tokens
+        if (now := targets.statistic(name, load))  # outputs of one token have no TPOT
     )
     quicker = targets.statistic("tpot", other) < (1.0 - _LESS) * targets.statistic("tpot", load)
     burstier = other.arrivals.scv > load.arrivals.scv
@@ -129,7 +129,7 @@ def _instead(load: Loaded, other: Loaded, targets: Targets) -> str:
 
 
 def _rounded(seconds: float) -> str:
-    """A time with two digits, as random numbers decide on the third."""
+    """Time with two digits; the third is random."""
     if math.isinf(seconds):
         return "without end"
     if seconds >= 1.0:
@@ -138,25 +138,26 @@ def _rounded(seconds: float) -> str:
 
 
 def started(layout: Mapping[str, float | str]) -> str:
-    """Engines behind a layout in a sentence; empty where any layout is offered."""
+    """Engines that support a layout, as a sentence; empty if any layout is allowed."""
     return f" ({layout['engine']})" if "engine" in layout else ""
 
 
 def with_engines(
     table: Table, layouts: Iterable[Mapping[str, float | str]], setups: Iterable[Setup], after: str = "layout"
 ) -> Table:
-    """A table with a column of engines behind that of layouts; as it is where any layout is offered.
+    """Add a column of engines after the layouts; unchanged if any layout is allowed.
 
     Parameters
     ----------
     table : Table
-        With one row per layout.
+        Table with one row per layout.
     layouts : iterable of mapping
-        What is shown, with the engines that can start it.
+        Layouts with the engines that support them.
     setups : iterable of Setup
-        Whose engines are asked: what all of them can start is short, ``all``, if they are the same for all.
+        Setups with the requested engines. Layouts that all of them support are abbreviated as ``all``, if the setups
+        have the same engines.
     after : str
-        The column that the engines stand behind.
+        Column that precedes the engines.
     """
     cells = [str(layout.get("engine", "-")) for layout in layouts]
     if all(cell == "-" for cell in cells):
@@ -174,9 +175,9 @@ def _with_column(table: Table, after: str, head: str, cells: Sequence[str]) -> T
 
 
 def with_recipes(table: Table, practices: Sequence[str]) -> Table:
-    """A table with a column of recipes behind that of engines; as it is where all rows have the same.
+    """Add a column of recipes after the engines; unchanged if all rows have the same.
 
-    It is the first to go where the table is too wide, but the last one where an engine has several.
+    A narrow table drops it first, or last if an engine has several recipes.
     """
     if len(set(practices)) == 1 or "engine" not in table.columns:
         return table
@@ -187,16 +188,16 @@ def with_recipes(table: Table, practices: Sequence[str]) -> Table:
 
 
 def with_notes(table: Table, notes: Sequence[str]) -> Table:
-    """A table with further remarks before its own."""
+    """Add notes before the notes of a table."""
     return replace(table, notes=(*notes, *table.notes))
 
 
-#: A TTFT at p90 that hardly a provider sells [s].
+#: A longer p90 TTFT is hardly ever sold by providers [s].
 _LONG_WAIT = 10.0
 
 
 def wait_notes(loads: Sequence[Loaded]) -> list[str]:
-    """Sentence on deployments whose users wait longer for the first token than providers sell; none without any."""
+    """Note on deployments with a longer TTFT than providers sell; empty if there are none."""
     waits = [load.ttft_seconds["p90"] for load in loads]
     rows = [str(row) for row, wait in enumerate(waits, 1) if _LONG_WAIT < wait < math.inf]
     if not rows:
@@ -217,7 +218,7 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
         ]
     latencies = []
     for name in NAMES:
-        # Percentiles in words, and the mean where that is promised.
+        # Percentiles as words, and the mean if its SLO is set.
         seen, promised = statistics(load, name, targets), name in targets.given and targets.percentile_of(name) == MEAN
         shown = [which for which in seen if which != MEAN or promised] or list(seen)
         spread = ", ".join(f"{which} {milliseconds(seen[which])}" for which in shown)
@@ -230,12 +231,12 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
 
 
 def fleet_label(service: Service, replicas: int) -> str:
-    """Instances, chips, layout and who can start it in words."""
+    """Instances, GPUs, layout and supporting engines as words."""
     return f"{fleet_name(service, replicas)}{started(layout_of(service))}"
 
 
 def fleet_name(service: Service, replicas: int) -> str:
-    """Instances, chips and layout in words."""
+    """Instances, GPUs and layout as words."""
     instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
     used, rented = replicas * service.accelerators, int(service.setup.rented(replicas, service.accelerators))
     paid = "" if rented == used else f" ({rented} rented)"
@@ -245,7 +246,7 @@ def fleet_name(service: Service, replicas: int) -> str:
 
 
 def picked(service: Service, pick: SelectionRule | None) -> list[str]:
-    """Sentence on the layout that was taken, the rule, and how to take another."""
+    """Sentence on the selected layout, the rule, and how to select another."""
     if pick is None:
         return []
     label = layout_label(layout_of(service))
@@ -262,9 +263,9 @@ def service_title(
     rate: float | None = None,
     promises: Targets | None = None,
 ) -> str:
-    """The heading of what is said of some services for the same requests; see :func:`.heading.heading`.
+    """Heading for services with the same requests; see :func:`.heading.heading`.
 
-    ``setups`` are those of the services and of what serves beside them, where that is on other chips.
+    ``setups`` includes the setups of other pools on different GPUs.
     """
     return heading(
         counted,
@@ -277,12 +278,12 @@ def service_title(
 
 
 def milliseconds(seconds: float) -> str:
-    """A time with three digits, whole from a hundred on, without a unit [ms]."""
+    """Time with three digits, an integer from 100 up, without a unit [ms]."""
     return amount(1e3 * seconds)
 
 
 def slots_notes(fleet: PooledFleet) -> tuple[str, ...]:
-    """Sentence on decode instances of pools with fewer requests in flight than their memory holds, and why."""
+    """Note on decode slots that are limited below the memory limit, and why."""
     room = int(fleet.pools.decode.services.slots[fleet.decode])
     if fleet.slots >= room:
         return ()
@@ -292,12 +293,12 @@ def slots_notes(fleet: PooledFleet) -> tuple[str, ...]:
     )
 
 
-#: Maths units that multiply formats of less than a byte.
+#: Compute units for formats below one byte.
 _NARROW = ("fp4", "int4")
 
 
 def power_basis(setup: Setup) -> str:
-    """Words for the basis of the power of a chip; empty where its file has no watts."""
+    """Basis of the power of a GPU as words; empty without power data."""
     power, chip = chip_power(setup.hardware), setup.hardware
     if power is None:
         return ""
@@ -315,7 +316,7 @@ def power_basis(setup: Setup) -> str:
 
 
 def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
-    """Notes on the power of boards, servers and the facility; none where the file of the chip has no watts."""
+    """Notes on the power of boards, servers and the facility; empty without power data."""
     if record["board_watts"] is None:
         return []
     grams = record.get("grams_co2e_per_million_output_tokens")
@@ -331,7 +332,7 @@ def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
 
 
 def power_columns(setups: Iterable[Setup]) -> Sequence[str]:
-    """The columns of power and energy of a table; none where no chip of it has watts in its file."""
+    """Columns of power and energy; empty if no GPU has power data."""
     measurable = [setup for setup in setups if setup.hardware.watts is not None]
     grams = ("grams_co2e_per_million_output_tokens",) if any(setup.grid for setup in measurable) else ()
     return ("board_watts", "joules_per_output_token", *grams) if measurable else ()

@@ -1,4 +1,4 @@
-"""Cost and other metrics against the speed of a user: pictures with their texts of hovering, and sentences."""
+"""Charts of cost and other metrics against user speed, with hover texts and sentences."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from inference_econ.report.fields import Field, field
 from inference_econ.report.metrics import AXES
 from inference_econ.search import Choosable, Frontier, Metric
 
-#: Function that finds measured servers like a line of a picture.
+#: Function that finds measured servers similar to a line of a chart.
 _SIMILAR_SERVERS = "extras.servers.similar_servers:servers_like"
 
 
 def bands_label(setups: Iterable[Setup]) -> str:
-    """Entry of bands in a legend, with the assumptions whose errors they are."""
+    """Legend entry of bands, with the assumptions that define their errors."""
     names = ", ".join(dict.fromkeys(assumptions_label(setup.assumptions) for setup in setups))
     return f"{100 * bounds.LEVEL:.0f} % of measured values ({names})"
 
@@ -35,26 +35,26 @@ def bands_label(setups: Iterable[Setup]) -> str:
 def around_curve(
     speed: npt.ArrayLike, metric: npt.ArrayLike, factors: bounds.Ends, name: str, *, cost: bool = True
 ) -> Band | None:
-    """A band around what is held against the speed of a user: from faster and better to slower and worse.
+    """Band around a metric against user speed, from faster and better to slower and worse.
 
-    Errors differ by engine, so that a point which is moved may be beaten by another: either edge is what the best of
-    the moved points reaches at a speed or above.
+    Errors differ by engine, so a shifted point may be dominated by another one. Each edge is the best value of the
+    shifted points at a speed or above.
 
     Parameters
     ----------
     speed, metric : array_like, shape (n,)
-        Of the points; any units.
+        Points, in any units.
     factors : mapping
-        From :func:`inference_econ.report.bounds.ends` [1].
+        Interval ends from :func:`inference_econ.report.bounds.ends` [1].
     name : str
-        Of the metric among them.
+        Name of the metric in ``factors``.
     cost : bool
-        Less of the metric is better.
+        True if smaller values are better.
 
     Returns
     -------
     Band or None
-        None where nobody knows the errors.
+        None without an error estimate.
     """
     (slow, fast), (low, high) = factors["tokens_per_second_per_user"], factors[name]
     if slow is None or fast is None or low is None or high is None:
@@ -65,16 +65,16 @@ def around_curve(
 
 
 def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
-    """Speeds in order, and the best value at each of them or above."""
+    """Ascending speeds, and the best value at each speed or above."""
     order = np.argsort(x, kind="stable")
     best = np.minimum if cost else np.maximum
     return x[order].tolist(), best.accumulate(y[order][::-1])[::-1].tolist()
 
 
 def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
-    """A band above and below a line; None where nobody knows the errors.
+    """Band above and below a line; None without an error estimate.
 
-    Where the upper end is open (NaN), the band reaches the highest point of it or of the line.
+    If the upper end is open (NaN), the band extends to the highest value of the band or the line.
     """
     low, high = ends
     if low is None or high is None:
@@ -85,12 +85,12 @@ def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) ->
     return Band(x, (at * low).tolist(), x, np.where(np.isnan(top), highest, top).tolist())
 
 
-#: A frontier of services, or of decode steps alone.
+#: Frontier of services, or of decode steps.
 AnyFront = ServiceFrontier | Frontier
 
 
 def field_of(y: Metric) -> Field:
-    """Field of the glossary that a metric is."""
+    """Field of the glossary for a metric."""
     return field(AXES[y].field, "frontier_point")
 
 
@@ -102,22 +102,22 @@ def curve_line(
     *,
     band: bool = True,
 ) -> PlotSeries:
-    """Points that nothing beats as a line, and where measured values lie, unless the band is left out.
+    """Pareto-optimal points as a line, with the band of measured values.
 
-    Of services the band of a cost is that of the cost at the same speed; other bands move speed and values.
+    For services, the band of a cost applies at constant speed. Other bands shift both speed and metric.
 
     Parameters
     ----------
     label : str
-        Of the line.
+        Label of the line.
     front : Frontier or ServiceFrontier
-        The points.
+        Points.
     details : mapping of str to sequence, optional
-        What else is said of each point.
+        Further hover texts of each point.
     y : str
-        What is held against speed.
+        Metric against speed.
     band : bool
-        Whether to show where measured values lie.
+        Draw the band.
     """
     shown = AXES[y]
     speed, values, around = front.tokens_per_second, front.metric(y) * shown.factor, None
@@ -130,7 +130,7 @@ def curve_line(
 
 
 def speed_cost_chart(title: str, lines: Sequence[PlotSeries], setups: Sequence[Setup], y: Metric = "cost") -> Plot:
-    """Lines of what is held against speed; of cost further right and down is better."""
+    """Chart of lines of a metric against speed; for cost, lower and further right is better."""
     return Plot(
         title,
         "tokens per second per user",
@@ -144,12 +144,12 @@ def speed_cost_chart(title: str, lines: Sequence[PlotSeries], setups: Sequence[S
 
 
 def speed_question(y: Metric, of_cost: str) -> str:
-    """The question that such a picture answers: the one of costs, or that of other metrics."""
+    """Question that such a chart answers, about cost or another metric."""
     return of_cost if AXES[y].dollars else AXES[y].question
 
 
 def between(value: float, factors: Factors) -> str:
-    """A value and where measured ones probably lie, if that is known.
+    """Value with its 80% interval, if known.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def between(value: float, factors: Factors) -> str:
 
 
 def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
-    """The line that summarises a frontier; nothing where it has too few points."""
+    """Summary line of a frontier; empty with too few points."""
     try:
         summary = front.summary()
     except InputError:
@@ -186,19 +186,19 @@ class SimilarServer(NamedTuple):
     dataset: str
     """File of the measurement."""
     tokens_per_second_per_user: float
-    """Inverse of the TPOT [tokens/s]."""
+    """1 / TPOT [tokens/s]."""
     tokens_per_second_per_accelerator: float
-    """Output tokens: as measured, or by Little's law from concurrency and latencies [tokens/s]."""
+    """Output tokens per GPU, measured or by Little's law from concurrency and latencies [tokens/s]."""
 
 
 def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries]:
-    """The best measured servers like those of some frontiers, by the labels of their lines: points for each engine.
+    """Best measured servers similar to some frontiers, by the labels of their lines: points for each engine.
 
-    Servers of which another one is both faster and cheaper are left out: a frontier says nothing of them.
+    Servers that another one beats in both speed and cost are left out.
     """
     like: list[tuple[str, AnyFront, list[SimilarServer]]] = []
     for label, front in fronts.items():
-        # Measured servers without speculation and caches are drawn: lengths of requests of frontiers like them.
+        # Points are measured servers without speculation and caching, so they need the lengths of a service.
         lengths: tuple[float | None, float | None] = (None, None)
         if isinstance(front, ServiceFrontier):
             if not front.requests.cached and any(candidate.speculation is None for candidate in front.candidates):
@@ -214,7 +214,7 @@ def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries
     for server in (server for _, _, servers in like for server in servers):
         files.setdefault(server.engine, {})[server.dataset] = None
     lines = []
-    # Decode steps are not billed for prefill, and servers are.
+    # Measured servers include prefill; decode steps do not.
     counted = "" if any(isinstance(front, ServiceFrontier) for front in fronts.values()) else ", with prefill"
     for engine, datasets in files.items():
         shown = ENGINE_NAMES.get(engine, engine) or "engine not recorded"
@@ -229,9 +229,9 @@ def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries
 
 
 def measured_metric(front: AnyFront, y: Metric, server: SimilarServer) -> float:
-    """Metric of a measured server at the price and the watts of a frontier.
+    """Metric of a measured server, at the price and power of a frontier.
 
-    Tokens per second of a chip are in proportion to those of a megawatt, and to those of a dollar.
+    Tokens per second of a GPU are proportional to tokens per megawatt and per dollar.
     """
     per_accelerator = server.tokens_per_second_per_accelerator
     if y == "cost":

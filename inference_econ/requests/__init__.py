@@ -1,9 +1,9 @@
-"""Commands and their options as tables, and what was typed of them as one typed, frozen object.
+"""Commands and their options as tables, and a typed command line as one frozen object.
 
-What belongs here: ``commands.toml``, ``options.csv`` and ``renamed.csv`` with their reader (``tables``), the conversion
-of a text or of JSON to a typed value (``kinds``), the request that commands take (``request``), and what answers take
-in place of its options: a setup and candidates (``subject``), requests, targets and means (``workload``), prices and
-places. The command line makes options of click of these tables, the explorer makes models of HTTP requests.
+``tables`` reads ``commands.toml``, ``options.csv`` and ``renamed.csv``. ``kinds`` converts text or JSON to typed
+values, and ``request`` is the request that commands take. ``subject`` turns options into setups and candidates,
+``workload`` into requests, SLOs and limits; there are also prices and output files. The command line creates click
+options from these tables, and the explorer creates models of HTTP requests.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Questions as functions of Python, which take the names and options of their commands, or objects of the API."""
+"""Commands as Python functions, which take the names and options of their commands, or objects of the API."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from inference_econ.requests import kinds
 from inference_econ.requests.request import Host, Invocation, too_much
 from inference_econ.requests.tables import COMMANDS, OUTPUT, Command, Parameter, lacking
 
-#: Options that choose what a page shows, by command: answers in Python have all of it.
+#: Options that select the displayed content, by command; Python results have all of it.
 _OF_PAGES = {"frontier": ("y", "every_plan"), "compare": ("y", "speeds", "costs"), "explain": ("operators", "memory")}
-#: Classes of several values.
+#: Types of several values.
 _SEVERAL = (list, tuple, set, range)
-#: Integers below are the same without a decimal point [1].
+#: Smaller integers are equal with and without a decimal point [1].
 _LARGEST_EXACT = 1e15
-#: An option in a message of a command, and its value.
+#: Option and its value in a message of a command.
 _SPELLED = re.compile(
     r"--(?:no-)?([a-z][a-z0-9]*(?:-[a-z0-9]+)*)"
     r"(?: ([A-Z0-9'{][^\s,;)]*?|[a-z_]+[.:][^\s,;)]+?)(?=[.,;:)]*(?:\s|$)))?"
@@ -38,17 +38,17 @@ _SPELLED = re.compile(
 
 @cache
 def question(name: str) -> Callable[..., Any]:
-    """Make the public function of a command.
+    """Create the public function of a command.
 
     Parameters
     ----------
     name : str
-        As in Python: ``gpu_cost``.
+        Python name, such as ``gpu_cost``.
 
     Raises
     ------
     AttributeError
-        If no command has this name in Python.
+        If no command has this Python name.
     """
     command = next((it for it in COMMANDS.values() if it.call and it.python_name == name), None)
     if command is None:
@@ -60,7 +60,7 @@ def question(name: str) -> Callable[..., Any]:
     takes_names = bool(re.search(r"\bNames?\b", first)) and plain.__name__ == name
 
     def ask(*args: Any, **options: Any) -> Any:
-        # Series of a comparison as objects are no texts.
+        # Series of a comparison may be objects in place of texts.
         known = options.keys() <= {"progress", *_options(command)} and not isinstance(options.get("series"), Mapping)
         if not args:
             objects = _binds(signature, (), options) and not (known and options.keys() - signature.parameters.keys())
@@ -78,7 +78,7 @@ def question(name: str) -> Callable[..., Any]:
 
 
 def _answer(command: Command, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """Answer a command from names and options, as its command line does; errors have the spelling of Python."""
+    """Run a command from names and options, as on the command line; errors use Python spelling."""
     given: dict[str, Any] = {}
     host = Host(progress=options.get("progress"))
     for parameter, value in _given(command, args, {key: value for key, value in options.items() if key != "progress"}):
@@ -104,25 +104,25 @@ def _answer(command: Command, args: Sequence[Any], options: Mapping[str, Any]) -
 
 
 def arguments(command: Command) -> list[Parameter]:
-    """List what a command takes by position, in its order; comparisons take hardware behind models."""
+    """List the positional arguments of a command in order; in comparisons, hardware follows the models."""
     own = command.parameters
     return [it for it in own.values() if not it.spelled or (it.name == "hardware" and "models" in own)]
 
 
 def argument(parameter: Parameter) -> str:
-    """Name of an option as an argument of Python; keywords of the language end in ``_``."""
+    """Python argument name of an option; keywords of the language end in ``_``."""
     return f"{parameter.field}_" if iskeyword(parameter.field) else parameter.field
 
 
 def taken(command: Command) -> list[Parameter]:
-    """List the options that its function takes by keyword: all but those for how a result is shown."""
+    """List the keyword options of a command's function: all except those for display."""
     places = arguments(command)
     options = [it for it in command.parameters.values() if it not in places and not _is_shown(command, it)]
     return sorted(options, key=lambda parameter: not parameter.required)
 
 
 def _is_shown(command: Command, parameter: Parameter) -> bool:
-    """Return whether an option says how an answer is shown, and where it goes."""
+    """Return True for options that set the display or the output file of a result."""
     return parameter.typed in OUTPUT or parameter.name in _OF_PAGES.get(command.name, ())
 
 
@@ -137,7 +137,7 @@ def in_python(text: str) -> str:
 
 
 def _options(command: Command) -> dict[str, Parameter]:
-    """All options and arguments of a command by each of their names in Python."""
+    """Options and arguments of a command by each of their Python names."""
     found: dict[str, Parameter] = {}
     for parameter in command.parameters.values():
         spelled = [request_name(text) for text in parameter.spelled if text.startswith("--")]
@@ -147,12 +147,12 @@ def _options(command: Command) -> dict[str, Parameter]:
 
 
 def _given(command: Command, args: Sequence[Any], options: Mapping[str, Any]) -> Iterator[tuple[Parameter, Any]]:
-    """Yield each option that a call has with its value.
+    """Yield the options of a call with their values.
 
     Raises
     ------
     InputError
-        If the command lacks it, or takes fewer arguments.
+        If the command lacks an option, or takes fewer arguments.
     """
     places, known, name = arguments(command), _options(command), command.python_name
     if places and places[-1].repeat and len(args) > len(places):
@@ -173,7 +173,7 @@ def _given(command: Command, args: Sequence[Any], options: Mapping[str, Any]) ->
 
 
 def _lacking(command: Command, key: str, known: Mapping[str, Parameter]) -> str:
-    """Sentence on an option that a command lacks: the nearest one, and the functions that have it."""
+    """Sentence on an unknown option: the most similar one, and the functions that have it."""
     name, advice = command.python_name, lacking(command, f"--{key.replace('_', '-')}")
     if advice:
         return in_python(advice)
@@ -190,7 +190,7 @@ def _lacking(command: Command, key: str, known: Mapping[str, Parameter]) -> str:
 
 
 def _typed(command: Command, parameter: Parameter, value: object) -> Any:
-    """A value as it is typed on the command line, so that it means the same; flags stay as they are."""
+    """Value as typed on the command line, so that it has the same meaning; flags are unchanged."""
     subject = f"{command.python_name}: {argument(parameter)}"
     if isinstance(parameter.kind, kinds.Flag):
         if not isinstance(value, bool):
@@ -213,7 +213,7 @@ def _typed(command: Command, parameter: Parameter, value: object) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A value as it is typed; TypeError for what cannot be."""
+    """Value as typed on the command line; raises TypeError for unsupported types."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -227,13 +227,13 @@ def _text(value: Any) -> str:
 
 
 def _is_name(value: object) -> bool:
-    """Return whether an argument is a name or a path, or several."""
+    """Return True if an argument is a name or a path, or several."""
     several = isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(it, str) for it in value)
     return several or isinstance(value, str | PathLike)
 
 
 def _binds(signature: inspect.Signature, args: Sequence[Any], options: Mapping[str, Any]) -> bool:
-    """Return whether a function takes some arguments."""
+    """Return True if a function takes some arguments."""
     try:
         signature.bind(*args, **options)
     except TypeError:
@@ -242,14 +242,14 @@ def _binds(signature: inspect.Signature, args: Sequence[Any], options: Mapping[s
 
 
 def _example(command: Command) -> list[str]:
-    """Names of a model and a GPU, to show in a call."""
+    """Example names of a model and a GPU for a call."""
     usual = {"model": "llama_3_70b", "models": "llama_3_70b", "names": "llama_3_70b", "answer": "llama_3_70b"}
     names = [usual.get(it.name, "h100_sxm") for it in arguments(command)]
     return [*names, "h100_sxm"] if names == ["llama_3_70b"] else names
 
 
 def is_rest(command: Command, place: Parameter) -> bool:
-    """Return whether an argument takes all that follow by position."""
+    """Return True if an argument takes all following positional ones."""
     return place.repeat and place is arguments(command)[-1] and place.name not in ("models", "hardware")
 
 
@@ -268,7 +268,7 @@ def _signature(command: Command) -> inspect.Signature:
 
 
 def _document(command: Command, plain: Callable[..., Any]) -> str:
-    """Description of a function: its command, each option with its unit, and the form with objects."""
+    """Docstring of a function: its command, the options with their units, and the form with objects."""
     rows = []
     for parameter in (*arguments(command), *taken(command)):
         kind = parameter.kind
@@ -285,7 +285,7 @@ def _document(command: Command, plain: Callable[..., Any]) -> str:
             *("", "Parameters", "----------", *rows),
             *("", "Notes", "-----", "With objects in place of names::", ""),
             f"    {command.python_name}" + re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(plain))),
-            # Without lines below headings, which tools would take for sections of this text.
+            # Without underlines, which tools would take for section headings.
             *(f"    {line}".rstrip() for line in ("", *objects.splitlines()) if set(line.strip()) != {"-"}),
         ]
     )

@@ -1,4 +1,4 @@
-"""Kinds of values that options take: each reads a text or JSON, and is checked before anything heavy is loaded."""
+"""Types of option values: each converts and checks a text or JSON value, before slow imports."""
 
 from __future__ import annotations
 
@@ -16,76 +16,76 @@ from inference_econ.inputs.units import parse_quantity
 from inference_econ.inputs.workload import percentiles
 from inference_econ.records.files import CHARTS, PICTURES, check_page, check_picture, check_place
 
-#: What stands for a number format, of which there are many.
+#: Metavar of a number format.
 FORMAT = "FORMAT"
-#: Numbers beyond these cannot be meant, and would overflow on the way to a result [1].
+#: Accepted range of numbers [1]; others would overflow in a computation.
 _SMALLEST, _LARGEST = 1e-15, 1e15
 _BEYOND = f"cannot be meant; numbers from {_SMALLEST:g} to {_LARGEST:g} are possible."
-#: What is said where numbers that are possible each, but not together, lead out of floating point.
+#: Message for numbers that are valid alone, but overflow together.
 UNCOUNTABLE = "the numbers that were given are together too large or too small to calculate with; give others"
-#: More chips, requests in flight or tokens of a step than anybody has; exact as floating-point numbers [1].
+#: Upper limit on GPUs, concurrent requests and tokens of a step; exact as a float [1].
 _MOST = 1_000_000_000
-#: Numbers of a workload in a mixture [1].
+#: Numbers per workload in a mixture [1].
 _PARTS = 3
-#: Digits of a number that a message repeats [1].
+#: Maximum digits of a number in a message [1].
 _SHOWN = 20
 
 
 class BadValueError(InputError):
-    """A value that its option does not take; the message does not name the option, which its reader adds."""
+    """Error for an invalid value; the message lacks the option, which the caller adds."""
 
 
 class ValueKind:
-    """A kind of value: a text.
+    """Type of a value: text.
 
     Parameters
     ----------
     metavar : str
-        Stands for the value in the help.
+        Placeholder of the value in the help.
     """
 
     json: Any = float | str
-    """Type of the value in JSON."""
+    """JSON type of the value."""
     limits: Mapping[str, float] = {}
-    """``ge``, ``gt``, ``le`` and ``lt`` of numbers, in the words of pydantic."""
+    """Limits of numbers with pydantic's names: ``ge``, ``gt``, ``le`` and ``lt``."""
     catalog: catalog.Kind | None = None
-    """Catalog that has the names, of a name."""
+    """Catalog of the names, for a name."""
 
     def __init__(self, metavar: str = "TEXT") -> None:
         self.metavar = metavar
 
     def read(self, value: Any) -> Any:
-        """Convert a text, or a value of JSON.
+        """Convert a text or a JSON value.
 
         Raises
         ------
         BadValueError
-            If it is of another kind.
+            If it has another type.
         InputError
-            If it cannot be used for another reason.
+            If it is invalid for another reason.
         """
         return str(value)
 
     def remark(self, value: object) -> str:
-        """Remark on what a name is taken for, where that is not plain; empty otherwise."""
+        """Note on the interpretation of a name, if it is not obvious; else empty."""
         return "" if self.catalog is None else catalog.meaning(self.catalog, str(value)).remark
 
     def gather(self, values: Sequence[Any]) -> Any:
-        """Combine the values of an option that is repeated."""
+        """Combine the values of a repeated option."""
         return tuple(values)
 
 
 class Flag(ValueKind):
-    """A flag that is given or not, or turned off by ``--no-``.
+    """Flag that is given, absent, or negated by ``--no-``.
 
     Parameters
     ----------
     value : object
-        Value where the flag is given.
+        Value if given.
     absent : bool or None
-        Value where it is not.
+        Value if absent.
     negative : bool
-        Whether ``--no-`` turns it off.
+        True if ``--no-`` negates it.
     """
 
     json = bool
@@ -100,7 +100,7 @@ class Flag(ValueKind):
 
 
 class ChoiceKind(ValueKind):
-    """One of some words."""
+    """One of several words."""
 
     def __init__(self, words: Sequence[str], metavar: str = "") -> None:
         super().__init__(metavar)
@@ -114,13 +114,13 @@ class ChoiceKind(ValueKind):
 
 
 class FormatKind(ChoiceKind):
-    """A number format, or a name that people have for one."""
+    """Number format, or a common name for one."""
 
     def __init__(self) -> None:
         super().__init__([*BYTES_PER_ELEMENT, *ALIASES], FORMAT)
 
     def read(self, value: Any) -> str:
-        """The format, also one in blocks or groups of a size of its own."""
+        """Format, possibly with a block or group size."""
         with contextlib.suppress(InputError):
             return check_dtype(value, "number format")
         chosen = super().read(value)
@@ -128,18 +128,18 @@ class FormatKind(ChoiceKind):
 
 
 class Number(ValueKind):
-    """A number in a range.
+    """Number in a range.
 
     Parameters
     ----------
     least, most : float, optional
-        Ends of the range.
+        Limits.
     above : bool
-        Whether the lower end is outside.
+        True if the lower limit is excluded.
     whole : bool
-        Whether the number is an integer; others must be finite, and such that results can be calculated with them.
+        True for integers. Other numbers must be finite and in the accepted range.
     any_size : bool
-        Whether any number of floating point can be meant.
+        True if any finite number is accepted.
     """
 
     def __init__(
@@ -159,14 +159,14 @@ class Number(ValueKind):
 
     @property
     def range(self) -> str:
-        """The limits in words: ``0<=x<=1``; empty without any."""
+        """Limits as text: ``0<=x<=1``; empty without any."""
         if self.least is None or self.most is None:
             low = "" if self.least is None else f"x>{'' if self.above else '='}{self.least}"
             return low if self.most is None else f"x<={self.most}"
         return f"{self.least}<{'' if self.above else '='}x<={self.most}"
 
     def read(self, value: Any) -> Any:
-        """The number, without the sign of a zero."""
+        """Number without a negative zero."""
         try:
             number = int(value) if self.whole else float(value)
         except ValueError:
@@ -184,7 +184,7 @@ class Number(ValueKind):
 
 
 class Count(Number):
-    """An integer from 1."""
+    """Integer from 1 up."""
 
     def __init__(self) -> None:
         super().__init__(1, whole=True)
@@ -198,7 +198,7 @@ class Count(Number):
 
 
 class Name(ValueKind):
-    """A name of the catalog, or a path."""
+    """Name of the catalog, or a path."""
 
     json = str
 
@@ -207,27 +207,27 @@ class Name(ValueKind):
         self.catalog: catalog.Kind = kind
 
     def read(self, value: Any) -> str:
-        """The name in the catalog, or the path."""
+        """Catalog name, or path."""
         return catalog.meaning(self.catalog, str(value)).name
 
 
 class AnswerKind(Name):
-    """A saved answer, or the name of a model; a request names a model."""
+    """Path of a saved result, or name of a model; an HTTP request names a model."""
 
     def read(self, value: Any) -> str:
-        """The text itself: the command knows what it is."""
+        """Unchanged text, which the command interprets."""
         return str(value)
 
 
 class PlaceKind(ValueKind):
-    """A file to write: checked first, so that nothing is written if not all can be."""
+    """Path of an output file. All are checked first, so that either all files or none are written."""
 
     def __init__(self, check: Callable[[str], object] = str) -> None:
         super().__init__("PATH")
         self.check = check
 
     def read(self, value: Any) -> str:
-        """The path, if it can be written."""
+        """Path, if it can be written."""
         if value or self.check is check_page:
             self.check(value)
         if not value:
@@ -237,10 +237,10 @@ class PlaceKind(ValueKind):
 
 
 class FolderKind(ValueKind):
-    """A folder, which need not exist."""
+    """Path of a folder that may not exist yet."""
 
     def read(self, value: Any) -> str:
-        """The path, unless it is one of a file."""
+        """Path, unless it is a file."""
         with contextlib.suppress(OSError, ValueError):
             if Path(value).is_file():
                 raise BadValueError(f"Directory {value!r} is a file.")
@@ -248,18 +248,18 @@ class FolderKind(ValueKind):
 
 
 class Parsed(ValueKind):
-    """A value that a function reads.
+    """Value that a function parses.
 
     Parameters
     ----------
     metavar : str
-        Stands for the value in the help.
+        Placeholder of the value in the help.
     parse : callable
-        Reads a text; an InputError says what of it cannot be read.
+        Parser; raises an InputError with the invalid part.
     subject : str
-        What messages begin with that need not be said of the option.
+        Start of its messages that is redundant with the option.
     json : type
-        Type of the value in JSON.
+        JSON type of the value.
     """
 
     def __init__(self, metavar: str, parse: Callable[[str], Any], subject: str = "", json: Any = float | str) -> None:
@@ -267,7 +267,7 @@ class Parsed(ValueKind):
         self.parse, self.subject, self.json = parse, subject, json
 
     def read(self, value: Any) -> Any:
-        """Value that the function reads; one that was read before stays as it is."""
+        """Parsed value; parsed values are unchanged."""
         if isinstance(value, tuple):
             return value
         try:
@@ -277,15 +277,15 @@ class Parsed(ValueKind):
 
 
 class PriceKind(ValueKind):
-    """Prices: one rate for all chips, or rates by chip."""
+    """Prices: one rate for all GPUs, or rates by GPU."""
 
     def gather(self, values: Sequence[Any]) -> Rate | Mapping[str, Rate] | None:
-        """One rate for all, rates by chip, or None.
+        """One rate for all, rates by GPU, or None.
 
         Raises
         ------
         BadValueError
-            If a text is no rate, or one for all stands beside another.
+            If a text is not a rate, or a rate for all is combined with another one.
         """
         if len(values) == 1 and "=" not in values[0]:
             return _rate(values[0])
@@ -301,17 +301,17 @@ class PriceKind(ValueKind):
 
 
 class Pair(ValueKind):
-    """A model and a chip, behind one option."""
+    """Model and GPU after one option."""
 
     parts = (Name("models"), Name("hardware"))
 
     def read(self, value: Any) -> tuple[str, ...]:
-        """The two names."""
+        """Both names."""
         words = str(value).split() if isinstance(value, str) else value
         return tuple(part.read(word) for part, word in zip(self.parts, words, strict=True))
 
 
-#: USD per accelerator and hour; or a kind of price, or USD per node, in words.
+#: USD per GPU and hour; or as text, a kind of price or USD per node.
 Rate = float | str
 
 
@@ -327,17 +327,17 @@ def _rate(text: str) -> Rate:
 
 
 def _meant(number: float) -> bool:
-    """Return whether products and powers of a number stay far from the ends of floating point."""
+    """Return True if products and powers of a number cannot overflow."""
     return number == 0.0 or _SMALLEST <= abs(number) <= _LARGEST
 
 
 def _shortened(text: str) -> str:
-    """A long number by how it begins."""
+    """Start of a long number."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}.. ({len(text)} digits)"
 
 
 def _bare(text: str) -> float | None:
-    """The number that a text without a unit is; None of texts with one."""
+    """Number of a text without a unit; None if it has one."""
     try:
         return float(text)
     except ValueError:
@@ -345,7 +345,7 @@ def _bare(text: str) -> float | None:
 
 
 def _watts(text: str, *, zero: bool = False) -> float:
-    """Power with its unit, or in watts: above 0, or from 0 [W]."""
+    """Power with its unit or in watts, above 0, or at least 0 with ``zero`` [W]."""
     watts = parse_quantity(text, "W")
     if watts < 0 or not _meant(watts) or (watts == 0 and not zero):
         raise InputError(f"{_shortened(text)} is no power that there can be; write for example 500W or 1MW")
@@ -353,7 +353,7 @@ def _watts(text: str, *, zero: bool = False) -> float:
 
 
 def _degree(text: str) -> int | str:
-    """A whole number from 1, or ``any`` for all that can be."""
+    """Integer from 1 up, or ``any`` for a search."""
     if text.strip().lower() == "any":
         return "any"
     try:
@@ -363,14 +363,14 @@ def _degree(text: str) -> int | str:
 
 
 def _time(text: str) -> float:
-    """A positive time with its unit, such as ``60 s`` [s]."""
+    """Positive time with its unit, such as ``60 s`` [s]."""
     if _bare(text) is not None:
         raise InputError(f"{text} has no unit, and could be seconds or minutes; write '{text} s'")
     return _positive(parse_quantity(text, "s"), text)
 
 
 def _positive(seconds: float, text: str) -> float:
-    """Seconds that can be meant; refused otherwise [s]."""
+    """Accepted positive time [s]; others are rejected."""
     if not (math.isfinite(seconds) and seconds > 0):
         raise InputError(f"{text} is not a positive time; write for example '30 ms'")
     if not _meant(seconds):
@@ -379,19 +379,19 @@ def _positive(seconds: float, text: str) -> float:
 
 
 def _percentile(text: str) -> str:
-    """Percentile of requests that see a promise: ``mean``, or any of ``p1`` to ``p99.9``; 95 means nothing else."""
+    """Statistic of an SLO: ``mean``, or ``p1`` to ``p99.9``; 95 is equal to p95."""
     return percentiles.percentile(f"p{text}" if text[:1].isdigit() else text)
 
 
 def _latency(least_milliseconds: float, most_seconds: float) -> Parsed:
-    """A promised latency: milliseconds, as load generators have it, or a time with its unit; perhaps of a percentile.
+    """SLO on a latency: milliseconds, as in load generators, or a time with its unit; optionally with a percentile.
 
     Parameters
     ----------
     least_milliseconds : float
-        Bare numbers below were meant as seconds [ms].
+        Smaller numbers without a unit were probably meant as seconds [ms].
     most_seconds : float
-        Times beyond were meant as milliseconds [s].
+        Longer times were probably meant as milliseconds [s].
     """
 
     def read(text: str) -> float | str:
@@ -414,7 +414,7 @@ def _latency(least_milliseconds: float, most_seconds: float) -> Parsed:
 
 
 def _rates(text: str) -> tuple[float, ...]:
-    """Positive numbers between commas, in the order given."""
+    """Positive numbers separated by commas, in the given order."""
     rates = [_bare(part) for part in text.split(",")]
     if not all(rate is not None and 0 < rate < math.inf for rate in rates):
         raise InputError(f"{text!r} is no list of positive numbers; write for example 1,2,5,10")
@@ -425,7 +425,7 @@ def _rates(text: str) -> tuple[float, ...]:
 
 
 def _span(text: str) -> tuple[float, float]:
-    """Two positive ratios between a comma, the lower one first."""
+    """Two positive ratios separated by a comma, the smaller one first."""
     ends = [_bare(part) for part in text.split(",")]
     if len(ends) != 2 or any(end is None or not 0 < end < math.inf for end in ends):
         raise InputError(f"{text!r} is no pair of positive ratios; write for example 0.8,1.25")
@@ -433,12 +433,12 @@ def _span(text: str) -> tuple[float, float]:
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    """Whole numbers from 1 between commas: ascending, and each once."""
+    """Integers from 1 up, separated by commas; ascending and unique."""
     return tuple(sorted({COUNT.read(part.strip()) for part in text.split(",")}))
 
 
 def _mix(text: str) -> tuple[tuple[float, int], ...]:
-    """Contexts [tokens], and how many sequences have each [1]: ``500x16,32000x2``."""
+    """Contexts [tokens] and the number of sequences with each [1]: ``500x16,32000x2``."""
     parts = [part.strip().partition("x") for part in text.split(",")]
     for length, times, _ in parts:
         if not times:
@@ -447,7 +447,7 @@ def _mix(text: str) -> tuple[tuple[float, int], ...]:
 
 
 def _workloads(text: str) -> tuple[tuple[float, ...], ...]:
-    """Input tokens, output tokens and share of the requests of each workload: ``500:200:0.7,3000:300:0.3``."""
+    """Input tokens, output tokens and share of each workload: ``500:200:0.7,3000:300:0.3``."""
     rows = [[_bare(part) for part in row.split(":")] for row in text.split(",")]
     known = [tuple(part for part in row if part is not None) for row in rows]
     if any(len(row) != len(asked) or len(row) != _PARTS for row, asked in zip(known, rows, strict=True)):
@@ -458,7 +458,7 @@ def _workloads(text: str) -> tuple[tuple[float, ...], ...]:
 
 
 def _chain(text: str) -> tuple[tuple[str, int], ...]:
-    """Kinds of chips in the order of a chain, and how many there are of each: ``b200=2,h100_sxm=4``."""
+    """GPU types in the order of a chain, with their numbers: ``b200=2,h100_sxm=4``."""
     parts = [part.strip().rpartition("=") for part in text.split(",") if part.strip()]
     odd = next((number for name, _, number in parts if not name), None)
     if odd is not None or not parts:
@@ -468,7 +468,7 @@ def _chain(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def _times(text: str) -> float:
-    """A factor of at least 1: ``3x`` or ``3``."""
+    """Factor of at least 1: ``3x`` or ``3``."""
     factor = _bare(text.strip().lower().removesuffix("x"))
     if factor is None or not 1.0 <= factor < math.inf:
         raise InputError(f"{text!r} is no factor of at least 1; write for example 3x")
@@ -476,7 +476,7 @@ def _times(text: str) -> float:
 
 
 def _percent(text: str) -> float:
-    """A number of percent; a share such as 0.3 is rejected because it could mean 30 or 0.3 %."""
+    """Percentage; a share such as 0.3 is rejected because it could mean 30% or 0.3%."""
     number = _bare(text.strip().removesuffix("%"))
     if number is None or not 0.0 <= number < math.inf:
         raise InputError(f"{text!r} is no percentage; write for example 30")
@@ -486,7 +486,7 @@ def _percent(text: str) -> float:
 
 
 def _confidence(text: str) -> float:
-    """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8`` [1]."""
+    """Probability that an SLO is met: ``80``, ``80 %`` or ``0.8`` [1]."""
     from inference_econ.engine import check_confidence
 
     number = _bare(text.strip().removesuffix("%"))
@@ -497,7 +497,7 @@ def _confidence(text: str) -> float:
     return share
 
 
-#: Kinds by their names in tables of options; others are words (``1d|2d``) and integers in a range (``1..``).
+#: Types by their names in option tables; others are words (``1d|2d``) and integer ranges (``1..``).
 COUNT = Count()
 POSITIVE, NON_NEGATIVE = Number(0, above=True), Number(0)
 DEGREE = Parsed("N|ANY", _degree, json=int | Literal["any"])
@@ -560,7 +560,7 @@ _KINDS: Mapping[str, ValueKind] = {
 
 
 def kind(name: str) -> ValueKind:
-    """Return a kind by its name in tables of options: words (``1d|2d``), integers in a range (``1..``), or as named."""
+    """Return a type by its name in option tables: words (``1d|2d``), an integer range (``1..``), or a named type."""
     if "|" in name:
         return ChoiceKind(name.split("|"))
     if ".." in name:

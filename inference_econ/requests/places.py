@@ -1,4 +1,4 @@
-"""Files that a command writes: two of them are not the same, and none is read by the command or belongs to a sweep."""
+"""Check of the output files of a command: they must differ, and must not be inputs or part of a sweep."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from inference_econ.requests.tables import Parameter
 
 
 def check(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> None:
-    """Refuse places that a command would lose something by writing to.
+    """Reject output files that would overwrite needed data.
 
     Parameters
     ----------
     parameters : mapping of str to Parameter
-        Of the command, by name.
+        Parameters of the command, by name.
     values : mapping of str to object
-        Their values by name, in the order of typing.
+        Values by name, in the order of the command line.
 
     Raises
     ------
     InputError
-        If two places are the same, or one is read by the command or lies in the folder of a sweep.
+        If two output files are equal, or one is an input or in the folder of a sweep.
     """
     filled = [(parameters[name], value) for name, value in values.items() if value and name in parameters]
     written = {parameter.spelled[0]: str(value) for parameter, value in filled if isinstance(parameter.kind, PlaceKind)}
@@ -37,17 +37,17 @@ def check(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> Non
 
 
 def check_apart(paths: Mapping[str, str]) -> None:
-    """Refuse two files to write that are the same.
+    """Reject two equal output files.
 
     Parameters
     ----------
     paths : mapping of str to str
-        By option.
+        Paths by option.
 
     Raises
     ------
     InputError
-        If two are.
+        If two paths are equal.
     """
     first: dict[Path, str] = {}
     for option, path in paths.items():
@@ -57,7 +57,7 @@ def check_apart(paths: Mapping[str, str]) -> None:
 
 
 def _read(parameter: Parameter, value: object) -> Iterator[Path]:
-    """Files and folders that exist under a value of a parameter, as far as no name of the catalogue is meant."""
+    """Existing files and folders in a value of a parameter, unless it is a catalog name."""
     if isinstance(parameter.kind, PlaceKind):
         return
     shipped = () if parameter.kind.catalog is None else catalog.names(parameter.kind.catalog)
@@ -67,7 +67,7 @@ def _read(parameter: Parameter, value: object) -> Iterator[Path]:
 
 
 def exists(text: str) -> bool:
-    """Return whether a text is the path of something; a long one, or one with a zero byte, is none."""
+    """Return True if a text is an existing path; False if it is too long or has a zero byte."""
     try:
         return Path(text).exists()
     except (OSError, ValueError):
@@ -75,7 +75,7 @@ def exists(text: str) -> bool:
 
 
 def _check_unread(option: str, place: Path, inputs: Iterable[Path]) -> None:
-    """Refuse a place that is an input or a file in a folder that is one, or that lies in the folder of a sweep."""
+    """Reject an output file that is an input, in an input folder, or in the folder of a sweep."""
     target = place.resolve()
     for path in inputs:
         source = path.resolve()

@@ -1,4 +1,4 @@
-"""Prices of a request: of its chips, by the hour, and of API offers, by kind of token."""
+"""Prices of a request: hourly prices of GPUs, and API prices by kind of token."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ Prices = Rate | Mapping[str, Rate] | None
 
 
 def of_chip(price: Prices, chip: str) -> Rate | None:
-    """The rate of one chip; None for the default of its file."""
+    """Rate of one GPU; None for the default of its file."""
     return price.get(chip) if isinstance(price, Mapping) else price
 
 
 def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
-    """The rates of all chips of a question, of one source if they are to be alike.
+    """Rates of all GPUs of a query, from one source if ``alike`` is given.
 
     Raises
     ------
     InputError
-        If a number is to be the price of several chips, a chip is named that is not asked about, or prices are to be
-        alike and no source has all.
+        If one number is given for several GPUs, a GPU is not part of the query, or no source has prices of all GPUs.
     """
     if isinstance(price, Mapping):
         for chip in price:
@@ -49,7 +48,7 @@ def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
 
 
 def with_unpriced(price: Prices, chips: Sequence[str]) -> Prices:
-    """The rates of several chips in one table, in which a chip without any price has no costs."""
+    """Rates of several GPUs in one table; a GPU without a price has no costs."""
     from inference_econ.engine.pricing import or_unpriced
 
     rates = ((chip, or_unpriced(chip, of_chip(price, chip))) for chip in chips)
@@ -57,23 +56,23 @@ def with_unpriced(price: Prices, chips: Sequence[str]) -> Prices:
 
 
 def of_compared(price: Prices, chips: Sequence[str]) -> Prices:
-    """The price of all chips, or of each one that has a price of its own.
+    """Price for all GPUs, or for each one with a separate price.
 
     Raises
     ------
     InputError
-        If a chip is named that is not compared.
+        If a GPU is not part of the comparison.
     """
     return prices_of_chips(price, chips) if isinstance(price, Mapping) else price
 
 
 def offered(model: ModelSpec, text: str) -> tuple[Mapping[str, float], Offer | None]:
-    """Return prices by kind of token [USD per 1e6 tokens]: as typed, or of a provider's recorded offer, and that offer.
+    """Return prices by kind of token [USD per 1e6 tokens], as given or from a recorded offer, and that offer.
 
     Raises
     ------
     InputError
-        If a part is no price of a kind, or there is no such offer.
+        If a price is invalid, or there is no such offer.
     """
     from inference_econ.answers import price as buyer
 

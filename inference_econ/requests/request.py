@@ -1,4 +1,4 @@
-"""What was typed of a command, as one typed, frozen object."""
+"""Command line as one typed, frozen object."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from inference_econ._types import Progress
     from inference_econ.search import Metric
 
-#: USD per accelerator and hour; or a kind of price, or USD per node, in words.
+#: USD per GPU and hour; or as text, a kind of price or USD per node.
 Rate = float | str
-#: Options that stand for a parameter of Python; what a command has of them makes its question smaller.
+#: Options of each Python parameter that reduce the work of a query.
 _SMALLER: Mapping[str, Sequence[str]] = {
     "max_accelerators": ("--max-instance-gpus",),
     "means": ("--gpus", "--budget", "--power-budget"),
@@ -29,16 +29,16 @@ _SMALLER: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A command with a value for each of its options.
+    """Command with a value for each option.
 
     Attributes
     ----------
     command : Command
-        From the list of all.
+        Command of the table.
     values : mapping of str to object
-        Values by option, also those that are as by default.
+        Values by option, defaults included.
     given : collection of str
-        Options that somebody gave.
+        Options that the user gave.
     """
 
     command: Command
@@ -47,12 +47,12 @@ class Invocation:
 
     @classmethod
     def of(cls, name: str, fields: Mapping[str, Any]) -> Invocation:
-        """Return a command with some values of JSON, by names of options; others are as by default.
+        """Create the invocation of a command from JSON values by option; others have their defaults.
 
         Raises
         ------
         BadValueError, InputError
-            If a value cannot be used; ``option`` of the error is its name.
+            If a value is invalid; ``option`` of the error is its name.
         """
         command, values = COMMANDS[name], {}
         for key, parameter in command.parameters.items():
@@ -66,9 +66,9 @@ class Invocation:
         return cls(command, values, {key for key, value in fields.items() if value is not None})
 
     def question(self, *, page: bool = False) -> dict[str, object]:
-        """The command and all its options, as a part of its answer, so that it can be asked again.
+        """Command and all options, as part of its result, to repeat the query.
 
-        Empty where answers do not keep it, as pages of the catalog do not.
+        Empty for results without a query, such as pages of the catalog.
         """
         if "saved" not in self.command.doors or (page and self.command.heading == "Catalogue"):
             return {}
@@ -76,11 +76,11 @@ class Invocation:
         return saved.question_record(self.command.name, asked)
 
     def words(self) -> list[str]:
-        """Words to type to ask the same again."""
+        """Command line that repeats the query."""
         return ["inference-econ", *self.command.name.split(), *self.command.typed(self.values)]
 
     def function(self) -> Callable[..., Any]:
-        """Load the function of the command, or the one for sessions if the workload has sessions.
+        """Load the function of the command, or its variant for workloads with sessions.
 
         Raises
         ------
@@ -108,8 +108,8 @@ class Invocation:
     def answer(self, host: Host | None = None, ask: Callable[..., Any] | None = None) -> Any:
         """Call the function of the command, or another one.
 
-        Options that the function names are its arguments. The others are fields of its request, if the request has them
-        and they have as many values there.
+        Options that the function names become its arguments. The others become fields of its request, if it has them
+        and they hold as many values.
         """
         ask = ask or self.function()
         own = {name: self.values[name] for name in ask.__annotations__ if name in self.values}
@@ -125,39 +125,39 @@ class Invocation:
 
 
 def _silent(text: str) -> None:
-    """Drop a text."""
+    """Ignore a text."""
 
 
 def _unparsed(words: Sequence[str]) -> Invocation:
-    """Reject a command line where no command line is run."""
+    """Reject a command line outside of the command line program."""
     raise InputError(f"{' '.join(words)}: only the command line can run another command")
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Functions that the program offers to the command that it runs; by default they do nothing."""
+    """Callbacks of the program to the command that it runs; by default they do nothing."""
 
     tell: Callable[[str], None] = _silent
-    """Print a remark that is not part of the result."""
+    """Print a note that is not part of the result."""
     put: Callable[[str], None] = _silent
-    """Print a line of the result before all of it is known."""
+    """Print a line of the result before the rest is known."""
     progress: Progress | None = None
-    """Report the share of the work that is done."""
+    """Report the completed share of the work."""
     parse: Callable[[Sequence[str]], Invocation] = _unparsed
-    """Parse the name of another command and its words; ``InputError`` if that is not possible."""
+    """Parse the name of another command and its words; raises ``InputError`` if that is not possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Options that commands share, with their types; None, or as by default, where a command has no such option.
+    """Options that commands share, with their types; None or the default if a command lacks an option.
 
-    An option of a command alone, or of another kind there, is an argument of its function.
+    Options of a single command, or with another type there, are arguments of its function.
     """
 
     asked: Invocation | None = field(default=None, repr=False)
-    """The whole command; None of a request that no command made."""
+    """Whole command; None if no command created the request."""
     host: Host = field(default=Host(), repr=False)
-    """Functions of the program that runs the command."""
+    """Callbacks of the program that runs the command."""
 
     model: str = ""
     hardware: str = ""
@@ -255,7 +255,7 @@ class Request:
 
     @classmethod
     def saved(cls, options: Mapping[str, Any]) -> Request:
-        """Return the request of a saved answer, from its options as JSON has them."""
+        """Create the request of a saved result from its JSON options."""
         known = {name: _frozen(value) for name, value in options.items() if name in FIELDS and value is not None}
         if isinstance(known.get("engine"), str):
             known["engine"] = (known["engine"],)
@@ -263,29 +263,29 @@ class Request:
 
     @property
     def tell(self) -> Callable[[str], None]:
-        """Print a remark that is not part of the result."""
+        """Print a note that is not part of the result."""
         return self.host.tell
 
     @property
     def progress(self) -> Progress | None:
-        """Report the share of the work that is done."""
+        """Report the completed share of the work."""
         return self.host.progress
 
     @property
     def chips(self) -> tuple[str, ...]:
-        """The chip and further ones, each once."""
+        """First and further GPUs, each once."""
         return tuple(dict.fromkeys((self.hardware, *self.further)))
 
     def is_given(self, name: str) -> bool:
-        """Return whether somebody gave an option."""
+        """Return True if the user gave an option."""
         return self.asked is not None and name in self.asked.given
 
     def named(self, names: Iterable[str]) -> list[str]:
-        """Names of those of some options that have a value."""
+        """Names of the options that have a value."""
         return [name for name in names if getattr(self, name) is not None]
 
 
-#: Options that requests have, with whether they hold several values.
+#: Options of requests, and whether they hold several values.
 FIELDS: Mapping[str, bool] = {
     it.name: str(it.type).startswith("tuple") for it in fields(Request) if it.name not in ("asked", "host")
 }
@@ -296,21 +296,21 @@ def _frozen(value: object) -> Any:
 
 
 def spelled(name: str) -> str:
-    """Spelling of an option on the command line, by its name in Python."""
+    """Command line spelling of an option, by its Python name."""
     return OPTIONS[name].spelled if name in OPTIONS else f"--{name.replace('_', '-')}"
 
 
 def refuse(stray: Iterable[str], message: str, option: str | None = None) -> None:
-    """Refuse the first of some options; nothing where there is none.
+    """Reject the first of some options; do nothing if there is none.
 
     Parameters
     ----------
     stray : iterable of str
-        Names in Python of options that were given.
+        Python names of given options.
     message : str
-        What is said, ``{}`` where the option stands as it is typed.
+        Message, with ``{}`` for the option as typed.
     option : str, optional
-        The one at fault, if it is another one.
+        Option of the error, if it differs.
 
     Raises
     ------
@@ -322,7 +322,7 @@ def refuse(stray: Iterable[str], message: str, option: str | None = None) -> Non
 
 
 def too_much(error: TooMuchError, command: Command) -> InputError:
-    """Return the refusal of a question that is too much work, with the options of its command that make it less."""
+    """Create the error for a query with too much work, with the options that reduce it."""
     available = {text for parameter in command.parameters.values() for text in parameter.spelled}
     smaller = [option for option in _SMALLER.get(error.smaller, [f"--{error.smaller}"]) if option in available]
     allowed = ", or add --yes to wait for it" if error.seconds is not None and "--yes" in available else ""

@@ -1,4 +1,4 @@
-"""Who serves, on what and how, as the options of a request say: a setup, layouts, a proposer, candidates."""
+"""Setups, layouts, speculation and candidates from the options of a request."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ Answer = TypeVar("Answer")
 
 _PROPOSERS: tuple[inputs.ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not in (*_PROPOSERS, "no_speculation")]
-#: Options that one setup, its layouts and its proposer are made of, as they are.
+#: Options that map directly to one setup, its layouts and its speculation method.
 _RESOLVED = [option.name for group in ("Model, GPU and price", "Layout", "Speculation") for option in GROUPS[group]]
-#: Options that say how every instance is laid out or filled, which pools are not.
+#: Options on the layout or concurrency of aggregated instances, which pools do not have.
 _OF_ONE_LAYOUT = ("tp", "pp", "dp", "ep", "dcp", "instance_gpus", "slots")
-#: Options that pools alone have.
+#: Options for pools only.
 OF_POOLS = ("decode_on", "transfer", "prefill_chain")
 
 
 def what_ifs(request: Request) -> tuple[str, ...]:
-    """What-ifs of ``--set``, and those that have an option of their own.
+    """What-ifs of ``--set``, and what-ifs with a separate option.
 
     Raises
     ------
     InputError
-        If both change the same, or a rank is given without adapters.
+        If both change the same field, or a rank is given without adapters.
     """
     changes = tuple(request.changes)
     if request.lora_rank is not None and request.loras is None:
@@ -58,18 +58,18 @@ def what_ifs(request: Request) -> tuple[str, ...]:
 def settings(
     request: Request, hardware: str | None = None, acceptance: float | list[float] | None = None
 ) -> inputs.Settings:
-    """Return what options say of what is served, its layout and who proposes; engines are :func:`engine`.
+    """Return the settings of the model, layout and speculation; see :func:`engine` for engines.
 
-    Each value is checked already, by the type of its option.
+    The type of each option has already checked its value.
 
     Parameters
     ----------
     request : Request
-        What was asked.
+        Request.
     hardware : str, optional
-        Another chip than it names.
+        GPU in place of the requested one.
     acceptance : float or list of float, optional
-        Probabilities that proposals are accepted, where somebody proposes.
+        Acceptance rates of draft tokens, with speculation.
     """
     chip = hardware or request.hardware
     named = [name for name in ("model", *_RESOLVED) if name in inputs.Settings.model_fields]
@@ -81,7 +81,7 @@ def settings(
 
 
 def setup(request: Request, hardware: str | None = None) -> Setup:
-    """Return what the options for a setup say, as one setup; perhaps on other hardware."""
+    """Return the setup of a request, optionally on another GPU."""
     from inference_econ.answers.settings import setup_of
 
     if hardware is None:
@@ -92,7 +92,7 @@ def setup(request: Request, hardware: str | None = None) -> Setup:
 
 
 def pins(request: Request) -> Pins:
-    """Return the degrees that are fixed, as far as a command has options for them.
+    """Return the fixed degrees, for the options that a command has.
 
     Raises
     ------
@@ -105,19 +105,19 @@ def pins(request: Request) -> Pins:
 
 
 def space(request: Request) -> Space:
-    """Return which instances the options of a command allow; see :func:`pins` for the errors."""
+    """Return the instances that the options allow; see :func:`pins` for the errors."""
     from inference_econ.answers.settings import space_of
 
     return space_of(settings(request), as_option)
 
 
 def engine(request: Request) -> str | tuple[str, ...] | None:
-    """The engines that layouts are asked of: those named, any layout, or all that are known (None).
+    """Engines to consider: named ones, any layout, or all known engines (None).
 
     Raises
     ------
     InputError
-        If an engine is named and any layout is asked for.
+        If an engine and any layout are requested together.
     """
     if request.any_layout and request.engine:
         raise InputError("give either --engine or --any-layout, not both", option="engine")
@@ -128,7 +128,7 @@ def engine(request: Request) -> str | tuple[str, ...] | None:
 
 
 def one_engine(request: Request) -> str | None:
-    """Return the engine where a question is of one engine, or None where it leaves that open.
+    """Return the engine of a query on one engine, or None if it is open.
 
     Raises
     ------
@@ -145,9 +145,9 @@ def one_engine(request: Request) -> str | None:
 
 
 def among_startable(request: Request, answer: Callable[[Request], Answer]) -> Answer | None:
-    """The answer among layouts that engines can start, where any layout is asked for.
+    """Result restricted to layouts that engines support, to compare with any layout.
 
-    None where that is not asked, no engine is known, or none can start what is pinned or has room for it.
+    None if any layout was not requested, no engine is known, or no engine supports or fits the fixed degrees.
     """
     if not request.any_layout or request.grid == "paper":
         return None
@@ -159,12 +159,12 @@ def among_startable(request: Request, answer: Callable[[Request], Answer]) -> An
 
 
 def speculation(request: Request, hardware: str | None = None) -> Speculation | None:
-    """Speculation that the options for proposers ask for, perhaps on other hardware; None without a proposer.
+    """Speculation method of the options, optionally on another GPU; None without speculation.
 
     Raises
     ------
     InputError
-        If they contradict each other, or cannot be used.
+        If options contradict each other, or are invalid.
     """
     if _proposer(request) is None:
         return None
@@ -175,7 +175,7 @@ def speculation(request: Request, hardware: str | None = None) -> Speculation | 
 
 
 def proposed(request: Request, hardware: str | None = None) -> Proposer:
-    """Proposer where that may be left to recipes: whoever is asked for, nobody, or whom recipes have.
+    """Speculation method if recipes may decide: a given one, None, or the recipes' method.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def proposed(request: Request, hardware: str | None = None) -> Proposer:
 
 
 def _proposer(request: Request) -> inputs.ProposerName | None:
-    """The proposer that is named, if one is; details without one mean nothing."""
+    """Named speculation method, if any; details without a method are errors."""
     named = [name for name in _PROPOSERS if getattr(request, name)]
     if len(named) > 1:
         listed = " and ".join(f"--{name}" for name in named)
@@ -202,7 +202,7 @@ def _proposer(request: Request) -> inputs.ProposerName | None:
 
 
 def _acceptance(request: Request) -> float | list[float] | None:
-    """The probabilities that were given, or that a file tells."""
+    """Acceptance rates, as given or from a file."""
     if request.acceptance is not None and request.acceptance_file is not None:
         raise InputError("give either --acceptance or --acceptance-file, not both", option="acceptance")
     if request.acceptance_file is not None:
@@ -221,7 +221,7 @@ def _acceptance(request: Request) -> float | list[float] | None:
 
 
 def _longest(request: Request) -> int | None:
-    """Proposals of a round at most, if that is given [1].
+    """Maximum draft length, if given [1].
 
     Raises
     ------
@@ -241,7 +241,7 @@ def _longest(request: Request) -> int | None:
 def offer(
     request: Request, requests: Requests, hardware: str | None = None, speculation: Speculation | None = None
 ) -> Services:
-    """Every layout that the options leave open, as a service of some requests."""
+    """Layouts that the options leave open, as services of some requests."""
     from inference_econ.answers.layout_services import offer as offered
 
     layouts = offered(setup(request, hardware), requests, space(request), speculation)
@@ -251,7 +251,7 @@ def offer(
 def candidates(
     request: Request, requests: Requests, hardware: str | None = None, *, ttft_seconds: float = math.inf
 ) -> tuple[Candidate, ...]:
-    """Every way to serve that the options leave open, on one chip.
+    """Candidates that the options leave open, on one GPU.
 
     Raises
     ------
@@ -275,13 +275,13 @@ def candidates(
 
 
 def arrangement(request: Request) -> Arrangement:
-    """Arrangement of those who compete: instances that do both, pools that do one of both, or either.
+    """Arrangements to search: aggregated, disaggregated or both.
 
     Raises
     ------
     InputError
-        If only the one and only the other is asked for, or something of pools and no pools, or pools of instances
-        whose layout is pinned.
+        If options exclude each other: aggregated only with disaggregated only, aggregated with an option for pools, or
+        pools with a fixed layout.
     """
     if request.aggregated and request.disaggregated:
         raise InputError(
@@ -300,23 +300,23 @@ def arrangement(request: Request) -> Arrangement:
 
 
 def candidates_on_chips(request: Request, requests: Requests, chips: Sequence[str] | None = None) -> list[Candidate]:
-    """Candidates on several kinds of chips; on those of the request by default.
+    """Candidates on several GPU types, by default the types of the request.
 
     Raises
     ------
     InputError, NothingFitsError
-        If options contradict each other, or nothing fits one of the chips.
+        If options contradict each other, or nothing fits on one of the GPUs.
     """
     return [candidate for chip in chips or request.chips for candidate in candidates(request, requests, chip)]
 
 
 def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:
-    """The answer for the fewest GPUs that hold the model, where no degree is given; for one GPU and those otherwise.
+    """Result for the fewest GPUs that fit the model if no degree is given; else for one GPU and the given degrees.
 
     Raises
     ------
     NothingFitsError
-        If none of the instances that are tried holds it: of 1, 2, 4, .. GPUs of a link domain. That of a single one.
+        If no tried instance fits it (1, 2, 4, ... GPUs of a link domain); the error is about one GPU.
     """
     if any(getattr(request, name) not in (None, 1) for name in ("tp", "pp", "dp", "ep")) or request.tp is not None:
         return answer(replace(request, tp=request.tp or 1))
@@ -330,7 +330,7 @@ def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:
 
 
 def meant(request: Request, kind: str, text: str) -> str:
-    """Name of the catalog that a text means; a remark is printed where the text is another spelling.
+    """Catalog name of a text; a note is printed for another spelling.
 
     Raises
     ------
@@ -345,17 +345,17 @@ def meant(request: Request, kind: str, text: str) -> str:
 
 
 def as_option(name: str, value: object) -> str:
-    """An option as it is typed."""
+    """Option as typed, with its value."""
     return f"--{name.replace('_', '-')} {value}"
 
 
 def shared_settings(request: Request) -> dict[str, Any]:
-    """Return what options say as far as they are given, by the names of ``Settings``; several values are lists.
+    """Return the given options by the names of ``Settings``; several values become lists.
 
     Raises
     ------
     InputError
-        If options contradict each other, or mean nothing for what is counted.
+        If options contradict each other, or do not apply to the query.
     """
     assert request.asked is not None
     values = {name: value for name, value in request.asked.values.items() if name in (*FIELDS, "models")}

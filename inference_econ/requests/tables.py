@@ -1,7 +1,7 @@
-"""Commands and their options, as ``commands.toml`` and ``options.csv`` have them beside the table of all questions.
+"""Commands and their options, from ``commands.toml``, ``options.csv`` and :mod:`inference_econ.inputs.options`.
 
-A row of ``options.csv`` is of a command, or of a set of options: where it says nothing, what the table of all questions
-says of the same name holds.
+A row of ``options.csv`` belongs to a command or to a set of options. Empty cells take the values of the option with the
+same name in :mod:`inference_econ.inputs.options`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from inference_econ.inputs.options import GROUPS, OPTIONS, request_name, rows
 from inference_econ.requests import kinds
 
 _DOCUMENT: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
-#: Options that commands have together: names of options, and of other sets.
+#: Sets of options that commands share: names of options and of other sets.
 SETS: Mapping[str, str] = _DOCUMENT["sets"]
-#: Word of a command for the options that it alone has, as far as it does not name them.
+#: Word for all options of a command that it does not list by name.
 _OWN = "own"
-#: What commands and sets say of options, as far as they say it, by ``COMMAND.NAME`` or ``SET.NAME``.
+#: Rows of ``options.csv`` by ``COMMAND.NAME`` or ``SET.NAME``, without empty cells.
 ROWS: Mapping[str, Mapping[str, Any]] = {
     f"{row.pop('of')}.{row['name']}": {column: value for column, value in row.items() if value}
     for row in rows(Path(__file__).with_name("options.csv"))
 }
-#: Options that say where an answer goes, not what it is about.
+#: Options for output, which do not change the query.
 SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "intervals", "plot", "roofline")
-#: Options by heading of the help; all others are what a command has for itself.
+#: Options by heading of the help; all others belong to one command only.
 HEADINGS: Mapping[str, tuple[str, ...]] = {
     **{heading: tuple(option.name for option in group) for heading, group in GROUPS.items()},
     "Disaggregation": ("decode_on", "transfer", "prefill_chain"),
@@ -48,73 +48,74 @@ HEADINGS: Mapping[str, tuple[str, ...]] = {
         "help_all",
     ),
 }
-#: Most options of the short help beside --help and --help-all, and how many of them only the command has [1].
+#: Maximum options of the short help in addition to --help and --help-all, and how many of them are the command's own
+#: [1].
 _MOST_IN_HELP, _OWN_IN_HELP = 18, 5
-#: Options of the short help in the order of their importance; the first are always there.
+#: Options of the short help by importance; the first ones are always included.
 _ALWAYS = ("output", "path", "form", "plot")
 _USUAL = (
     *("isl", "osl", "request_rate", "gpus", "ttft", "tpot", "weights", "engine", "price", "tp", "traffic", "kv", "e2e"),
     *("cached", "why", "aggregated", "disaggregated", "budget", "percentile", "quiet"),
 )
-#: Options that say where an answer goes, as they are typed; functions of Python lack them.
+#: Options for output, as typed; Python functions lack them.
 OUTPUT = ("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline")
-#: Options that requests of others lack: these, and files of the machine that a command runs on.
+#: Options that remote requests lack: these, and local files.
 LEFT_OUT = (*OUTPUT, "--acceptance-file", "--measured", "--trace", "--yes")
-#: Options that ask for a speed, and how commands have it that take promises.
+#: Options for a speed, and their SLO form for commands with SLOs.
 _SPEEDS = ("--speed", "--tokens-per-second")
 _AS_PROMISE = (
     "a speed is a promise of TPOT: --tpot mean:20 is 50 tokens/s per user on average, --tpot 20 for 90 % of them"
 )
-#: Kinds whose numbers are times.
+#: Types of times.
 _TIMES = (kinds.TIME, kinds.TTFT, kinds.TPOT, kinds.E2E)
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An option or argument of a command."""
+    """Option or argument of a command."""
 
     name: str
-    """In Python, and in saved answers."""
+    """Name in Python and in saved results."""
     kind: kinds.ValueKind
-    """What it takes."""
+    """Type of its value."""
     spelled: tuple[str, ...]
-    """Spellings with their dashes; empty of an argument."""
+    """Spellings with dashes; empty for an argument."""
     metavar: str
-    """Stands for the value in the help, where it is not that of the kind."""
+    """Placeholder of the value in the help, if its type's does not apply."""
     repeat: bool
-    """Whether it may be given several times."""
+    """True if it may be repeated."""
     required: bool
-    """Whether it must be given."""
+    """True if it is required."""
     default: Any
-    """Value where it is not given, as it is typed; None leaves it open."""
+    """Default, as typed; None for an open choice."""
     shown: bool
-    """Whether the help says the default."""
+    """True if the help shows the default."""
     help: str
     """Text of the help and of the HTTP API."""
 
     @property
     def typed(self) -> str:
-        """The longest spelling, which messages have; of an argument its name."""
+        """Longest spelling, as in messages; for an argument, its name."""
         return next((text for text in self.spelled if text.startswith("--")), self.name)
 
     @property
     def field(self) -> str:
-        """Name in requests of others."""
+        """Name in remote requests."""
         return "model" if isinstance(self.kind, kinds.AnswerKind) else request_name(self.typed)
 
     @property
     def synonyms(self) -> list[str]:
-        """Other names in requests: those of other tools, and old ones."""
+        """Other names in requests: names of other tools, and old names."""
         return [request_name(word) for word, spelled in OTHER_SPELLINGS.items() if spelled in self.spelled]
 
     @property
     def group(self) -> str:
-        """Heading of the help that lists it."""
+        """Heading of the help with this option."""
         return next((heading for heading, names in HEADINGS.items() if self.name in names), "Options")
 
     @property
     def usual(self) -> Any:
-        """Value where it is not given."""
+        """Converted default."""
         if self.repeat:
             return self.kind.gather([] if self.default is None else [self.kind.read(self.default)])
         if isinstance(self.kind, kinds.Flag):
@@ -123,25 +124,25 @@ class Parameter:
 
     @property
     def json_default(self) -> Any:
-        """Value in JSON where it is not given; None says that nothing is."""
+        """JSON default; None for no value."""
         return (
             None if self.required or self.repeat else self.usual if isinstance(self.kind, kinds.Flag) else self.default
         )
 
     def read(self, value: Any) -> Any:
-        """Convert a value of JSON.
+        """Convert a JSON value.
 
         Raises
         ------
         BadValueError
-            If it is of another kind.
+            If it has another type.
         InputError
-            If it cannot be used for another reason.
+            If it is invalid for another reason.
         """
         return self.kind.gather([self.kind.read(item) for item in value]) if self.repeat else self.kind.read(value)
 
     def words(self, value: Any) -> Iterator[str]:
-        """A value as it is typed behind its option, or by itself."""
+        """Words of a value as typed, after the option or alone."""
         if isinstance(self.kind, kinds.Flag):
             yield self.typed if value else f"--no-{self.typed.removeprefix('--')}"
         elif isinstance(self.kind, kinds.Pair):
@@ -150,12 +151,12 @@ class Parameter:
             for item in _texts(value) if self.repeat else [value]:
                 text = self._text(item)
                 if self.spelled and text.startswith("-"):
-                    yield f"{self.spelled[0]}={text}"  # so that it is taken for no option
+                    yield f"{self.spelled[0]}={text}"  # so that it is not parsed as an option
                 else:
                     yield from (*self.spelled[:1], text)
 
     def _text(self, value: object) -> str:
-        """A value as it is typed: times with their unit, lists with commas."""
+        """Value as typed: times with their unit, lists with commas."""
         if isinstance(value, (list, tuple)):
             between = "x" if self.name == "contexts" else ":"
             return ",".join(
@@ -166,45 +167,45 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Command:
-    """A command in the list of all."""
+    """Command of the table."""
 
     name: str
-    """What is typed."""
+    """Name as typed."""
     function: str
-    """Where its function is: ``module:name``."""
+    """Location of its function: ``module:name``."""
     heading: str
     """Heading of the command in the help of all commands."""
     doors: tuple[str, ...]
-    """Other ways to ask its question: ``saved``, ``served``, ``reported``, ``scenarios``; see ``commands.toml``."""
+    """Other interfaces to it: ``saved``, ``served``, ``reported``, ``scenarios``; see ``commands.toml``."""
     options: str
-    """Names of its options and of sets of them."""
+    """Names of its options and of sets of options."""
     examples: tuple[str, ...]
-    """Lines of its help."""
+    """Examples in its help."""
     variants: Mapping[str, str] = field(default_factory=dict)
-    """Other functions, ``module:name``, by the option that selects them; ``sessions`` is a workload that has them."""
+    """Other functions, ``module:name``, by the option that selects them; ``sessions`` is a workload with sessions."""
     records: tuple[str, ...] = ()
-    """Kinds of records that its answers have, as :mod:`inference_econ.report.schema` names them."""
+    """Kinds of records in its results, as in :mod:`inference_econ.report.schema`."""
     call: str = ""
-    """Function of Python that answers it from objects: ``module:name``; empty if Python has none."""
+    """Python function for objects: ``module:name``; empty if there is none."""
 
     @property
     def slug(self) -> str:
-        """Name in an HTTP path and as a tool of an assistant."""
+        """Name in HTTP paths and as an MCP tool."""
         return self.name.replace(" ", "-")
 
     @property
     def python_name(self) -> str:
-        """Name of its function in Python."""
+        """Name of its Python function."""
         return self.name.split()[-1].replace("-", "_")
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
-        """Options and arguments by name, in their order."""
+        """Options and arguments by name, in order."""
         return {parameter.name: parameter for parameter in _parameters(self.options, (self.name,))}
 
     @property
     def short_help(self) -> list[str]:
-        """Options of the short help, those that most people need; with --help and --help-all at most 20."""
+        """Options of the short help, those that most users need; at most 20 with --help and --help-all."""
         shared = {name for names in HEADINGS.values() for name in names}
         options = [name for name, parameter in self.parameters.items() if parameter.spelled]
         own = [name for name in options if name not in shared]
@@ -214,44 +215,44 @@ class Command:
 
     @property
     def asked(self) -> list[Parameter]:
-        """Options that requests of others may have, those first that are required."""
+        """Options of remote requests, required ones first."""
         others = [parameter for parameter in self.parameters.values() if parameter.typed not in LEFT_OUT]
         return sorted(others, key=lambda parameter: not parameter.required)
 
     def has(self, option: str) -> bool:
-        """Return whether it has an option, as it is spelled."""
+        """Return True if it has an option, as spelled."""
         return any(option in parameter.spelled for parameter in self.parameters.values())
 
     def load(self, beside: str = "") -> Callable[..., Any]:
-        """Import the function that answers it, or another one beside that."""
+        """Import the function of the command, or another one from the same module."""
         function: Callable[..., Any] = named(f"{self.function.partition(':')[0]}:{beside}" if beside else self.function)
         return function
 
     @property
     def description(self) -> str:
-        """All that is said of it."""
+        """Full description."""
         return str(self.load().__doc__)
 
     @property
     def text(self) -> str:
-        """The description in one line."""
+        """Description in one line."""
         return " ".join(self.description.split())
 
     @property
     def summary(self) -> str:
-        """The first sentence of the description."""
+        """First sentence of the description."""
         paragraph = " ".join(self.description.strip().partition("\n\n")[0].split())
         first, end, _ = paragraph.partition(". ")
         return first + end.strip()
 
     def spelling(self, option: str) -> str:
-        """Spelling of the command for an option that people may know by another one; the same if there is none."""
+        """Spelling in this command of an option known by another name; unchanged if there is none."""
         other = OTHER_SPELLINGS.get(option, option)
         spelled = {word for parameter in self.parameters.values() for word in parameter.spelled}
         return other if option not in spelled and other in spelled else option
 
     def typed(self, values: Mapping[str, Any]) -> list[str]:
-        """Words to type behind the command for some values of its options; usual ones are left out."""
+        """Words after the command for some values of its options, without defaults."""
         words: list[str] = []
         for name, parameter in self.parameters.items():
             value = values.get(name)
@@ -261,7 +262,7 @@ class Command:
 
 
 def _parameters(words: str, within: tuple[str, ...]) -> Iterator[Parameter]:
-    """Parameters that words name: names of options and of sets, or ``own``; the command is the first of ``within``."""
+    """Parameters of a list of option names, sets and ``own``; ``within`` starts with the command."""
     for word in words.split():
         if word == _OWN:
             named = words.split()
@@ -277,7 +278,7 @@ def _parameters(words: str, within: tuple[str, ...]) -> Iterator[Parameter]:
 
 
 def _parameter(name: str, within: tuple[str, ...]) -> Parameter:
-    """An option or argument as the tables have it: what a command or a set says of it first, the outermost before."""
+    """Option or argument from the tables; the outermost command or set takes precedence."""
     special = next((row for outer in within if (row := ROWS.get(f"{outer}.{name}"))), {})
     row = {**(OPTIONS[name]._asdict() if name in OPTIONS else ROWS.get(f".{name}", {})), **special}
     word, typed = row.get("kind", ""), row.get("typed") or f"--{name.replace('_', '-')}"
@@ -302,7 +303,7 @@ def _parameter(name: str, within: tuple[str, ...]) -> Parameter:
 
 
 def _of_argument(name: str, kind: kinds.ValueKind) -> str:
-    """Text of an argument, which the help does not say."""
+    """Description of an argument, which the help does not show."""
     if name == "models":
         return "Names of models."
     return f"Name of the {'model' if isinstance(kind, kinds.AnswerKind) else name}."
@@ -313,19 +314,19 @@ def _plain(value: object) -> object:
 
 
 def _texts(value: object) -> list[object]:
-    """Values behind an option that is repeated: prices by chip, or all of a list."""
+    """Values of a repeated option: prices by GPU, or the items of a list."""
     if isinstance(value, Mapping):
         return [f"{name}={part}" for name, part in value.items()]
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _number(value: object) -> str:
-    """A number in as few digits as say it exactly."""
+    """Number with the fewest digits that are exact."""
     short = f"{value:g}" if isinstance(value, float) else str(value)
     return short if not isinstance(value, float) or float(short) == value else repr(value)
 
 
-#: All commands by what is typed, in the order of the help.
+#: Commands by name, in the order of the help.
 COMMANDS: Mapping[str, Command] = {
     name: Command(
         name,
@@ -342,31 +343,31 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
-#: Summaries of groups of commands, by their first word.
+#: Summaries of command groups, by their first word.
 GROUPS_OF_COMMANDS: Mapping[str, str] = _DOCUMENT["groups"]
-#: Commands that the help does not list: frontier takes several models, GPUs or settings, too.
+#: Commands that the help does not list; frontier also takes several models, GPUs or settings.
 HIDDEN = ("compare",)
-#: Old names of commands, with the words to type instead; after ``|`` those for an old name with an argument.
+#: Old names of commands with their replacements; after ``|`` those of an old name with an argument.
 OLD_NAMES: Mapping[str, str] = _DOCUMENT["old_names"]
-#: Other names that people type, with the words that they stand for.
+#: Synonyms of commands, with the words that they stand for.
 SYNONYMS: Mapping[str, str] = _DOCUMENT["synonyms"]
-#: Old spellings of options, with the new ones.
+#: Old spellings of options with their replacements.
 OLD_OPTIONS: Mapping[str, str] = _DOCUMENT["old_options"]
-#: Spellings that people may know, old ones among them, with those that commands have.
+#: Known spellings of options, old ones included, with those of the commands.
 OTHER_SPELLINGS: Mapping[str, str] = {**_DOCUMENT["option_synonyms"], **OLD_OPTIONS}
-#: Names that people guess, with the command that does it.
+#: Names that users may guess, with the right command.
 GUESSED: Mapping[str, str] = _DOCUMENT["guessed"]
 
 
 def launch_writer(form: str) -> Callable[..., str]:
-    """Load the function that writes a launch plan in a form, from the plan and the GPUs of a machine."""
+    """Load the writer of a launch format; it takes the launch plan and the GPUs of a machine."""
     table = rows(Path(__file__).with_name("launch_forms.csv"))
     writer: Callable[..., str] = named(next(row["writer"] for row in table if row["form"] == form))
     return writer
 
 
 def gone(command: str, option: str) -> str:
-    """Return what to type in place of an option that a command had once, or of the command itself for the option ''."""
+    """Return the replacement of a removed option, or of the removed command for the option ''."""
     for row in rows(Path(__file__).with_name("renamed.csv")):
         if row["option"] == option and command in row["commands"].split():
             return str(row["advice"])
@@ -374,7 +375,7 @@ def gone(command: str, option: str) -> str:
 
 
 def lacking(command: Command, option: str) -> str:
-    """Return what to type in place of an option that a command lacks; empty if nothing is known of it."""
+    """Return the replacement of an option that a command lacks; empty if unknown."""
     if advice := gone(command.name, option):
         return f"there is no {option}: {advice}"
     if option in _SPEEDS and command.has("--tpot"):

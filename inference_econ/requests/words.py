@@ -1,4 +1,4 @@
-"""Command lines: their command, by its name of today, an old one, a synonym or a guess."""
+"""Find the command of a command line by its current name, an old name, a synonym or a guess."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _ONE_OF_EACH = 2
 
 
 def current_words(words: Sequence[str], tell: Callable[[str], None]) -> list[str]:
-    """Replace an old name or a synonym of a command, and a frontier of several models, GPUs or settings by ``compare``.
+    """Replace old names and synonyms of commands, and a frontier of several models, GPUs or settings by ``compare``.
 
     Parameters
     ----------
     words : sequence of str
-        A command line without the name of the program, at least one word.
+        Command line without the program name, at least one word.
     tell : callable
-        Gets one sentence if the name is old.
+        Receives one sentence if the name is old.
 
     Raises
     ------
     InputError
-        If there is no such command, with what to type.
+        If there is no such command, with advice.
     """
     first, *rest = words
     if advice := gone(first, ""):
@@ -55,12 +55,12 @@ def current_words(words: Sequence[str], tell: Callable[[str], None]) -> list[str
 
 
 def is_command(word: str) -> bool:
-    """Return whether a command line may begin with a word."""
+    """Return True if a command line may start with a word."""
     return word in {*(name.split()[0] for name in COMMANDS), *SYNONYMS, *OLD_NAMES, *GUESSED}
 
 
 def command_of(words: Sequence[str], tell: Callable[[str], None]) -> tuple[Command, list[str]]:
-    """Find the command of a command line, and the words behind its name; see :func:`current_words`."""
+    """Find the command of a command line, and the words after its name; see :func:`current_words`."""
     now = current_words(words, tell)
     count = 2 if " ".join(now[:2]) in COMMANDS else 1
     name = " ".join(now[:count])
@@ -75,12 +75,12 @@ def _as_comparison(words: Sequence[str]) -> list[str] | None:
     Parameters
     ----------
     words : sequence of str
-        A command line behind ``frontier``.
+        Command line after ``frontier``.
 
     Returns
     -------
     list of str or None
-        Words behind ``compare``; None if there is one model, one GPU and one value of each option.
+        Words after ``compare``; None for one model, one GPU and one value of each option.
     """
     frontier, compare = COMMANDS["frontier"], COMMANDS["compare"]
     options = {word: it for row in (compare, frontier) for it in row.parameters.values() for word in it.spelled}
@@ -96,17 +96,17 @@ def _as_comparison(words: Sequence[str]) -> list[str] | None:
 
 
 def _repeated(command: Command, given: Mapping[str, int]) -> set[str]:
-    """Return the options that are given several times, and that a command takes so."""
+    """Return the given repeated options that a command accepts repeatedly."""
     return {word for it in command.parameters.values() if it.repeat for word in it.spelled if given.get(word, 0) > 1}
 
 
 def _is_model(name: str) -> bool:
-    """Return whether a name behind the first one is that of a model; a path is that of a GPU."""
+    """Return True if a name after the first one is a model; a path is a GPU."""
     return _has("models", name) and not _has("hardware", name)
 
 
 def _has(kind: catalog.Kind, name: str) -> bool:
-    """Return whether the catalog has an entry, or a file is there, by a name."""
+    """Return True if a name is in the catalog or is an existing file."""
     try:
         catalog.meaning(kind, name)
     except InputError:

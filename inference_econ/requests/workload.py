@@ -1,4 +1,4 @@
-"""What is served to whom, as the options of a request say: lengths, a traffic, a rate, promises, means."""
+"""Workload of a request: lengths, rate, SLOs, fleet size and resource limits."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from inference_econ.answers.slo import Targets
     from inference_econ.inputs import Requests
 
-#: Options that say how large a fleet is.
+#: Options that set the size of a fleet.
 _SIZES = ("request_rate", "throughput", "concurrency", "users", "agents", "gpus", "budget", "power_budget")
 _MEANS = ("gpus", "budget", "power_budget")
-#: What a traffic says in place of these options.
+#: Options that a workload file replaces.
 _OF_TRAFFIC = (*SAID_BY_TRAFFIC, "arrival_scv")
-#: Options that mean something for services only, and for decode steps alone only.
+#: Options for services only, and for decode steps only.
 _SERVICES_ONLY, _DECODE_ONLY = counted_by("services"), counted_by("decode_steps")
 
 
 def context_or_lengths(request: Request) -> dict[str, Any]:
-    """The context that is given, contexts that differ, or the lengths of requests [tokens].
+    """Given context, different contexts, or request lengths [tokens].
 
     Raises
     ------
@@ -47,12 +47,12 @@ def context_or_lengths(request: Request) -> dict[str, Any]:
 
 
 def step_contexts(request: Request, prefill: float | None) -> tuple[float | None, float]:
-    """The context that the step sees, and how far contexts are spread around it [tokens].
+    """Context of the step, and the range of contexts around it [tokens].
 
     Raises
     ------
     InputError
-        If lengths of requests are given for a prefill step.
+        If request lengths are given for a prefill step.
     """
     if prefill is None:
         traffic = inputs.Traffic.build(context_or_lengths(request), origin="command line")
@@ -63,9 +63,9 @@ def step_contexts(request: Request, prefill: float | None) -> tuple[float | None
 
 
 def requests(request: Request, *, fitted: bool = False, **lengths: object) -> Requests:
-    """The requests of the options for lengths, or those of other lengths.
+    """Requests from the options for lengths, or from other lengths.
 
-    Those of a trace are what is fitted to it, or they come as they came.
+    A trace is replayed, or with ``fitted`` replaced by the workload fitted to it.
     """
     recorded = _recorded(request, fitted=fitted)
     if recorded is not None:
@@ -75,12 +75,12 @@ def requests(request: Request, *, fitted: bool = False, **lengths: object) -> Re
 
 
 def _recorded(request: Request, *, fitted: bool) -> Requests | None:
-    """Return the requests of --traffic, --trace or --workloads; None if none of them is given.
+    """Return the requests of --traffic, --trace or --workloads; None if none is given.
 
     Raises
     ------
     InputError
-        If several of them are given, or an option for what they state.
+        If several are given, or an option that they replace.
     """
     named = ("traffic", "trace", "workloads")
     name = next((name for name in named if getattr(request, name)), None)
@@ -115,12 +115,12 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
 
 
 def _mixture(workloads: Sequence[Sequence[float]]) -> Requests:
-    """Return requests of several workloads, each with its input tokens, output tokens and share.
+    """Return the mixed requests of several workloads, each with input tokens, output tokens and share.
 
     Raises
     ------
     InputError
-        If a length or the sum of the shares is impossible.
+        If a length or the sum of the shares is invalid.
     """
     isl, osl, shares = zip(*workloads, strict=True)
     lengths = inputs.Lengths.build({"isl": isl, "osl": osl, "shares": shares}, origin="--workloads")
@@ -128,7 +128,7 @@ def _mixture(workloads: Sequence[Sequence[float]]) -> Requests:
 
 
 def targets(request: Request, **usual: float) -> Targets:
-    """The promises of the options for them; what is not given is as usual, otherwise not promised."""
+    """SLOs of the options; ``usual`` has the defaults of those that are not given."""
     from inference_econ.answers.slo import NAMES, Targets
 
     named: dict[str, Any] = {**usual, "percentile": request.percentile, "confidence": request.confidence}
@@ -141,7 +141,7 @@ def targets(request: Request, **usual: float) -> Targets:
 
 
 def usual_targets(request: Request) -> Targets | None:
-    """The promises that are given, or none with ``--any-speed``; None for the usual speed of the model.
+    """Given SLOs, or none with ``--any-speed``; None for the reference speed of the model.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def usual_targets(request: Request) -> Targets | None:
 
 
 def request_rate(request: Request, requests: Requests) -> float | None:
-    """Requests per second of the whole traffic [1/s]: as given, else as the traffic has it; None if neither says it.
+    """Total request rate [1/s], as given or from the workload; None if neither has one.
 
     Raises
     ------
@@ -175,12 +175,12 @@ def request_rate(request: Request, requests: Requests) -> float | None:
 
 
 def check_sizes(request: Request) -> None:
-    """Refuse more than one way to say how large a fleet is.
+    """Reject more than one option for the size of a fleet.
 
     Raises
     ------
     InputError
-        With what was given.
+        With the given options.
     """
     named = [name for name in _SIZES if getattr(request, name) is not None]
     if len(named) > 1 and set(_MEANS) & set(named):
@@ -197,7 +197,7 @@ def users(request: Request) -> Users | None:
     Raises
     ------
     InputError
-        If they are given together, or with a rate, or --think-time comes without --users.
+        If both or a rate are given, or --think-time without --users.
     """
     from inference_econ.answers.deployments.recommend import Users
 
@@ -213,7 +213,7 @@ def users(request: Request) -> Users | None:
 
 
 def margin(request: Request) -> Margin:
-    """Return the capacity beyond the load, of --headroom [%] or --burst [1], --spare [1] and --utilization [%].
+    """Return the capacity above the load from --headroom [%] or --burst [1], --spare [1] and --utilization [%].
 
     Raises
     ------
@@ -230,7 +230,7 @@ def margin(request: Request) -> Margin:
 
 
 def means(request: Request) -> Means | None:
-    """The chips, the budget or the power of the options for means; None if none of them is given."""
+    """Limit on GPUs, budget or power from the options; None if none is given."""
     from inference_econ.answers.resource_limit import Means
 
     values = [getattr(request, name) for name in _MEANS]
@@ -238,12 +238,12 @@ def means(request: Request) -> Means | None:
 
 
 def decode_steps(request: Request, *, every_plan: bool = False) -> bool:
-    """Return whether decode steps alone are counted: where that is asked for, and on the published study's grid.
+    """Return True for queries on decode steps alone: if requested, or on the grid of the published study.
 
     Raises
     ------
     InputError
-        If an option means nothing for what is counted.
+        If an option does not apply to the query.
     """
     study = request.grid == "paper"
     if request.decode_only or study:

@@ -1,9 +1,7 @@
-"""Scenarios and other papers.
+"""Scenarios, comparisons and studies of other publications.
 
-What belongs here: what a scenario file asks and how it is answered (``scenario``, ``settings``, ``results``),
-comparisons, and studies of other publications, each with what they printed beside what comes out here (``exhibits``).
-
-Others use the modules of this package.
+The package runs scenario files (``scenario``, ``settings``, ``results``), compares frontiers, and reproduces
+publications next to their printed values (``exhibits``). Other packages use its modules.
 """
 
 import lazy_loader

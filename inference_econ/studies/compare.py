@@ -1,4 +1,4 @@
-"""Several frontiers side by side: hardware, models, formats or assumptions."""
+"""Comparison of several frontiers: hardware, models, formats or assumptions."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class Winner:
     speed: float
     """Speed of a user [tokens/s]."""
     label: str
-    """The cheapest series."""
+    """Cheapest series."""
     second: str
-    """The second cheapest series."""
+    """Second cheapest series."""
     chance: float | None
-    """Probability that the first is cheaper than the second [1]; None if it is unknown."""
+    """Probability that the first is cheaper than the second [1]; None if unknown."""
     rivals: tuple[str, ...]
     """Series that are the cheapest with a probability of at least :data:`_MAY_BE`."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Result):
-    """Frontiers of several series side by side: a :class:`.results.Result` that names the cheapest."""
+    """Frontiers of several series: a :class:`.results.Result` that names the cheapest one."""
 
     page = "report.questions.compare:ComparisonPage"
 
@@ -53,30 +53,30 @@ class Comparison(Result):
 
     @property
     def labels(self) -> list[str]:
-        """Series in the order in which they were asked for."""
+        """Series in the requested order."""
         return [series.label for series in getattr(self.scenario.ask, "series", ())]
 
     @property
     def bounds(self) -> list[str]:
-        """Labels of the series of services that are fitted to no server, or that no known engine can start."""
+        """Labels of service series that are bounds, without measured servers or a supporting engine."""
         fronts = {curve.label: curve.frontier for curve in self.curves if isinstance(curve.frontier, ServiceFrontier)}
         return [label for label, front in fronts.items() if front.setup.is_bound or lacks_engine(front.setup)]
 
     @property
     def speeds(self) -> list[float]:
-        """Round speeds that somebody sells, from the slowest to the fastest point [tokens/s per user]."""
+        """Round speeds that are sold, from the slowest to the fastest point [tokens/s per user]."""
         return common_speeds([curve.tokens_per_second for curve in self.curves])
 
     def winners(self, speeds: Sequence[float]) -> list[Winner]:
-        """Return the cheapest series at each speed that several series reach; none where requests differ.
+        """Return the cheapest series at each speed that several series reach; none if requests differ.
 
-        Bounds do not compete with what was fitted and can be started, nor prices of several kinds with each other: the
-        series of the first kind (:attr:`inference_econ.inputs.prices.HourPrice.order`) are ranked.
+        Bounds are not ranked with fitted, supported series. Prices of different kinds are not ranked either: only the
+        series of the first kind (:attr:`inference_econ.inputs.prices.HourPrice.order`) are.
 
         Parameters
         ----------
         speeds : sequence of float
-            [tokens/s per user]
+            Speeds [tokens/s per user].
         """
         fronts = (curve.frontier for curve in self.curves)
         if len({front.requests for front in fronts if isinstance(front, ServiceFrontier)}) > 1:
@@ -97,14 +97,14 @@ class Comparison(Result):
         return best
 
     def record(self, speeds: Sequence[float] | None = None, costs: Sequence[float] = ()) -> dict[str, Any]:
-        """Return every series with its points, those at some speeds and costs, the preferred one, or why none fits.
+        """Return every series with its points, those at some speeds and costs, and the preferred one, or the failure.
 
         Parameters
         ----------
         speeds : sequence of float, optional
-            By default :attr:`speeds` [tokens/s per user].
+            Speeds [tokens/s per user]; by default :attr:`speeds`.
         costs : sequence of float
-            [USD per 1e6 output tokens]
+            Costs [USD per 1e6 output tokens].
         """
         by_label, shown = {curve.label: curve for curve in self.curves}, self.speeds if speeds is None else speeds
         series: list[dict[str, object]] = []
@@ -117,7 +117,7 @@ class Comparison(Result):
             record.pop("sources")
             at_speeds = list[dict[str, object]]()
             for speed in shown:
-                # Nulls where nothing is as fast.
+                # Null if no point is as fast.
                 cost = {"tokens_per_second_per_user": speed, "dollars": by_label[label].dollars_at(speed)}
                 if isinstance(front, ServiceFrontier):
                     likely = by_label[label].likely_at(speed)
@@ -138,7 +138,7 @@ class Comparison(Result):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        """Return every point of every series, and one row with the reason for a series that fits nowhere."""
+        """Return one record per point of each series, and one with the reason for a series that does not fit."""
         points = [
             {**row, "usd_per_gpu_hour": price.get("usd_per_gpu_hour"), "price_kind": price.get("kind"), "reason": ""}
             for curve in self.curves
@@ -150,15 +150,15 @@ class Comparison(Result):
         return [*points, *({"series": label, "reason": reason} for label, reason in self.missing.items())]
 
     def to_frame(self) -> Frame:
-        """All points of all series, one row each, unrounded; the reason of a series that fits nowhere."""
+        """All points of all series as unrounded rows, and the reason for a series that does not fit."""
         return frame_of(self.records())
 
 
-#: A name, or several to compare.
+#: Name, or several to compare.
 Names = str | Sequence[str]
-#: A price of an accelerator [USD/h], or in words: a kind, or one of a node.
+#: Price of a GPU [USD/h]; or as text, a kind of price or a price per node.
 Rate = float | str
-#: Settings that may be lists, beside models and hardware.
+#: Settings that may be lists, in addition to models and hardware.
 _COMPARED = ("weights", "activations", "kv", "assumptions", "engine", "context", "isl", "osl")
 
 
@@ -171,33 +171,33 @@ def compare(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Comparison:
-    """Frontiers of every combination of what is given, and of further series (``inference_econ.compare``).
+    """Compute the frontiers of all combinations of the inputs, and of further series (``inference_econ.compare``).
 
     Parameters
     ----------
     models, hardware : str or sequence of str
         Names or paths.
     price : float or str, or mapping of str to these, optional
-        Of one accelerator [USD/h], of a node (``23.60/node``) or a kind (``on_demand``), of all hardware or of some;
-        or of one source (``alike``); by default the default price of each, whatever else is compared.
+        Price of one GPU [USD/h], of a node (``23.60/node``) or a kind (``on_demand``), for all hardware or by name; or
+        of one source (``alike``). By default, the default price of each GPU.
     series : mapping of str to Settings, optional
-        Further series by label; what they leave out is common to all.
+        Further series by label; they inherit the common settings.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share of the work.
     **settings
         Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all series. Number formats (``weights``,
-        ``activations``, ``kv``), ``assumptions``, ``engine`` and lengths (``context``, ``isl``, ``osl``) may be lists,
-        all of which are compared.
+        ``activations``, ``kv``), ``assumptions``, ``engine`` and lengths (``context``, ``isl``, ``osl``) may be lists
+        to compare.
 
     Returns
     -------
     Comparison
-        One curve per series; series that fit nowhere are in ``missing``, with the reason.
+        One curve per series. Series that do not fit are in ``missing``, with the reason.
 
     Raises
     ------
     InputError
-        If a name or setting cannot be used, or there is nothing to compare.
+        If a name or setting is invalid, or there is nothing to compare.
     NothingFitsError
         If no series fits.
 
@@ -219,12 +219,12 @@ def asked_scenario(
     series: Mapping[str, Settings] | None,
     settings: Mapping[str, Any],
 ) -> Scenario:
-    """The scenario of the kind ``frontier`` that :func:`compare` answers; see there.
+    """Scenario of the kind ``frontier`` that :func:`compare` runs; see there.
 
     Raises
     ------
     InputError
-        If a value is given twice or cannot be used, or there is nothing to compare.
+        If a value is given twice or is invalid, or there is nothing to compare.
     """
     compared = {"model": models, "hardware": hardware, **{name: settings.get(name, ()) for name in _COMPARED}}
     axes = {name: _values(value) for name, value in compared.items()}
@@ -252,7 +252,7 @@ def asked_scenario(
         "name": "Comparison",
         "description": "Cost-speed frontiers side by side.",
         "ask": {"kind": "frontier", "common": common, "series": listed},
-        # What all combinations have in common.
+        # Settings that all combinations share.
         "figure": {"title": ", ".join(alike) or "Comparison"},
         "sources": {"ask": {"ref": "user", "where": "the comparison that was asked for", "kind": "assumed"}},
     }
@@ -260,14 +260,14 @@ def asked_scenario(
 
 
 def _values(value: object) -> list[Any]:
-    """One value, several or none of an axis."""
+    """Values of an axis: one, several or none."""
     if value is None:
         return []
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
 def _product(axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate]) -> list[dict[str, object]]:
-    """Every combination of the axes that have several values, labelled by what differs."""
+    """Combinations of the axes that have several values, labelled by their differences."""
     several = {name: values for name, values in axes.items() if len(values) > 1}
     combined: list[dict[str, object]] = []
     for combination in itertools.product(*several.values()):
@@ -283,7 +283,7 @@ def _product(axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate]) -> li
 
 
 def _short(axis: str, value: str | float) -> str:
-    """A length with the name of its axis, a path as its last part."""
+    """A length with the name of its axis; the last part of a path."""
     if not isinstance(value, str):
         return f"{axis} {value:g}"
     return PurePath(value).stem if value.endswith((".yaml", ".yml", ".json")) else value

@@ -1,7 +1,6 @@
-"""Answers that are tables and lines of numbers, with what a publication printed for them.
+"""Tables and charts of numbers, with the values that a publication printed.
 
-A question that is not about frontiers answers with :class:`CellTable` and :class:`Chart`; what shows answers needs
-to know nothing else about it.
+Scenarios without frontiers return :class:`CellTable` and :class:`Chart`, which are all that display code needs.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from inference_econ.records.plain import attributes
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One published cell beside ours."""
+    """Published cell with the reproduced value."""
 
     item: str
     """Scenario."""
@@ -25,20 +24,20 @@ class Cell:
     column: str
     """Column."""
     printed: str
-    """As published, digits included."""
+    """Published text, with its digits."""
     ours: float
-    """Our value, unrounded."""
+    """Reproduced value, unrounded."""
 
     @property
     def match(self) -> bool:
-        """True if our value rounds to the printed one."""
+        """True if the reproduced value rounds to the published one."""
         decimals = _decimals(self.printed)
         twice = decimals < 2 and str(_rounded(_rounded(self.ours, 2), decimals)) == self.printed
         return twice or like(self.ours, self.printed) == self.printed
 
     @property
     def note(self) -> str:
-        """How the publication rounded, or why the values differ."""
+        """Rounding of the publication, or the reason for a difference."""
         ours, off = self.ours, off_by(self.ours, self.printed)
         if like(ours, self.printed) == self.printed:
             return ""
@@ -47,7 +46,7 @@ class Cell:
         return f"ours is {ours:.5g}{off and f', {off} of the printed value'}"
 
     def record(self) -> dict[str, object]:
-        """Plain data, for JSON."""
+        """Plain data for JSON."""
         return attributes(self, "item row column printed ours match note")
 
 
@@ -58,35 +57,35 @@ class CellRow:
     names: tuple[str | int, ...]
     """Subject of the row, one per name column."""
     values: tuple[float | str, ...]
-    """One per value column: a number, or words where there is none."""
+    """One per value column: a number, or text if there is none."""
     printed: Mapping[str, str] = field(default_factory=dict)
-    """Printed value by value column, digits included."""
+    """Published text by value column, with its digits."""
 
     @property
     def label(self) -> str:
-        """All names in one line."""
+        """Names in one line."""
         return ", ".join(map(str, self.names))
 
 
 @dataclass(frozen=True, slots=True)
 class CellTable:
-    """Numbers in rows and columns, some of them with what was printed for them."""
+    """Table of numbers, some with published values."""
 
     title: str
-    """Above the table."""
+    """Title."""
     names: tuple[str, ...]
-    """Heads of the columns that name a row."""
+    """Headings of the columns that name a row."""
     columns: tuple[str, ...]
-    """Heads of the columns with values; units are part of them."""
+    """Headings of the value columns, with units."""
     rows: tuple[CellRow, ...]
-    """As many names and values as columns."""
+    """Rows with one entry per column."""
     notes: tuple[str, ...] = ()
-    """Below the table."""
+    """Notes below the table."""
     errors: bool = False
-    """Show the difference from each printed value, for publications whose digits no model meets."""
+    """Show the difference from each published value, for publications that no model reproduces to all digits."""
 
     def cells(self, item: str) -> list[Cell]:
-        """Every printed cell beside ours."""
+        """Published cells with the reproduced values."""
         return [
             Cell(item, row.label, column, row.printed[column], value)
             for row in self.rows
@@ -95,7 +94,7 @@ class CellTable:
         ]
 
     def record(self) -> dict[str, object]:
-        """Plain data, for JSON."""
+        """Plain data for JSON."""
         rows = [
             {**dict(zip(self.names, row.names, strict=True)), **dict(zip(self.columns, row.values, strict=True))}
             for row in self.rows
@@ -105,12 +104,12 @@ class CellTable:
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """One line of a chart; values that are NaN are gaps."""
+    """Line of a chart; NaN values are gaps."""
 
     label: str
     """Label in the legend."""
     x: Sequence[float]
-    """Positions across."""
+    """Horizontal positions."""
     y: Sequence[float]
     """Values, as many as ``x``."""
     points: bool = False
@@ -119,23 +118,23 @@ class ChartLine:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines over one pair of axes."""
+    """Chart of lines over one pair of axes."""
 
     title: str
-    """Above the chart."""
+    """Title."""
     x_label: str
-    """Label across, with its unit."""
+    """Label of the x axis, with its unit."""
     y_label: str
-    """Label of the values, with its unit."""
+    """Label of the y axis, with its unit."""
     lines: tuple[ChartLine, ...]
-    """Lines of one label have one color in all charts of a result."""
+    """Lines; equal labels have equal colors in all charts of a result."""
     logarithmic: str = "xy"
-    """Axes that are logarithmic: "", "x", "y" or "xy"."""
+    """Logarithmic axes: "", "x", "y" or "xy"."""
     marks: Mapping[str, float] = field(default_factory=dict)
-    """Positions of vertical lines by their label in the legend."""
+    """Positions of vertical lines by legend label."""
 
     def record(self) -> dict[str, object]:
-        """Plain data, for JSON; gaps are None."""
+        """Plain data for JSON; gaps are None."""
         lines = [
             {"label": line.label, "x": list(line.x), "y": [None if math.isnan(value) else value for value in line.y]}
             for line in self.lines
@@ -144,7 +143,7 @@ class Chart:
 
 
 def like(value: float, printed: str | None) -> str:
-    """A value with as many decimals as were printed, or with three digits."""
+    """Value with the decimals of the published one, or with three digits."""
     if printed is None:
         return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
     return str(_rounded(value, _decimals(printed)))
@@ -159,17 +158,17 @@ def _rounded(value: float | Decimal, decimals: int) -> Decimal:
 
 
 def off_by(ours: float, printed: str) -> str:
-    """Difference of ours from the printed value, relative to it [1]."""
+    """Relative difference from the published value [1], as text."""
     return f"{100 * (ours / float(printed) - 1):+z.1f} %" if float(printed) != 0.0 else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Answer of tables and charts."""
+    """Result with tables and charts."""
 
     tables: tuple[CellTable, ...]
-    """Numbers, with the printed ones."""
+    """Tables, with published values."""
     charts: tuple[Chart, ...]
-    """Lines over what differs."""
+    """Charts."""
     basis: tuple[object, ...]
-    """Setups or specifications that the numbers rest on."""
+    """Setups or specifications behind the numbers."""

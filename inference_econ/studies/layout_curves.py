@@ -1,4 +1,4 @@
-"""Cost of every layout of an answer at every speed, between the batches that were calculated as well."""
+"""Cost of every layout at every speed, interpolated between batches."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ from inference_econ.formulas import money, pareto
 from inference_econ.search import Frontier
 from inference_econ.search.fastest import token_seconds
 
-#: Chips, pipeline stages, chips that share attention, expert-parallel ranks [1]: what tells layouts apart.
+#: Key of a layout: GPUs, pipeline stages, GPUs that share attention, expert-parallel ranks [1].
 LayoutKey = tuple[float, ...]
 
 
 class CheapestLayouts(NamedTuple):
-    """The cheapest deployment of a speed; NaN and None where nothing is as fast."""
+    """Cheapest deployment at a speed; NaN and None if none is as fast."""
 
     dollars: float = np.nan
-    """[USD per 1e6 output tokens]"""
+    """Cost [USD per 1e6 output tokens]."""
     layout: LayoutKey | None = None
-    """Which layout."""
+    """Key of the layout."""
     concurrency: float = np.nan
-    """Requests in flight of an instance [1]."""
+    """Concurrent requests of an instance [1]."""
 
 
 class FixedLayout(NamedTuple):
-    """One deployment, whatever happens around it; numbers are NaN where it cannot be."""
+    """Deployment with a fixed layout and concurrency; NaN if it is not feasible."""
 
     tokens_per_second: float = np.nan
-    """Of a user [tokens/s]."""
+    """Speed of a user [tokens/s]."""
     dollars: float = np.nan
-    """[USD per 1e6 output tokens]"""
+    """Cost [USD per 1e6 output tokens]."""
     ttft_seconds: float = np.nan
-    """Mean time to the first token [s]."""
+    """Mean TTFT [s]."""
 
     def seconds(self, promise: str, decode_steps: float) -> float:
-        """Seconds that users wait, of ``ttft``, ``tpot`` and ``e2e``, with so many tokens after the first [1], [s]."""
+        """Latency of the kind ``ttft``, ``tpot`` or ``e2e`` [s], for a number of tokens after the first [1]."""
         tpot = 1.0 / self.tokens_per_second
         return {"ttft": self.ttft_seconds, "tpot": tpot, "e2e": self.ttft_seconds + decode_steps * tpot}[promise]
 
 
 class _States(NamedTuple):
-    """States of layouts, a row each in the order in which they are joined, shape (n, k); NaN where none is possible."""
+    """States of layouts, one row each in interpolation order, shape (n, k); NaN if not feasible."""
 
     keys: Sequence[LayoutKey]
-    """Key of each row; empty for the study's grid, where the size of an instance is any number."""
+    """Key of each row; empty on the study's grid, where instance sizes are continuous."""
     speeds: Array
-    """Of a user [tokens/s]."""
+    """Speed of a user [tokens/s]."""
     dollars: Array
-    """[USD per 1e6 output tokens]"""
+    """Cost [USD per 1e6 output tokens]."""
     flights: Array
-    """Requests in flight of an instance that decodes [1]."""
+    """Concurrent requests of a decode instance [1]."""
     accelerators: Array
-    """Chips of what is deployed together [1]."""
+    """GPUs of the instance or group [1]."""
 
 
 class CostCurves(ABC):
-    """Cost over speed of all layouts of an answer: between two states of a layout, cost is a power of speed."""
+    """Cost over speed of all layouts; between two states of a layout, cost is a power of speed."""
 
     @abstractmethod
     def states(self, layout: LayoutKey | None = None) -> _States:
@@ -74,12 +74,12 @@ class CostCurves(ABC):
 
     @abstractmethod
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Requests in flight of the states of a layout, and what :class:`FixedLayout` has of each; shape (k,)."""
+        """Concurrency of the states of a layout, and the fields of :class:`FixedLayout` for each; shape (k,)."""
 
     def cheapest(self, speed: float, layout: LayoutKey | None = None) -> CheapestLayouts:
-        """The least cost of a speed of a user, at least [tokens/s]; of all layouts, or of one.
+        """Lowest cost at a user speed or above [tokens/s], of all layouts or of one.
 
-        Where all states of a layout are faster, its cheapest one counts; between two states, what is between them.
+        If all states of a layout are faster, its cheapest one is used; costs between two states are interpolated.
         """
         states = self.states(layout)
         cheapest = pareto.least_from(states.speeds, states.dollars, speed)
@@ -93,16 +93,16 @@ class CostCurves(ABC):
         return CheapestLayouts(dollars, states.keys[row] if states.keys else (size,), flight)
 
     def fastest(self, dollars: float) -> float:
-        """The highest speed of a user at a cost [USD per 1e6 output tokens], [tokens/s]; NaN if nothing is so cheap."""
+        """Highest user speed [tokens/s] at a cost [USD per 1e6 output tokens]; NaN if none is as cheap."""
         speeds, costs = self.states().speeds, self.states().dollars
         whole, between = np.where(costs <= dollars, speeds, np.nan), pareto.crossed(costs, speeds, dollars)
         best = max(float(values[np.isfinite(values)].max(initial=-np.inf)) for values in (whole, between))
         return best if best > 0.0 else np.nan
 
     def held(self, layout: LayoutKey, concurrency: float) -> FixedLayout:
-        """Speed and cost of a layout with so many requests in flight of an instance that decodes."""
+        """Speed and cost of a layout at a concurrency of a decode instance."""
         flights, values = self.seen(layout)
-        # A batch of the last state is the last one by definition, not by its last digit.
+        # Rounding must not exclude the last state.
         if not flights.size or concurrency > flights.max() * (1.0 + 1e-9):
             return FixedLayout()
         at, across = np.log(concurrency), np.log(flights)
@@ -111,19 +111,19 @@ class CostCurves(ABC):
 
 @dataclass(frozen=True)
 class LayoutCurves(CostCurves):
-    """Cost over speed of all layouts of one practice: an engine with a recipe, together or apart.
+    """Cost over speed of all layouts of one candidate: an engine with a recipe and an arrangement.
 
-    States are calculated for some batches of each layout, in equal ratios. Between two of them, cost is taken as a
-    power of speed: the mean number of requests in flight can be any, and steady states are read between batches in the
-    same way (:meth:`inference_econ.serving.steady.Steady.at`). Between layouts nothing is interpolated.
+    States are computed for batches in equal ratios. Between two batches, cost is a power of speed, because the mean
+    concurrency is continuous. Steady states are interpolated in the same way
+    (:meth:`inference_econ.serving.steady.Steady.at`). Layouts are not interpolated.
     """
 
     front: ServiceFrontier
-    """Frontier whose first candidate is the practice."""
+    """Frontier; its first candidate is used."""
 
     @property
     def candidate(self) -> Candidate:
-        """The practice."""
+        """Candidate."""
         return self.front.candidates[0]
 
     @cached_property
@@ -132,7 +132,7 @@ class LayoutCurves(CostCurves):
         columns = (plans.accelerators, plans.pp, plans.attention_ranks, np.ones(1) if plans.ep is None else plans.ep)
         keys = list(zip(*(np.broadcast_to(column, plans.shape).tolist() for column in columns), strict=True))
         speeds, flights = np.asarray(1.0 / candidate.metrics.tpot_seconds), candidate.metrics.concurrency
-        # Pools that cannot be have no requests in flight.
+        # Pools that are not feasible have no concurrency.
         flights = np.where(np.isfinite(speeds), flights / candidate.all_decoders, np.nan)
         chips = np.broadcast_to(candidate.metrics.accelerators, speeds.shape)
         return _States(keys, speeds, candidate.kept_dollars(self.front.promises), flights, chips)
@@ -145,7 +145,7 @@ class LayoutCurves(CostCurves):
         return _States([layout] * rows.size, *(values[rows] for values in self._all[1:]))
 
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Requests in flight of the states of a layout, and its speed, cost and mean time to the first token."""
+        """Concurrency of the states of a layout, and its speed, cost and mean TTFT."""
         row = self._rows(layout)[:1]
         flights = self._all.flights[row].ravel()
         columns = np.flatnonzero(np.isfinite(flights))
@@ -155,7 +155,7 @@ class LayoutCurves(CostCurves):
         return flights[columns], (self._all.speeds[row[0], columns], self.candidate.dollars[row[0], columns], waits)
 
     def parts(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float]:
-        """The time per output token of such a deployment by part [s]; nothing where it is not possible."""
+        """Time per output token of a deployment by part [s]; empty if not feasible."""
         held, row = self.held(layout, concurrency), self._rows(layout)[:1]
         if not np.isfinite(held.tokens_per_second) or self.candidate.speculation is not None:
             return {}
@@ -165,16 +165,16 @@ class LayoutCurves(CostCurves):
         return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """The degrees of a layout, and the engines that can start it; of pools those of the nearest batch."""
+        """Degrees of a layout, and the engines that support it; for pools, the degrees of the nearest batch."""
         row, column = self._nearest(layout, concurrency)
         return self.candidate.layouts(np.array([row]), np.array([column]))[0]
 
     def accelerators(self, layout: LayoutKey, concurrency: float) -> float:
-        """Chips of what is deployed together: an instance, or of pools the group of the same batch [1]."""
+        """GPUs of the instance, or of the group of pools at the same batch [1]."""
         return float(self.candidate.metrics.accelerators[self._nearest(layout, concurrency)])
 
     def _nearest(self, layout: LayoutKey, concurrency: float) -> tuple[int, int]:
-        """The layout, and its batch that is nearest to so many requests in flight of an instance that decodes [1]."""
+        """Index of the layout, and of the batch nearest to a concurrency of a decode instance [1]."""
         row = int(self._rows(layout)[0])
         with np.errstate(invalid="ignore"):
             return row, int(np.nanargmin(np.abs(np.log(self._all.flights[row] / concurrency))))
@@ -185,11 +185,10 @@ class LayoutCurves(CostCurves):
 
 @dataclass(frozen=True)
 class InstanceCurves(CostCurves):
-    """Cost over speed of decode steps, of instances of every size, each in its fastest layout at every batch.
+    """Cost over speed of decode steps, for instances of every size in their fastest layout at every batch.
 
-    Between two batches of an instance cost is taken as a power of speed, and between two points of a frontier on the
-    study's grid, whose sizes are no whole numbers. What :class:`LayoutCurves` tells apart by layout is told apart by
-    size here: the key of an instance is its number of chips.
+    Between two batches of an instance, cost is a power of speed. The same holds between two points of a frontier on the
+    study's grid, because its sizes are continuous. The key of an instance is its number of GPUs.
     """
 
     front: Frontier
@@ -197,7 +196,7 @@ class InstanceCurves(CostCurves):
 
     @property
     def continuous(self) -> bool:
-        """True if sizes are no whole numbers, so that every other value of an input has an instance of its own."""
+        """True if sizes are continuous, so that every value of an input has its own instance."""
         return isinstance(self.front.grid.layouts, ContinuousLayouts)
 
     @cached_property
@@ -209,7 +208,7 @@ class InstanceCurves(CostCurves):
         return self._of(front.grid.accelerators)
 
     def _of(self, sizes: Array) -> _States:
-        """Instances of some sizes, a row each, with all batches of the grid."""
+        """Instances of some sizes, one row each, with all batches of the grid."""
         front, setup = self.front, self.front.setup
         batch, chips = front.grid.batch[None, :], sizes[:, None]
         times = token_seconds(setup, chips, batch, front.grid.layouts, speculation=front.speculation).seconds
@@ -224,13 +223,13 @@ class InstanceCurves(CostCurves):
         return self._all if layout is None else self._of(np.array(layout))
 
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Batches of an instance that fit, and its speed and cost."""
+        """Feasible batches of an instance, and its speed and cost."""
         states = self._of(np.array(layout))
         fits = np.isfinite(states.speeds[0])
         return states.flights[0, fits], (states.speeds[0, fits], states.dollars[0, fits])
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """The degrees of an instance under the names that people use, at the batch nearest to one [1]."""
+        """Degrees of an instance by the names of their options, at the nearest batch [1]."""
         states = self._of(np.array(layout))
         off = np.abs(np.log(states.flights[0] / concurrency))
         column = int(np.nanargmin(np.where(np.isfinite(states.speeds[0]), off, np.nan)))
@@ -239,6 +238,6 @@ class InstanceCurves(CostCurves):
         return alone.point(0).layout
 
     def accelerators(self, layout: LayoutKey, concurrency: float) -> float:
-        """Chips of the instance [1]."""
+        """GPUs of the instance [1]."""
         del concurrency
         return layout[0]

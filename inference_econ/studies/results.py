@@ -1,4 +1,4 @@
-"""Answers to scenarios: what there is to see, and what it rests on."""
+"""Results of scenarios, with their sources."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ from inference_econ.studies.exhibits import Cell, CellTable, Chart, like
 
 @dataclass(frozen=True, slots=True)
 class BesideSeries:
-    """An offer of a provider, and the series of a figure that it is held against."""
+    """Offer of a provider, and the series of a figure to compare it with."""
 
     series: str
     """Label of the series."""
     tokens_per_second: float
-    """Speed of one user, as measured from outside [tokens/s]."""
+    """Speed of one user, measured by API clients [tokens/s]."""
     offer: Offer
     """Offer of the provider."""
 
     @property
     def source(self) -> UsedSource:
-        """Where the offer stands."""
+        """Source of the offer."""
         offer = self.offer
         source = Source(ref=offer.source, where=offer.where, kind="measured")
         return UsedSource(f"offer: {offer.provider}, {offer.date}", offer.model_as_written, source)
 
 
 def beside(points: Iterable[OfferedPoints], labels: Sequence[str]) -> tuple[BesideSeries, ...]:
-    """The offers that a figure draws beside the series that it has.
+    """Select the offers that a figure shows next to its series.
 
     Parameters
     ----------
     points : iterable of OfferedPoints
-        What the figure wants drawn.
+        Requested offers.
     labels : sequence of str
-        Series that there are; offers of others are left out.
+        Available series; offers for others are left out.
 
     Returns
     -------
     tuple of BesideSeries
-        Of each model and day those with a measured speed that no other beats in speed and price, fastest first.
+        Pareto-optimal offers in measured speed and price, for each model and day, fastest first.
 
     Raises
     ------
     InputError
-        If there is no such offer, or nobody of a name that is left out.
+        If there is no such offer, or an excluded provider does not exist.
     """
     found = []
     for wanted in points:
@@ -89,44 +89,44 @@ def beside(points: Iterable[OfferedPoints], labels: Sequence[str]) -> tuple[Besi
     return tuple(found)
 
 
-#: A frontier of services, or of decode steps alone.
+#: Frontier of services, or of decode steps.
 AnyFrontier = ServiceFrontier | Frontier
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Curve:
-    """One labelled frontier of points, slowest first."""
+    """Labelled frontier of points, slowest first."""
 
     label: str
     """Label in the legend."""
     tokens_per_second: Array
     """Speed of a user at each point, shape (n,) [tokens/s]."""
     dollars: Array
-    """[USD per 1e6 tokens]"""
+    """Cost [USD per 1e6 tokens]."""
     accelerators: Array
-    """Size of the instance [1]."""
+    """Size of the instance [GPUs]."""
     batch: Array
-    """Sequences [1]."""
+    """Batch [1]."""
     frontier: AnyFrontier | None = None
-    """Frontier of the points: of services, or of decode steps alone; None for the toy model."""
+    """Frontier of services or decode steps; None for the toy model."""
     sources: tuple[UsedSource, ...] = ()
     """Sources of the numbers."""
 
     def __repr__(self) -> str:
-        """The label, how many points there are, and their ends: arrays and sources are long."""
+        """Label, number of points, and ends; arrays and sources are too long."""
         points = f"{self.dollars.size} {'point' if self.dollars.size == 1 else 'points'}"
         (slow, cheap), (fast, dear) = ((self.tokens_per_second[end], self.dollars[end]) for end in (0, -1))
         return f"Curve({self.label!r}: {points}, {slow:.4g} tokens/s at ${cheap:.3g} to {fast:.4g} at ${dear:.3g})"
 
     @property
     def front(self) -> AnyFrontier:
-        """Frontier of a curve that has one: of all but those of the toy model."""
+        """Frontier of the curve; not available for the toy model."""
         assert self.frontier is not None
         return self.frontier
 
     @property
     def setups(self) -> list[Setup]:
-        """Setup of the frontier; none of the toy model."""
+        """Setup of the frontier; empty for the toy model."""
         return [] if self.frontier is None else [self.frontier.setup]
 
     @property
@@ -136,14 +136,14 @@ class Curve:
 
     @property
     def is_whole(self) -> bool:
-        """True for deployments in whole numbers: those of the published study's grid are not held against servers."""
+        """True for deployments with integer sizes; points of the study's grid are not compared with servers."""
         front = self.frontier
         return isinstance(front, ServiceFrontier) or (
             front is not None and isinstance(front.grid.layouts, WholeLayouts)
         )
 
     def columns(self) -> dict[str, object]:
-        """Return the numbers of the points by name, those of services with their latencies; arrays of shape (n,)."""
+        """Return the numbers of the points by name, with the latencies of services; arrays of shape (n,)."""
         columns: dict[str, object] = {
             "tokens_per_second_per_user": self.tokens_per_second,
             "dollars_per_million_output_tokens": self.dollars,
@@ -155,23 +155,23 @@ class Curve:
         return columns
 
     def bounded(self, columns: Mapping[str, object]) -> dict[str, object]:
-        """Return columns with those beside them that say how far off they may be."""
+        """Return columns with their interval ends."""
         if self.frontier is None or not self.is_whole:
             return dict(columns)
         return bounds.bounded(columns, self.frontier.ends())
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record per point: the data behind a figure."""
+        """Return one record per point, as in the data of a figure."""
         columns = {"series": self.label, **self.columns(), **bound(*self.setups)}
         return records_of(without_unknown_costs(self.bounded(columns), *self.setups))
 
     def index_of(self, spec: TableSpec) -> int:
-        """Return the position of the point that a table shows.
+        """Return the index of the point that a table shows.
 
         Raises
         ------
         NothingFitsError
-            If no point costs as little as the table asks for.
+            If no point is as cheap as the table requires.
         """
         if spec.point == "preferred":
             return self.preferred_index(spec.exponent)
@@ -184,7 +184,7 @@ class Curve:
         return int(cheap[-1])
 
     def values(self, spec: TableSpec) -> dict[str, float]:
-        """Return the quantities of one row of a table: at the fastest or at the preferred point."""
+        """Return the values of one table row: at the fastest or at the preferred point."""
         index, front = self.index_of(spec), self.frontier
         values = {
             "tokens_per_second_per_user": float(self.tokens_per_second[index]),
@@ -199,7 +199,7 @@ class Curve:
         return values if front is None else {**values, "mfu": float(front.mfu[index])}
 
     def row(self, spec: TableSpec) -> dict[str, object]:
-        """Return the columns of a table at its point, and how far off they may be there."""
+        """Return the columns of a table at its point, with interval ends."""
         ours = self.values(spec)
         shown: dict[str, object] = {column.key: ours[column.key] for column in spec.columns}
         if self.frontier is None or not self.is_whole:
@@ -207,11 +207,11 @@ class Curve:
         return bounds.bounded(shown, self.frontier.ends_at(self.index_of(spec)))
 
     def preferred_index(self, exponent: float) -> int:
-        """The point that maximises speed^exponent / cost (eq. 45)."""
+        """Index of the point that maximizes speed^exponent / cost (eq. 45)."""
         return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))
 
     def dollars_at(self, tokens_per_second: float) -> float | None:
-        """Least cost at a speed [tokens/s] or above [USD per 1e6 tokens]; None where no point is as fast."""
+        """Lowest cost at a speed [tokens/s] or above [USD per 1e6 tokens]; None if no point is as fast."""
         likely = self.likely_at(tokens_per_second)
         if likely is not None or isinstance(self.frontier, ServiceFrontier):
             return None if likely is None else likely.dollars
@@ -219,11 +219,11 @@ class Curve:
         return float(as_fast.min()) if as_fast.size and self.is_priced else None
 
     def fastest_at(self, dollars: float) -> ServicePoint | Point | None:
-        """The fastest point at a cost or below [USD per 1e6 tokens]; None where no point is as cheap."""
+        """Fastest point at or below a cost [USD per 1e6 tokens]; None if no point is as cheap."""
         return self.frontier.fastest_at(dollars) if self.frontier is not None and self.is_priced else None
 
     def likely_at(self, tokens_per_second: float) -> Likely | None:
-        """Cost of services at a speed, with its interval [USD per 1e6 tokens]; None where no point is as fast."""
+        """Cost of services at a speed, with its interval [USD per 1e6 tokens]; None if no point is as fast."""
         if not isinstance(self.frontier, ServiceFrontier) or not self.is_priced:
             return None
         return self.frontier.at_speed(tokens_per_second)
@@ -231,16 +231,16 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class SquareRootLaw:
-    """Published latencies beside the square-root law."""
+    """Published latencies compared with the square-root law."""
 
     labels: tuple[str, ...]
     """Models."""
     parameters: Array
-    """Parameters, shape (n,) [1]."""
+    """Parameters of the models, shape (n,) [1]."""
     measured: Array
-    """Seconds per token [s]."""
+    """Measured time per token [s]."""
     predicted: Array
-    """Seconds per token by the law [s]."""
+    """Time per token by the law [s]."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return measured and predicted latencies, one record per model."""
@@ -254,48 +254,48 @@ class SquareRootLaw:
 
 
 class Study(Shown):
-    """An answer to a scenario that is shown by a page of its own."""
+    """Result of a scenario with a separate page."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result(Shown):
-    """The answer to a scenario: what there is to see, and what it rests on."""
+    """Result of a scenario, with its sources."""
 
     page = "report.questions.scenario:ScenarioPage"
 
     scenario: Scenario
-    """Scenario that was asked."""
+    """Scenario."""
     curves: tuple[Curve, ...] = ()
     """Frontiers, one per series."""
     offers: tuple[BesideSeries, ...] = ()
-    """Offers of providers, beside the series that they are held against."""
+    """Offers of providers, with the series to compare them with."""
     tables: tuple[CellTable, ...] = ()
-    """Numbers of answers that are no frontiers."""
+    """Tables of results without frontiers."""
     charts: tuple[Chart, ...] = ()
-    """Charts of these numbers."""
+    """Charts of results without frontiers."""
     comparison: SquareRootLaw | None = None
-    """Latencies beside the square-root law."""
+    """Latencies compared with the square-root law."""
     assessments: tuple[Assessment, ...] = ()
-    """Assessments of a measured deployment: under its own preset, and under the further ones."""
+    """Assessments of a measured deployment: under its own assumptions, then under further ones."""
     panels: tuple[Result, ...] = ()
-    """Other scenarios side by side."""
+    """Results of the panels of a figure."""
     study: Study | None = None
-    """Answer of a study."""
+    """Result of a study."""
     sources: tuple[UsedSource, ...] = ()
     """Sources of the numbers."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Series that fit nowhere, with the reason."""
+    """Series that do not fit, with the reason."""
 
     @property
     def displayed(self) -> Shown:
-        """The study that the scenario asked for, if it asked for one."""
+        """Result to display: the study, if the scenario has one, else this one."""
         return self.study or self
 
     @property
     def assessment(self) -> Assessment | None:
-        """The first assessment, if a measured deployment was asked about."""
+        """First assessment, if there is a measured deployment."""
         return next(iter(self.assessments), None)
 
     @property
@@ -312,12 +312,12 @@ class Result(Shown):
 
     @property
     def table(self) -> TableSpec:
-        """Table of the scenario, or that of scenarios that say nothing of a table."""
+        """Table of the scenario, or the default table."""
         return self.scenario.table or _usual_table(self.curves)
 
     @property
     def cells(self) -> list[Cell]:
-        """Every published cell of the scenario beside ours."""
+        """Published cells of the scenario with the reproduced values."""
         spec = self.scenario.table
         item = self.scenario.name.lower().replace(" ", "_")
         if spec is None:
@@ -332,7 +332,7 @@ class Result(Shown):
 
     @property
     def offer_records(self) -> list[dict[str, Any]]:
-        """Offers, each with what its series costs at that speed; None where no point is as fast."""
+        """Offers with the cost of their series at the same speed; None if no point is as fast."""
         curves = {curve.label: curve for curve in self.curves}
         return [
             {
@@ -377,7 +377,7 @@ class Result(Shown):
         return record
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the numbers behind the table or the figure, one record per row."""
+        """Return the numbers of the table or figure, one record per row."""
         if self.assessment is not None:
             return self.assessment.records()
         if self.tables:
@@ -395,9 +395,9 @@ class Result(Shown):
         return self._drawn() if self.scenario.figure is not None else self.lines()
 
     def to_frame(self) -> Frame:
-        """The numbers behind the table or the figure, one row each, with ten digits; of a study its own.
+        """Numbers of the table or figure as rows with ten digits; for a study, its own rows.
 
-        The last digits of a computer's numbers are not those of another.
+        More digits differ between computers.
         """
         if self.study is not None:
             return self.study.to_frame()
@@ -407,7 +407,7 @@ class Result(Shown):
         return frame
 
     def lines(self) -> list[dict[str, str]]:
-        """Return the cells of the table by column, with as many digits as were printed."""
+        """Return the cells of the table by column, with the digits of the publication."""
         lines = []
         for curve in self.curves:
             ours, printed = curve.values(self.table), self.table.printed.get(curve.label, {})
@@ -416,7 +416,7 @@ class Result(Shown):
         return lines
 
     def _drawn(self) -> list[dict[str, Any]]:
-        """Points of the curves of a figure, and after them those of the offers beside them."""
+        """Points of the curves of a figure, then of its offers."""
         offers = [
             {
                 "series": beside.series,
@@ -442,15 +442,15 @@ def _usual_table(curves: Sequence[Curve]) -> TableSpec:
     return TableSpec.model_validate({"point": "preferred", "columns": titled})
 
 
-#: Speeds that a table shows, times powers of ten [tokens/s].
+#: Speeds of a table, before multiplication by powers of ten [tokens/s], and their maximum number [1].
 _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _MOST = 5
-#: Slower speeds are not sold, and shown only where nothing is faster [tokens/s].
+#: Slower speeds are not sold, and shown only if nothing is faster [tokens/s].
 _SOLD = 1.0 / SLOWEST
 
 
 def common_speeds(frontiers: Sequence[Array]) -> list[float]:
-    """Round speeds that somebody sells, from the slowest to the fastest point of some frontiers.
+    """Round speeds that are sold, from the slowest to the fastest point of some frontiers.
 
     Parameters
     ----------
@@ -460,7 +460,7 @@ def common_speeds(frontiers: Sequence[Array]) -> list[float]:
     Returns
     -------
     list of float
-        A few, ascending; the fastest speed if no round one lies between [tokens/s per user].
+        A few speeds, ascending; the fastest speed if there is no round one [tokens/s per user].
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Answer a scenario: from names and settings to what there is to see, with the sources it rests on."""
+"""Run a scenario: from names and settings to a result with sources."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ def run(
     keep_going: bool = False,
     progress: Progress | None = None,
 ) -> Result:
-    """Answer a scenario.
+    """Run a scenario.
 
     Parameters
     ----------
     scenario : Scenario or str
-        Or its name or path.
+        Scenario, or its name or path.
     changes : sequence of str
         What-ifs for all series: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
     keep_going : bool
-        A series that fits nowhere goes into :attr:`Result.missing`, as long as one fits.
+        List series that do not fit in :attr:`Result.missing`, if at least one fits.
     progress : callable, optional
-        Told the share of the work done, and what is being done.
+        Receives the completed share of the work and the current step.
 
     Returns
     -------
     Result
-        Curves, comparison, tables or panels, by the kind of question.
+        Curves, comparison, tables or panels, by the kind of scenario.
 
     Raises
     ------
     InputError
-        If a name, setting or what-if cannot be used.
+        If a name, setting or what-if is invalid.
     NothingFitsError
-        If a series has no feasible plan.
+        If a series has no feasible deployment.
     """
     spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
     changed = spec.changed(changes)
@@ -75,7 +75,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRun:
-    """A scenario that is being answered; see :func:`run` for the fields."""
+    """Run of a scenario; see :func:`run` for the fields."""
 
     scenario: Scenario
     changes: tuple[str, ...]
@@ -83,18 +83,18 @@ class ScenarioRun:
     progress: Progress | None
 
     def frontiers(self, ask: FrontierAsk) -> Result:
-        """Answer a scenario of frontiers."""
+        """Run a scenario of frontiers."""
         table = self.scenario.table
         shown = () if table is None else (column.key for column in table.columns)
         check_of_one_kind((series.settings.over(ask.common) for series in ask.series), shown)
         return self._drawn(ask, _curve)
 
     def toy(self, ask: ToyAsk) -> Result:
-        """Answer a scenario of the toy model."""
+        """Run a scenario of the toy model."""
         return self._drawn(ask, partial(toy_curve, ask))
 
     def _drawn(self, ask: FrontierAsk | ToyAsk, curve: Callable[[str, Settings], Curve]) -> Result:
-        """A curve per series."""
+        """Result with one curve per series."""
         curves, missing = [], {}
         for index, series in enumerate(ask.series):
             if self.progress is not None:
@@ -119,19 +119,19 @@ class ScenarioRun:
         return self.result(used, curves=tuple(curves), offers=offers, missing=missing)
 
     def _offers(self, labels: Iterable[str]) -> tuple[BesideSeries, ...]:
-        """Offers that the figure of the scenario draws beside some series."""
+        """Offers that the figure of the scenario shows next to some series."""
         figure = self.scenario.figure
         return () if figure is None else beside(figure.offers, tuple(labels))
 
     def assessment(self, ask: AssessAsk) -> Result:
-        """The measured deployment under its own preset, and under the further ones."""
+        """Assess the measured deployment under its own assumptions, and under further ones."""
         further = (ask.replace(common=ask.common.replace(assumptions=preset)) for preset in ask.presets)
         assessments = [assessment_of(wanted, progress=self.progress) for wanted in (ask, *further)]
         used = (used for item in assessments for used in priced_sources(item.setup))
         return self.result(used, assessments=tuple(assessments))
 
     def square_root_law(self, ask: SquareRootAsk) -> Result:
-        """Answer a scenario of the square-root law."""
+        """Run a scenario of the square-root law."""
         parameters = np.array([float(model.parameters) for model in ask.measured])
         measured = np.array([model.latency for model in ask.measured])
         predicted = roofline.square_root_law(parameters, parameters[0], measured[0])
@@ -139,15 +139,15 @@ class ScenarioRun:
         return self.result(comparison=SquareRootLaw(labels, parameters, measured, predicted))
 
     def compared(self, answer: Compared, sources_of: Callable[[Any], Iterable[UsedSource]]) -> Result:
-        """Tables and charts, with the sources of what they rest on."""
+        """Result of tables and charts, with their sources."""
         used = (source for spec in answer.basis for source in sources_of(spec))
         return self.result(used, tables=answer.tables, charts=answer.charts)
 
     def panels(self, ask: PanelsAsk) -> Result:
-        """Other scenarios, whose sources are those of the whole, with the offers that are drawn beside all of them."""
+        """Result of several scenarios, with all their sources and offers."""
         answers = (run(_panel(name), changes=self.changes, progress=self.progress) for name in ask.scenarios)
         panels = tuple(map(self._with_offers, answers))
-        # Refuse offers that no panel has the series of.
+        # Reject offers for series that no panel has.
         labels = {curve.label for panel in panels for curve in panel.curves}
         points = () if self.scenario.figure is None else self.scenario.figure.offers
         odd = next((label for wanted in points for label in wanted.series if label not in labels), None)
@@ -162,7 +162,7 @@ class ScenarioRun:
         return replace(panel, offers=(*panel.offers, *offers), sources=tuple(dict.fromkeys(used)))
 
     def result(self, used: Iterable[UsedSource] = (), **shown: Any) -> Result:
-        """A result with the sources of what it shows, each once, before those of the scenario itself."""
+        """Result with the unique sources of its content, followed by the scenario's."""
         sources = spec_sources("scenario", self.scenario)
         return Result(self.scenario, **shown, sources=(*dict.fromkeys(used), *sources))
 
@@ -174,7 +174,7 @@ def _curve(label: str, settings: Settings) -> Curve:
 
 
 def _panel(name: str) -> Scenario:
-    """A scenario that can be a panel of another: one with curves."""
+    """Scenario with curves, which can be a panel."""
     spec = catalog.scenario(name)
     if not isinstance(spec.ask, (FrontierAsk, ToyAsk)):
         raise InputError(f"{name} cannot be a panel: a panel shows frontiers, and it is of the kind {spec.ask.kind!r}")

@@ -1,4 +1,4 @@
-"""Answers that the settings of a scenario ask for: frontiers, assessments."""
+"""Frontiers and assessments from the settings of a scenario."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from inference_econ.studies.results import AnyFrontier
 
 
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
-    """The frontier that some settings describe; what they leave out is ``DEFAULTS``.
+    """Compute the frontier of some settings; the defaults are ``DEFAULTS``.
 
-    Of services, unless decode steps alone are asked for or the grid is that of the published study.
+    It is a frontier of services, unless the settings select decode steps or the grid of the published study.
 
     Parameters
     ----------
     settings : Settings
-        What is served on what.
+        Settings.
     among : tuple of str
-        Of services, only candidates of these labels; all if there are none.
+        Labels of the candidates to use, for services; all if empty.
 
     Raises
     ------
     InputError
-        If a name or setting cannot be used, or means nothing for what is counted.
+        If a name or setting is invalid, or does not apply.
     NothingFitsError
-        If there is no feasible plan, or none keeps the promises.
+        If no deployment is feasible, or none meets the SLOs.
     """
     filled = with_defaults(settings)
     check_counted(filled)
@@ -79,7 +79,7 @@ _cached_frontier = lru_cache(maxsize=256)(frontier_of)
 
 
 def shared_frontier(settings: Settings) -> AnyFrontier:
-    """Frontier of settings, computed once for all tables and figures; a user's file may have changed since."""
+    """Frontier of settings, cached unless they name files of the user, which may change."""
     shipped: tuple[tuple[catalog.Kind, tuple[str | None, ...]], ...] = (
         ("models", (settings.model, settings.draft)),
         ("hardware", (settings.hardware,)),
@@ -92,19 +92,19 @@ def shared_frontier(settings: Settings) -> AnyFrontier:
 
 
 def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assessment:
-    """The assessment that a scenario asks for.
+    """Compute the assessment of a scenario.
 
     Parameters
     ----------
     ask : AssessAsk
-        What was measured on what.
+        Measured deployment.
     progress : callable, optional
-        Told the share of the work done, and what is being done.
+        Receives the completed share of the work and the current step.
 
     Raises
     ------
     InputError
-        If a name or setting cannot be used.
+        If a name or setting is invalid.
     """
     settings, filled = ask.common, with_defaults(ask.common)
     pins = pins_of(filled)
@@ -116,21 +116,21 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     return assess(setup_of(filled), traffic, observed, pins, progress=progress)
 
 
-#: Settings that are numbers which may be any amount; all others are numbers of a specification, ``hardware.watts``.
+#: Numeric settings of a query; all other numbers belong to a specification, such as ``hardware.watts``.
 SETTINGS = tuple(option.name for option in OPTIONS.values() if option.number)
-#: What such a setting is where nothing is said.
+#: Default values of these settings.
 _ABSENT = {"cached": 0.0, "shared_prefix": 0.0}
 
 
 def number(settings: Settings, name: str) -> float:
-    """A number that a question depends on.
+    """Look up a numeric input of a query.
 
     Parameters
     ----------
     settings : Settings
-        The question; what it leaves out is :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
+        Query; the defaults are :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
     name : str
-        A setting of :data:`SETTINGS`, or a number of a specification as what-ifs name it, ``hardware.FIELD``,
+        Setting of :data:`SETTINGS`, or number of a specification in the notation of what-ifs: ``hardware.FIELD``,
         ``model.FIELD`` or ``assumptions.FIELD``.
 
     Returns
@@ -141,7 +141,7 @@ def number(settings: Settings, name: str) -> float:
     Raises
     ------
     InputError
-        If there is nothing of that name, or it is no number, or none is known.
+        If the name is unknown, not a number, or has no value.
 
     Examples
     --------
@@ -166,24 +166,24 @@ def number(settings: Settings, name: str) -> float:
 
 
 def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
-    """Settings with other numbers.
+    """Replace numeric inputs of a query.
 
     Parameters
     ----------
     settings : Settings
-        The question.
+        Query.
     values : mapping of str to float
-        By the names of :func:`number`, in base units.
+        Values by the names of :func:`number`, in base units.
 
     Returns
     -------
     Settings
-        Numbers of specifications are further what-ifs, which come after those that the question had.
+        Numbers of specifications become what-ifs, after existing ones.
 
     Raises
     ------
     InputError
-        If a name is none of :func:`number`.
+        If :func:`number` does not know a name.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
 
 
 def _of_specification(filled: Settings, name: str) -> float:
-    """A number of the model, the hardware or the assumptions."""
+    """Number of the model, the hardware or the assumptions."""
     specification, _, path = name.partition(".")
     if specification not in SPECIFICATIONS:
         allowed = ", ".join(f"{kind}.FIELD" for kind in SPECIFICATIONS)
@@ -216,7 +216,7 @@ def _of_specification(filled: Settings, name: str) -> float:
 
 
 def _part(value: object, name: str) -> object:
-    """A field, an entry or an item; None if there is none."""
+    """Field, entry or item; None if there is none."""
     if isinstance(value, Mapping):
         return cast("object", value.get(name))
     if isinstance(value, (tuple, list)):

@@ -1,4 +1,4 @@
-"""The toy model of section 2.2 of Erdil (2025) for a model on a chip: its optimum, or its frontier."""
+"""Toy model of section 2.2 of Erdil (2025) for a model on a GPU: optimum or frontier."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from inference_econ.studies.results import Curve
 
 
 class _Points(NamedTuple):
-    """Instances; every field has the shape (n,)."""
+    """Instances; all fields have shape (n,)."""
 
     seconds: Array
-    """Of a step [s]."""
+    """Step time [s]."""
     accelerators: Array
-    """[1]"""
+    """GPUs [1]."""
     batch: Array
-    """Sequences [1]."""
+    """Batch [1]."""
 
 
 def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
-    """The toy model for one series.
+    """Compute the toy model for one series.
 
     Parameters
     ----------
     ask : ToyAsk
-        Its constants, and whether its closed-form optimum or its frontier is asked for.
+        Constants, and whether the closed-form optimum or the frontier is computed.
     label : str
-        Of the series.
+        Label of the series.
     settings : Settings
-        Of the series; what they leave out is :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
+        Settings of the series; the defaults are :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
 
     Returns
     -------
@@ -49,9 +49,9 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
     Raises
     ------
     InputError
-        If a name or setting cannot be used.
+        If a name or setting is invalid.
     NothingFitsError
-        If no instance of the grid holds the model and its cache.
+        If no instance of the grid fits the model and its cache.
     """
     filled = with_defaults(settings)
     setup = setup_of(filled.replace(assumptions=filled.assumptions or "paper"))
@@ -73,12 +73,12 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
 
 
 def bytes_per_parameter(setup: Setup) -> float:
-    """Stored width of a weight, on average [B]."""
+    """Mean stored bytes per weight [B]."""
     return memory.weight_bytes(setup.model, setup.precision) / setup.model.total_parameters
 
 
 def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
-    """The fastest instance with its critical batch, in closed form."""
+    """Fastest instance with its critical batch, in closed form."""
     width, bandwidth = bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
     best = roofline.toy_minimum_latency(
         setup.model.total_parameters,
@@ -93,7 +93,7 @@ def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
 
 
 def _fitting(ask: ToyAsk, setup: Setup, filled: Settings, label: str) -> _Points:
-    """All instances and batches of the study's grid that fit, and produce no more than is asked for."""
+    """Instances and batches of the study's grid that fit, and that do not exceed the demand."""
     sizes, batches = make_grid(setup, Space(grid="paper", pipeline=False)).pairs()
     seconds = roofline.toy_latency(
         setup.model.total_parameters,

@@ -1,4 +1,4 @@
-"""Dependence of an answer on its inputs: per cent per per cent of each, and the steps where another layout answers."""
+"""Sensitivity of a result: elasticity with respect to each input, and steps at which another layout wins."""
 
 from __future__ import annotations
 
@@ -32,101 +32,101 @@ from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import frontier_of
 from inference_econ.studies.what_if_inputs import Input, chosen, ratios
 
-#: Other values of an input that are tried, and those that bisection tries of it [1].
+#: Values that are tried per input, and bisections per value [1].
 _VALUES, _BISECTED = 4, 12
-#: What each takes by itself, and for each layout; on the study's grid [s].
+#: Time per value, additional time per layout, and time on the study's grid [s].
 _QUESTION_SECONDS, _LAYOUT_SECONDS, _STUDY_SECONDS = 0.05, 2.5e-3, 1.0
-#: Inputs are varied from a fifth less to a quarter more: equal ratios down and up [1].
+#: Default range of inputs, from -20% to +25%: equal ratios down and up [1].
 SPAN = (0.8, 1.25)
 _WIDEST = (0.01, 100.0)
-#: Where a layout takes over is found within this ratio if inputs are named, else between two values that were tried.
+#: Precision of a step for named inputs, as a ratio [1]; otherwise a step lies between two tried values.
 _SHARP = 1.01
-#: Costs are as good as equal within this logarithm, beyond what interpolation leaves; a step is more than this [1].
+#: Logarithmic difference below which costs are equal, given interpolation errors, and above which there is a step [1].
 _EQUAL, _STEEP = 0.005, 0.03
 
-#: What all layouts cost at every speed, of services or of decode steps alone.
+#: Costs of all layouts at every speed, for services or decode steps.
 Curves = LayoutCurves | InstanceCurves
-#: What happens at a step: another layout is the cheapest; costs are flat from here on, or up to here; nothing is as
-#: fast from here on, or up to here.
+#: Kind of step: another layout becomes the cheapest; costs are flat from or up to the value; no deployment is as fast
+#: from or up to the value.
 StepKind = Literal["layout", "flat_from", "flat_to", "nothing_from", "nothing_to"]
 
 
 class KindChange(NamedTuple):
-    """A value of an input where the answer changes its kind."""
+    """Value of an input at which the result changes abruptly."""
 
     kind: StepKind
     """Kind of the step."""
     low: float
-    """Between this value of the input, in base units,"""
+    """Lower bound of the value, in base units."""
     high: float
-    """and this one."""
+    """Upper bound of the value, in base units."""
     layout: Mapping[str, float | str] | None
-    """Layout that answers from there on; None where nothing does, and of costs that are flat."""
+    """Best layout from there on; None if there is none, and for flat costs."""
     before: Mapping[str, float | str] | None
-    """Layout that answers before, in the same way."""
+    """Best layout before, in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Effect of one input on the answer."""
+    """Effect of one input on the result."""
 
     input: Input
-    """Input that is varied."""
+    """Varied input."""
     ratios: tuple[float, ...]
-    """Values that were tried, over what it is [1]."""
+    """Tried values, relative to the current one [1]."""
     best: tuple[tuple[CheapestLayouts, ...], ...]
-    """For each speed, at every ratio: the cheapest deployment."""
+    """For each speed and ratio, the cheapest deployment."""
     same_layout: tuple[tuple[CheapestLayouts, ...], ...]
-    """For each speed, at every ratio: the cheapest deployment of the layout that answers now."""
+    """For each speed and ratio, the cheapest deployment of the current layout."""
     fastest: tuple[float, ...]
-    """At every ratio, the highest speed at the cost of the answer [tokens/s]."""
+    """For each ratio, the highest speed at the current cost [tokens/s]."""
     held: tuple[FixedLayout, ...]
-    """At every ratio, the deployment that answers now with as many requests in flight."""
+    """For each ratio, the current deployment at its current concurrency."""
     steps: tuple[KindChange, ...] = ()
-    """Steps of the first speed, ascending."""
+    """Steps at the first speed, ascending."""
 
     def cost(self, speed: int = 0) -> float:
-        """Elasticity of the least cost of a speed, by its place among those asked for [1]."""
+        """Elasticity of the lowest cost at a speed, by the index of the speed [1]."""
         return slope(self.ratios, [best.dollars for best in self.best[speed]])
 
     def cost_of_layout(self, speed: int = 0) -> float:
-        """Elasticity of the least cost of a speed where the layout stays what it is [1]."""
+        """Elasticity of the lowest cost at a speed with the current layout [1]."""
         return slope(self.ratios, [best.dollars for best in self.same_layout[speed]])
 
     @property
     def speed(self) -> float:
-        """Elasticity of the highest speed at the cost of the answer [1]."""
+        """Elasticity of the highest speed at the current cost [1]."""
         return slope(self.ratios, self.fastest)
 
     @property
     def held_speed(self) -> float:
-        """Elasticity of the speed where layout and requests in flight stay what they are [1]."""
+        """Elasticity of the speed at the current layout and concurrency [1]."""
         return slope(self.ratios, [held.tokens_per_second for held in self.held])
 
     @property
     def held_cost(self) -> float:
-        """Elasticity of the cost where layout and requests in flight stay what they are [1]."""
+        """Elasticity of the cost at the current layout and concurrency [1]."""
         return slope(self.ratios, [held.dollars for held in self.held])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf(Shown):
-    """Dependence of an answer on its inputs."""
+    """Sensitivity of a result to its inputs."""
 
     page = "report.questions.what_if:WhatIfPage"
 
     front: AnyFrontier
-    """Frontier that the answer is on: of services, or of decode steps alone."""
+    """Frontier of the result, of services or decode steps."""
     speeds: tuple[float, ...]
-    """Speeds that costs are asked at; elasticities of the deployment are at the first [tokens/s]."""
+    """Speeds of the costs [tokens/s]; elasticities of the deployment are at the first."""
     best: tuple[CheapestLayouts, ...]
-    """The cheapest deployment of each speed."""
+    """Cheapest deployment at each speed."""
     layout: Mapping[str, float | str]
-    """Degrees of the layout of the first speed."""
+    """Degrees of the layout at the first speed."""
     accelerators: float
-    """Chips of what is deployed together of it [1]."""
+    """GPUs of its instance or group [1]."""
     span: tuple[float, float]
-    """Ends of the range that inputs are varied over [1]."""
+    """Ends of the range of inputs [1]."""
     effects: tuple[Effect, ...]
     """Effect of each input."""
 
@@ -137,11 +137,11 @@ class WhatIf(Shown):
 
     @property
     def by_size(self) -> list[Effect]:
-        """Inputs, the one that moves the cost of the first speed most on top; those that nobody knows last."""
+        """Inputs, largest effect on the cost at the first speed first, unknown ones last."""
         return sorted(self.effects, key=lambda effect: -size_of(effect.cost()))
 
     def rooms(self, effect: Effect) -> dict[str, float]:
-        """Return elasticities of the room to what users are promised [1]; decode steps alone promise nothing."""
+        """Return elasticities of the slack to the SLOs [1]; empty for decode steps, which have no SLOs."""
         front = self.front
         if not isinstance(front, ServiceFrontier):
             return {}
@@ -152,7 +152,7 @@ class WhatIf(Shown):
         }
 
     def record(self) -> dict[str, object]:
-        """Return the answer and what every input does as plain data."""
+        """Return the result and the effects of all inputs as plain data."""
         front = self.front
         names = (*HEAD, "weights", "activations", "kv")
         if isinstance(front, ServiceFrontier):
@@ -173,7 +173,7 @@ class WhatIf(Shown):
         }
 
     def records(self) -> list[dict[str, object]]:
-        """Return one record per input, value that was tried and speed."""
+        """Return one record per input, tried value and speed."""
         return [
             {
                 "input": effect.input.key,
@@ -216,17 +216,17 @@ class WhatIf(Shown):
 
 
 def size_of(elasticity: float) -> float:
-    """Return the size of an elasticity [1]; less than nothing where nobody knows it."""
+    """Return the absolute value of an elasticity [1]; negative if unknown."""
     return -1.0 if math.isnan(elasticity) else abs(elasticity)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Slope of the straight line through logarithms, by least squares [1]; NaN with less than two values.
+    """Slope of a least-squares line through logarithms [1]; NaN with fewer than two values.
 
     Parameters
     ----------
     x, y : sequence of float
-        Positive, equally long; values of y that are NaN do not count.
+        Positive values of equal length; NaN in y is ignored.
 
     Examples
     --------
@@ -248,37 +248,36 @@ def what_if(
     progress: Progress | None = None,
     **settings: Any,
 ) -> WhatIf:
-    """Elasticities of speed and cost: per cent per per cent of every input (``inference-econ sensitivity``).
+    """Compute the elasticities of speed and cost with respect to every input (``inference-econ sensitivity``).
 
     Parameters
     ----------
     model, hardware : str
         Names or paths.
     inputs : sequence of str
-        Which inputs, by key (``hbm_bandwidth``, ``price``, ``layers``, ..) or by name (``hardware.watts``); by default
-        all usual ones.
+        Inputs by key (``hbm_bandwidth``, ``price``, ``layers``, ..) or by name (``hardware.watts``); by default all
+        common ones.
     speeds : float or sequence of float
-        At which speeds of a user [tokens/s]; by default at the point that maximises speed^3 / cost.
+        User speeds [tokens/s]; by default the speed that maximizes speed^3 / cost.
     span : (float, float)
-        Range that inputs are varied over, as ratios [1].
+        Range of the inputs, as ratios [1].
     progress : callable, optional
-        Told the share of the work done, and what is being done.
+        Receives the completed share of the work and the current step.
     **settings
-        Everything else of the question: the fields of ``inference_econ.inputs.Settings`` (isl, osl, weights, tp, ..;
-        ``decode_only``, ``context`` or ``grid="paper"`` for decode steps alone, whose layouts are instances, each with
-        the fastest layout of its size).
+        Further fields of ``inference_econ.inputs.Settings`` (isl, osl, weights, tp, ..). With ``decode_only``,
+        ``context`` or ``grid="paper"`` the result is about decode steps, and each instance size has its fastest layout.
 
     Returns
     -------
     WhatIf
-        Of the engine, recipe and arrangement that are the cheapest at the first speed: elasticities by least squares
-        over the range, and steps: within 1 % of where they are for inputs that are named,
-        between two of the values that were tried for all.
+        Result for the engine, recipe and arrangement that are the cheapest at the first speed. Elasticities are
+        least-squares slopes over the range. Steps are located within 1% for named inputs, otherwise between two tried
+        values.
 
     Raises
     ------
     InputError
-        If a name or setting cannot be used.
+        If a name or setting is invalid.
     NothingFitsError
         If nothing fits, or nothing is as fast.
 
@@ -300,7 +299,7 @@ def what_if_of(
     span: tuple[float, float] = SPAN,
     progress: Progress | None = None,
 ) -> WhatIf:
-    """Dependence of the answer to a question in one piece; see :func:`what_if`."""
+    """Sensitivity of the result of some settings; see :func:`what_if`."""
     low, high = span
     if not _WIDEST[0] <= low < 1.0 < high <= _WIDEST[1]:
         raise InputError(
@@ -362,13 +361,13 @@ def _effect(
     sharp: float,
     continuous: bool,
 ) -> Effect:
-    """Effect of an input: the question at some of its values, against the present answers of all speeds."""
+    """Effect of an input: results at some of its values, compared with the current results at all speeds."""
     (settings, practice), (first, answer) = question, answers[0]
     assert answer.layout is not None
 
     @cache
     def curves(ratio: float) -> Curves | None:
-        """Curves with another value of the input; None where nothing fits then."""
+        """Curves at another value of the input; None if nothing fits."""
         try:
             return _curves(varied.scaled(settings, ratio), practice)
         except NothingFitsError:
@@ -379,7 +378,7 @@ def _effect(
         return CheapestLayouts() if line is None else line.cheapest(speed, layout)
 
     def kind_at(ratio: float) -> CheapestLayouts:
-        """The answer of the first speed; of sizes that are no whole numbers all are one kind."""
+        """Result at the first speed; continuous sizes are one kind."""
         best = at(ratio, first)
         return best._replace(layout=answer.layout) if continuous and best.layout is not None else best
 
@@ -402,12 +401,12 @@ def _effect(
     )
 
 
-#: What happens between which two ratios, and which layouts answer at them.
+#: Kind of a step, the two ratios around it, and the best layouts at both.
 _Found = tuple[StepKind, float, float, LayoutKey | None, LayoutKey | None]
 
 
 def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sharp: float) -> Iterator[_Found]:
-    """Where another layout takes over or nothing can answer, and from where on or up to where costs are flat."""
+    """Steps: another layout wins, no deployment is feasible, or costs become or stop being flat."""
     for left, right in itertools.pairwise(values):
         yield from _changes(best, left, right, sharp)
     directions: tuple[tuple[StepKind, Sequence[float]], ...] = (("flat_from", values), ("flat_to", values[::-1]))
@@ -418,7 +417,7 @@ def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sh
 
 
 def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float, sharp: float) -> Iterator[_Found]:
-    """Every change of layout between two values that is seen from the ends of some half, by bisection."""
+    """Changes of the layout between two values, by bisection; changes that no half shows at its ends are missed."""
     before, after = best(left).layout, best(right).layout
     if before == after:
         return
@@ -434,9 +433,9 @@ def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float
 def _flat(
     best: Callable[[float], CheapestLayouts], ordered: Sequence[float], sharp: float
 ) -> tuple[float, float] | None:
-    """Between which values costs become those of the last of some values, if they were others before; None if not.
+    """Values between which costs become flat at the level of the last value; None if they do not.
 
-    Two of the values have to be flat, so that an end that is nearly level is none.
+    Two values must be flat, so that a nearly level end is not one.
     """
     last = math.log(best(ordered[-1]).dollars)
 

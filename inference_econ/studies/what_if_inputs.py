@@ -1,4 +1,4 @@
-"""Inputs of a question that a what-if varies: which there are, and which values they can take."""
+"""Inputs that a sensitivity analysis varies, and their possible values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inference_econ.inputs.dtype import heads, nearest
 from inference_econ.inputs.models import sizes
 from inference_econ.studies.settings import number, with_numbers
 
-#: Counts of a model, by short key, and what people read.
+#: Counts of a model by short key, with display names.
 _COUNTS = {
     "layers": "layers",
     "query_heads": "query heads",
@@ -23,38 +23,38 @@ _COUNTS = {
     "experts": "experts",
     "active_experts": "active experts",
 }
-#: Experts stay a multiple of this, or of as much of it as they are one of, and layers of the other: they go on
-#: splitting over chips and stages [1].
+#: Divisors of varied expert and layer counts, as far as the current count has them, to split over GPUs and stages [1].
 _EXPERTS, _STAGES = 8, 4
-#: Counts have values a factor of two away, where no nearer ones are possible [1].
+#: Counts without a nearer possible value are varied by this factor [1].
 _FAR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Something that a question depends on."""
+    """Input of a query."""
 
     key: str
-    """What it is called in options and data."""
+    """Key in options and data."""
     label: str
-    """What people read."""
+    """Display name."""
     unit: str
-    """Unit as in :mod:`inference_econ.inputs.units`, empty of counts."""
+    """Unit as in :mod:`inference_econ.inputs.units`; empty for counts."""
     numbers: Mapping[str, float]
-    """Numbers of the question (:func:`inference_econ.studies.settings.number`) that change together; the first is its
-    value."""
+    """Numbers of the query (:func:`inference_econ.studies.settings.number`) that change together; the first is its
+    value.
+    """
     changes: tuple[str, ...] = ()
-    """What-ifs that go with any change of it."""
+    """What-ifs that accompany every change."""
     whole: bool = False
-    """Only whole numbers are possible."""
+    """True if the value must be an integer."""
 
     @property
     def value(self) -> float:
-        """Present value, in base units."""
+        """Current value, in base units."""
         return next(iter(self.numbers.values()))
 
     def scaled(self, settings: Settings, ratio: float) -> Settings:
-        """The question with all of its numbers multiplied by a ratio."""
+        """Query with all numbers of the input multiplied by a ratio."""
         if ratio == 1.0:
             return settings
         values = {name: value * ratio for name, value in self.numbers.items()}
@@ -64,12 +64,12 @@ class Input:
 
 
 def inputs_of(settings: Settings) -> tuple[Input, ...]:
-    """Everything usual that a question depends on: chip, network, host, price, requests, model; what is 0 is left out.
+    """Common inputs of a query: GPU, network, host, price, requests, model; inputs of 0 are left out.
 
     Raises
     ------
     InputError
-        If the question cannot be used.
+        If the query is invalid.
     """
     every = (*_of_machine(settings, setup_of(settings)), *_of_question(settings, setup_of(settings)))
     return tuple(candidate for candidate in every if candidate.value > 0.0)
@@ -84,24 +84,25 @@ def _input(
     changes: tuple[str, ...] = (),
     whole: bool = False,
 ) -> Input:
-    """An input that stands for some numbers of a question."""
+    """Input for some numbers of a query."""
     return Input(key, label, unit, {name: number(settings, name) for name in names}, changes, whole)
 
 
 def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
-    """Inputs by their keys, or by names of numbers of a question.
+    """Inputs by their keys, or by names of numbers of a query.
 
     Parameters
     ----------
     settings : Settings
-        The question.
+        Query.
     keys : sequence of str
-        Keys of :func:`inputs_of`, or names of :func:`inference_econ.studies.settings.number`; all usual ones if empty.
+        Keys of :func:`inputs_of`, or names of :func:`inference_econ.studies.settings.number`; all common inputs if
+        empty.
 
     Raises
     ------
     InputError
-        If there is no such input or number, or it is 0, so that nothing is a per cent of it.
+        If an input is unknown, or 0, which has no elasticity.
     """
     by_key = {candidate.key: candidate for candidate in inputs_of(settings)}
     wanted = []
@@ -124,12 +125,12 @@ def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
 
 
 def _of_machine(settings: Settings, setup: Setup) -> Iterator[Input]:
-    """Inputs of the chip, its links, and the host."""
+    """Inputs of the GPU, its links, and the host."""
     made, chip = partial(_input, settings), setup.hardware
     yield made("hbm_bandwidth", "HBM bandwidth", "B/s", "hardware.hbm_bytes_per_second")
     yield made("hbm_size", "HBM size", "B", "hardware.hbm_bytes")
     for unit in dict.fromkeys(map(setup.rates.unit, (*setup.precision.of_weights, setup.precision.activations))):
-        # Both 16-bit units have one peak, and a peak that changes alone is no headline number.
+        # Both 16-bit units have one peak, so their peaks change together.
         same = [unit, *({"bf16": ["fp16"], "fp16": ["bf16"]}.get(unit, []))]
         names = (f"hardware.dense_flops_per_second.{name}" for name in same if name in setup.peaks)
         changes = ("hardware.two_to_four_sparsity=false",)
@@ -168,14 +169,14 @@ def _of_question(settings: Settings, setup: Setup) -> Iterator[Input]:
 
 
 def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2) -> tuple[float, ...]:
-    """Ratios of an input to what it is, ascending, 1 among them.
+    """Ratios of an input to its current value, ascending, 1 included.
 
     Parameters
     ----------
     each : Input
-        What is varied.
+        Input.
     setup : Setup
-        The question's, whose model says which counts are possible.
+        Setup of the query; its model defines the possible counts.
     low, high : float
         Ends of the range, below and above 1 [1].
     steps : int
@@ -184,7 +185,7 @@ def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2)
     Returns
     -------
     tuple of float
-        Of counts those that a model can have; the next possible ones where the range holds none on a side.
+        For counts, those that the model can have; the next possible ones if the range has none on a side.
     """
     wanted = [end ** (step / steps) for end in (low, high) for step in range(1, steps + 1)]
     if not varied.whole:
@@ -198,7 +199,7 @@ def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2)
 
 
 def _possible(key: str, setup: Setup, wanted: float) -> float:
-    """The number nearest to a wanted one that layers, heads or experts of the model can have."""
+    """Nearest number of layers, heads or experts that the model can have."""
     model, now = setup.model, sizes.model_value(setup.model, key)
     grouped = [block.attention for block in model.blocks if isinstance(block.attention, GroupedQueryAttention)]
     if key == "layers":

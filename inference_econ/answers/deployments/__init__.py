@@ -1,4 +1,4 @@
-"""Candidates that compete to serve a load, the SLOs that they must meet, and the choice among them."""
+"""Candidate deployments, the SLOs that they must meet, and the selection among them."""
 
 import lazy_loader
 

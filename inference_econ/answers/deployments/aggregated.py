@@ -1,4 +1,4 @@
-"""The cheapest instances that read prompts and decode, and keep promises at a traffic."""
+"""Cheapest aggregated instances that meet the SLOs at a request rate."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ from inference_econ.serving import (
 )
 
 DeploymentT = TypeVar("DeploymentT", bound=Deployment)
-#: What costs more than so many times the cheapest of a chip is no choice [1].
+#: Layouts above this multiple of the cheapest cost on a GPU are not considered [1].
 _DEAREST = 4.0
-#: Where a load is played, instances are counted as finely as one in so many, and up to so many times as many as closed
-#: forms say [1].
+#: Resolution of the number of simulated instances [one in N], and its largest multiple of the analytical number [1].
 _FINEST, _MOST_MORE = 16, 8
-#: Layouts that are played at most; the next ones that would have to be are not chosen [1].
+#: Maximum number of simulated layouts; further layouts that need a simulation are not selected [1].
 _MOST_PLAYED = 12
 
 
@@ -50,45 +49,47 @@ def cheapest(
     play: bool = True,
     progress: Progress | None = None,
 ) -> list[Deployment]:
-    """The cheapest instances that keep some promises, best first; one per offer and size of instance.
+    """Select the cheapest instances that meet the SLOs, best first; one per offer and instance size.
 
-    Without those that a simpler one costs at most 10 % more than. On every GPU the cheapest with tensor parallelism
-    alone is there as well.
+    Deployments that save at most 10% compared with a simpler one are left out. The cheapest one with tensor parallelism
+    only is included for every GPU.
 
     Parameters
     ----------
     offers : sequence of Services
-        Layouts to choose from, of one engine on one kind of chip each (``offer``).
+        Layouts of one engine on one kind of GPU each (``offer``).
     requests_per_second : float
-        The whole traffic [1/s].
+        Total request rate [1/s].
     targets : Targets
-        What is promised.
+        SLOs.
     arrival_scv : float
-        Of the times between arrivals of the whole traffic, of which each instance gets a random part [1].
+        Squared coefficient of variation of all interarrival times [1]; each instance gets a random part of the
+        requests.
     most : int
-        Choices wanted, shared evenly among the kinds of chips [1].
+        Number of results, shared evenly among the kinds of GPUs [1].
     play : bool
-        Play what closed forms choose where they are not proven, and correct it; otherwise closed forms count.
+        Simulate selected layouts outside the validated range of the analytical model, and correct the number of
+        instances.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share of the work.
 
     Returns
     -------
     list of Deployment
-        Ascending in cost; at equal cost those first that are likelier to keep the promises, then the quicker.
+        Ascending in cost; at equal cost by P(SLO met), then by speed.
 
     Raises
     ------
     InputError
         If the rate is not positive.
     NothingFitsError
-        If no layout keeps the promises even with a single request in flight, with the best that can be reached.
+        If no layout meets the SLOs with a single request; the message has the best reachable latencies.
 
     Notes
     -----
-    The steady states bound the rate that a layout can promise; only layouts whose bound is cheaper than the choices
-    found so far are put under load: by closed forms, and, where these choose a layout but are not proven, by playing
-    the load and adding instances until the promises hold.
+    Steady states bound the rate of a layout within the SLOs. Only layouts whose bound is cheaper than the current
+    results are evaluated under load, by the analytical model. Selected layouts outside its validated range are
+    simulated, and instances are added until the SLOs are met.
     """
     check_rate(requests_per_second)
     bounds = []
@@ -143,7 +144,7 @@ def cheapest(
 
 
 def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> list[DeploymentT]:
-    """Chosen deployments with the first of all ranked ones that has tensor parallelism alone, if several are wanted."""
+    """Selected deployments, plus the first of all ranked ones with tensor parallelism only if several are wanted."""
     plain = next((choice for choice in ranked if choice.is_plain), None)
     if plain is None or len(chosen) < 2 or any(choice.is_plain for choice in chosen):
         return list(chosen)
@@ -151,12 +152,12 @@ def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> 
 
 
 def rank(targets: Targets, choice: Deployment) -> tuple[float, float, float]:
-    """Key that deployments are ordered by: cost; at equal cost the probability of promises; then the mean TPOT."""
+    """Sort key of deployments: cost, then P(SLO met) at equal cost, then mean TPOT."""
     return round(choice.dollars_per_hour, 6), -least_chance(choice.chances(targets)), choice.load.tpot_seconds["mean"]
 
 
 def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
-    """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
+    """Fewest replicas that meet the SLOs, if they cost no more than the limit."""
     calm = as_poisson(service.requests, arrival_scv)
 
     def shared(replicas: int) -> Loaded:
@@ -178,7 +179,7 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
 
 
 def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
-    """Whether some number of instances keeps the promises."""
+    """True if some number of instances meets the SLOs."""
     choice = _fewest(service, rate, targets, math.inf, arrival_scv)
     if choice is not None and play and needs_simulation(service, choice.load):
         choice = _played(choice, rate, targets, math.inf, arrival_scv)
@@ -186,10 +187,10 @@ def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, target
 
 
 def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
-    """A choice with as many instances as its load needs where it is played, at least those of closed forms.
+    """Deployment with the number of instances that its simulated load needs; None if they cost more than the limit.
 
-    Of bursty arrivals closed forms may want more than are needed, so that fewer are tried as well. None if these cost
-    more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
+    For bursty arrivals the analytical model may need more instances than necessary, so fewer are tried too. Numbers of
+    instances are resolved to one in :data:`_FINEST`.
     """
     service, closed_fewest = choice.service, choice.replicas
     arrivals = arrivals_of(service.requests, arrival_scv)
@@ -209,13 +210,13 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
         return targets.first_violated(shared(tried[place])) is None
 
     def likely(place: int) -> bool:
-        """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
+        """Analytical prediction, with SLOs tightened by the error of the model at the fewest instances."""
         calm = as_poisson(service.requests, arrival_scv).among(tried[place])
         closed = loaded(service, rate / tried[place], arrivals=calm)
         return targets.like(choice.load, shared(closed_fewest)).first_violated(closed) is None
 
     affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
-    # Most that are dearer than others show it with as many instances as they could be.
+    # Most layouts that cost too much fail already at the largest affordable number of instances.
     if not affordable or (limit < math.inf and not kept(affordable - 1)):
         return None
     guess = closed_form

@@ -1,4 +1,4 @@
-"""One deployment under its load: equal instances that prefill and decode, or a prefill and a decode pool."""
+"""Deployment under its load: equal aggregated instances, or a prefill and a decode pool."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from inference_econ.serving import Loaded, Service
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Instances of one layout under load, or a pool of prefill and one of decode instances, and their bill.
+    """Aggregated instances of one layout, or a prefill and a decode pool, with load and bill.
 
     Attributes
     ----------
     service : Service
-        One instance; of pools a decode instance.
+        One aggregated or decode instance.
     replicas : int
-        Instances [1]; 1 for pools, whose instances ``fleet`` counts.
+        Instances [1]; 1 for pools; ``fleet`` has their sizes.
     load : Loaded
-        Load of one instance; of pools the load of all.
+        Load of one instance; for pools, the total load.
     dollars_per_hour : float
         Bill of all instances [USD/h].
     binding : str
-        What one instance less would break: capacity, ttft or tpot; ``instance``, if there is only one. Of pools the
-        pool with less to spare. Empty if the number of instances was given.
+        Limit that one instance fewer would violate: capacity, ttft or tpot; ``instance`` if there is only one. For
+        pools, the pool with less spare capacity. Empty if the number of instances was given.
     fleet : Fleet or None
-        Both pools; None if each instance prefills and decodes.
+        Both pools; None for aggregated instances.
     """
 
     service: Service
@@ -48,67 +48,67 @@ class Deployment:
 
     @classmethod
     def of_pools(cls, fleet: PooledFleet, **fields: Any) -> Self:
-        """Make the deployment that two pools are, with the fields that a subclass has in addition."""
+        """Create the deployment of two pools; ``fields`` are the fields of a subclass."""
         writer = fleet.pools.decode.services.service(fleet.decode)
         return cls(writer, 1, fleet.load, fleet.dollars_per_hour, **{"binding": fleet.binding, **fields}, fleet=fleet)
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of both pools if their chips differ; else the setup alone."""
+        """Setups of both pools if their GPUs differ; else one setup."""
         if self.fleet is None or not self.fleet.pools.prefill_chip:
             return [self.service.setup]
         return [self.fleet.pools.prefill.setup, self.service.setup]
 
     @property
     def evidence(self) -> Evidence:
-        """How much of it was measured."""
+        """Kind of evidence for the prediction, and the number of measured runs."""
         speculates, disaggregated = self.service.speculation is not None, self.fleet is not None
         return evidence_of(self.service.setup, disaggregated=disaggregated, speculates=speculates)
 
     @property
     def complexity(self) -> int:
-        """How far it is from the simplest kind [1]; see :func:`inference_econ.answers.simplest.complexity`."""
+        """Distance from the simplest kind of deployment [1]; see :func:`inference_econ.answers.simplest.complexity`."""
         setup, plans = self.service.setup, self.service.plans
         return int(complexity(setup.hardware, plans, disaggregated=self.fleet is not None).max())
 
     @property
     def is_plain(self) -> bool:
-        """Whether each instance does prefill and decode with tensor parallelism alone."""
+        """True if instances are aggregated and use tensor parallelism only."""
         plans, layout = self.service.plans, self.service.setup.assumptions.layout
         return self.fleet is None and bool(is_plain(plans, layout).all())
 
     @property
     def requests_per_second(self) -> float:
-        """Requests that all instances get [1/s]."""
+        """Request rate of all instances [1/s]."""
         return self.load.requests_per_second * self.replicas
 
     @property
     def output_tokens_per_second(self) -> float:
-        """Output tokens that all instances complete [tokens/s]."""
+        """Output rate of all instances [tokens/s]."""
         return self.replicas * self.load.completed_per_second * self.service.requests.osl.mean
 
     @property
     def instance_load(self) -> Loaded:
-        """Load of one instance; of pools with the concurrent requests of one decode instance."""
+        """Load of one instance; for pools, with the concurrency of one decode instance."""
         if self.fleet is None:
             return self.load
         return replace(self.load, in_flight=self.load.in_flight / self.fleet.decode_instances)
 
     @property
     def accelerators(self) -> int:
-        """Chips of all instances [1]."""
+        """GPUs of all instances [1]."""
         return self.replicas * self.service.accelerators if self.fleet is None else sum(self.fleet.accelerators)
 
     @property
     def rented(self) -> int:
-        """Chips of the machines that hold all instances [1]."""
+        """GPUs of all rented machines [1]."""
         if self.fleet is not None:
             return sum(self.fleet.rented)
         return int(self.service.setup.rented(self.replicas, self.service.accelerators))
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
-        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        """Bill divided by output tokens [USD per 1e6 tokens]."""
         if self.fleet is not None:
             return self.fleet.dollars_per_million_output_tokens
         return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, self.output_tokens_per_second))
@@ -120,7 +120,7 @@ class Deployment:
         return chances(self.service, self.load, targets)
 
     def subjects(self) -> tuple[Instances, ...]:
-        """Return one instance under its load, for the prediction errors that apply to it."""
+        """Return one instance under its load, to find its prediction errors."""
         return under_load([(self.service, self.instance_load)])
 
     def power(self) -> dict[str, float | None]:
@@ -131,7 +131,7 @@ class Deployment:
         return power_record([(self.service.setup, self.accelerators)], watts, self.output_tokens_per_second)
 
     def layout(self) -> dict[str, float | str]:
-        """Return the degrees of an instance; of pools those of a decode instance, and the prefill layout in words."""
+        """Return the degrees of an instance; for pools, of a decode instance, with the prefill layout as words."""
         layout = layout_of(self.service)
         if self.fleet is None:
             return layout
@@ -139,7 +139,7 @@ class Deployment:
         return {**layout, "prefill": pools.prefill.layouts[self.fleet.prefill], **pools.prefill_chip}
 
     def served_record(self, targets: Targets) -> dict[str, object]:
-        """Return the instances, their bill and their load as plain data, named alike with and without pools."""
+        """Return instances, bill and load as plain data; aggregated and disaggregated ones have the same names."""
         return without_unknown_costs(self._record(targets), *self.setups)
 
     def _record(self, targets: Targets) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Fleets of prefill and decode pools as data."""
+"""Records of prefill and decode pools."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import Targets, chances_record
 from inference_econ.engine import bounds
 
-#: Keys of one instance that have another name for all of them.
+#: Fields of one instance, and their names for all instances.
 _OF_ALL = {"concurrency_per_replica": "in_flight"}
 
 
 def fleet_record(fleet: PooledFleet, targets: Targets) -> dict[str, object]:
-    """A fleet as plain data, with the ends of each latency by the errors of the pool that it comes from."""
+    """Pools as plain data. Intervals use the errors of the pool that causes each latency."""
     pools, pair = fleet.pools, (fleet.prefill, fleet.decode)
     moved, processes = pools.transfer, pools.prefill.processes_of(fleet.prefill)
     factors = {
@@ -29,7 +29,7 @@ def fleet_record(fleet: PooledFleet, targets: Targets) -> dict[str, object]:
     return {
         "prefill_instances": fleet.prefill_instances,
         "prefill_accelerators_per_instance": int(pools.prefill.accelerators[fleet.prefill]),
-        # Of a chain the degrees of each process, and how many there are.
+        # A chain has the degrees of each process, and their number.
         "prefill_layout": {
             **layout_of(pools.prefill.services.service(fleet.prefill)),
             **({"chain": processes} if processes > 1 else {}),

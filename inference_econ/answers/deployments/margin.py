@@ -1,4 +1,4 @@
-"""Capacity beyond the stated load: headroom, spare replicas and a limit on utilization."""
+"""Capacity above the stated load: headroom, spare replicas and a limit on utilization."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from inference_econ.answers.slo import Targets
 from inference_econ.errors import InputError
 from inference_econ.serving import arrivals_of, loaded, simulate_where_needed
 
-#: Rounding of replicas that is no difference [1].
+#: Rounding tolerance of replicas [1].
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Capacity that a deployment has beyond the load that is stated.
+    """Capacity of a deployment above the stated load.
 
     Raises
     ------
@@ -26,14 +26,13 @@ class Margin:
     """
 
     headroom: float = 0.0
-    """Share of the load that the deployment can serve in addition [1]."""
+    """Additional load as a share of the stated one [1]."""
     spare: int = 0
-    """Replicas in addition to those needed; of disaggregated groups, prefill and decode instances each [1]."""
+    """Additional replicas; for pools, additional prefill and additional decode instances [1]."""
     utilization: float = 1.0
-    """Largest load of a replica over the load that it completes [1]."""
+    """Largest load of a replica as a share of its capacity [1]."""
 
     def __post_init__(self) -> None:
-        """Reject values out of range."""
         if not 0.0 <= self.headroom <= 10.0:
             raise InputError(f"headroom is from 0 to 1000 %, got {100 * self.headroom:g}", option="headroom")
         if not 0.0 < self.utilization <= 1.0:
@@ -43,7 +42,7 @@ class Margin:
             raise InputError(f"spare replicas are 0 or more, got {self.spare}", option="spare")
 
     def __bool__(self) -> bool:
-        """Return whether anything is beyond the load."""
+        """Return True if there is any margin."""
         return self != Margin()
 
     def record(self) -> dict[str, float]:
@@ -60,22 +59,22 @@ def with_margin(
     arrival_scv: float = 1.0,
     play: bool = True,
 ) -> Deployment:
-    """Return a deployment with its margin, under the load that is stated.
+    """Add a margin to a deployment, and evaluate it under the stated load.
 
     Parameters
     ----------
     planned : Deployment
-        The fewest instances that serve the load with its headroom.
+        Fewest instances that serve the load with its headroom.
     requests_per_second : float
-        The stated load, without headroom [1/s].
+        Stated load, without headroom [1/s].
     margin : Margin
-        What the deployment has beyond that load.
+        Capacity above that load.
     targets : Targets
         SLOs.
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
+        Squared coefficient of variation of the interarrival times [1].
     play : bool
-        Simulate where formulas are not validated.
+        Simulate outside the validated range of the analytical model.
     """
     stated, fleet = requests_per_second / planned.requests_per_second, planned.fleet
     if fleet is None:
@@ -90,7 +89,7 @@ def with_margin(
 
 
 def _limited(count: int, utilization: float, margin: Margin) -> int:
-    """Return the instances that keep the limit on utilization, with the spare ones."""
+    """Return the number of instances within the limit on utilization, spare ones included."""
     return max(count, math.ceil(count * utilization / margin.utilization - _ROUNDING)) + margin.spare
 
 
@@ -103,10 +102,10 @@ def at_rate(
     arrival_scv: float = 1.0,
     play: bool = True,
 ) -> Deployment:
-    """Return a deployment under another load, with as many instances as it has or as ``counts`` says.
+    """Return a deployment under another load, with its own number of instances or with ``counts``.
 
-    ``counts`` has one number, or those of prefill and decode instances [1]. The other parameters are those of
-    :func:`with_margin`.
+    ``counts`` has one number, or one each for prefill and decode instances [1]. See :func:`with_margin` for the other
+    parameters.
     """
     fleet, service = deployment.fleet, deployment.service
     if fleet is not None:

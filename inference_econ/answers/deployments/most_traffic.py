@@ -1,4 +1,4 @@
-"""The most traffic that some chips, or a budget, carry within promises: the inverse of a recommendation."""
+"""Largest request rate within SLOs on given GPUs, or within a budget or a power limit."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from inference_econ.serving import (
     simulate_where_needed,
 )
 
-#: Halvings of the range between a rate that is kept and one that is not [1].
+#: Bisections between a rate that meets the SLOs and one that does not [1].
 _HALVINGS = 20
-#: The same where every load is played [1].
+#: Bisections if every load is simulated [1].
 _PLAYED = 7
-#: A little more traffic, which shows what binds [1].
+#: Factor on the rate that shows the limiting constraint [1].
 _MORE = 1.02
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MostTraffic(Recommendation):
-    """Deployments that carry the most within some promises, the best first.
+    """Deployments with the largest request rates within the SLOs, best first.
 
     Attributes
     ----------
     means : Means
-        Chips, money or power, for one kind of chip.
+        Limit on GPUs, cost or power, for one kind of GPU.
     """
 
     page = "report.questions.recommend:MostTrafficPage"
@@ -54,7 +54,7 @@ class MostTraffic(Recommendation):
     means: Means
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Return the result as plain data."""
         return {
             "means": self.means.record(),
             "targets": self.targets.record(),
@@ -69,42 +69,41 @@ class MostTraffic(Recommendation):
 def most_traffic(
     offers: Sequence[Candidate | Services], means: Means, targets: Targets, *, arrival_scv: float = 1.0, most: int = 5
 ) -> MostTraffic:
-    """The deployments that carry the most requests with some means, best first.
+    """Find the deployments that serve the most requests within a limit, best first.
 
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, on one or several GPUs: see
-        :func:`inference_econ.answers.deployments.serving_options.market` and
+        Candidates, on one or several GPUs: see :func:`inference_econ.answers.deployments.serving_options.market` and
         :func:`inference_econ.answers.layout_services.offer`.
     means : Means
-        Chips, or money, for one kind of chip.
+        Limit on GPUs, cost or power, for one kind of GPU.
     targets : Targets
-        What is promised.
+        SLOs.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     most : int
-        Choices wanted [1].
+        Number of results [1].
 
     Returns
     -------
     MostTraffic
-        Each with as many instances as there is room for, under the largest load that keeps the promises; binding is
-        what a little more would break. Descending in the rate; of equal ones the cheaper first. One per practice and
-        size of instances that do both, and one per practice of pools that carry 10 % more than these on their chip; the
-        best of every chip is there.
+        Deployments with as many instances as the limit allows, at the largest rate that meets the SLOs. ``binding`` is
+        the constraint that a little more load would violate. Descending in the rate, then ascending in cost. One per
+        recipe and aggregated instance size, and one per recipe of pools that serve 10% more on their GPU. The best of
+        every GPU is included.
 
     Raises
     ------
     InputError
-        If only pools compete, and a time to the last token is promised, of which they know the mean only.
+        If all candidates are pools and an end-to-end SLO is set. Pools predict only the mean E2E latency.
     NothingFitsError
-        If not one instance can be had, with how many chips it takes; or if no layout keeps the promises.
+        If not one instance is within the limit (the message has its GPUs), or if no layout meets the SLOs.
 
     Notes
     -----
-    Layouts are tried in the order of the rates that steady states promise, which no load exceeds; each has first to
-    keep the best rate found for its size.
+    Layouts are tried in the order of their steady rates within the SLOs, which no load exceeds. Each must first reach
+    the best rate found for its size.
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
@@ -136,14 +135,14 @@ def most_traffic(
 
 
 def _lacking(failure: Exception) -> float:
-    """The means of the smallest pools, where they are more than is given; no end where something else is missing."""
+    """Amount that the smallest pools need, if it exceeds the limit; ``inf`` if something else is missing."""
     return failure.least if isinstance(failure, TooLittleError) else np.inf
 
 
 def _together(
     offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
 ) -> list[Deployment]:
-    """Most traffic of instances that do both; one per offer and size."""
+    """Largest rates of aggregated instances; one per offer and size."""
     within, replicas = instances_within(offers, means)
     bounds = sorted(
         (
@@ -180,24 +179,24 @@ def _together(
 
 
 def _seconds(choice: Deployment) -> float:
-    """Time per request, which stands for its cost [s]."""
+    """Time per request, which is proportional to its cost [s]."""
     return 1.0 / choice.requests_per_second
 
 
 def _chip(choice: Deployment) -> str:
-    """The name of the accelerators of a choice."""
+    """GPU name of a deployment."""
     return choice.service.setup.hardware.name
 
 
 def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) -> Deployment | None:
-    """One instance under the largest load that keeps some promises; None if not even a small one does.
+    """Evaluate one instance at the largest load that meets the SLOs; None if no load does.
 
     Parameters
     ----------
     service : Service
-        The instance.
+        Instance.
     targets : Targets
-        What is promised.
+        SLOs.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     """
@@ -206,7 +205,7 @@ def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) ->
 
 
 def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
-    """Whether an instance keeps the promises under some load."""
+    """True if an instance meets the SLOs at some load."""
     return most_of_one(service, targets, arrival_scv) is not None
 
 
@@ -215,9 +214,9 @@ def _rank(choice: Deployment) -> tuple[bool, float, float]:
 
 
 def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
-    """A choice under the largest rate that keeps the promises where its load is played, at most that of closed forms.
+    """Deployment at the largest rate that meets the SLOs in a simulation, at most the analytical rate.
 
-    None if not even a small part of it does.
+    None if not even a small part of that rate does.
     """
     if not needs_simulation(choice.service, choice.load):
         return choice
@@ -239,12 +238,12 @@ def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deploym
 
 
 def instances_within(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
-    """The layouts of which there is room for an instance, and for how many of each.
+    """Layouts with at least one instance within the limit, and the largest number of instances of each.
 
     Raises
     ------
     NothingFitsError
-        If there are none, with how many chips the smallest instance takes.
+        If there are none; the message has the GPUs of the smallest instance.
     """
     within, counts = [], []
     for layouts in offers:
@@ -266,12 +265,12 @@ def instances_within(offers: Sequence[Services], means: Means) -> tuple[list[Ser
 
 
 def _smallest(layouts: Services) -> int:
-    """Chips of the smallest instance [1]."""
+    """GPUs of the smallest instance [1]."""
     return int(layouts.plans.accelerators.min())
 
 
 def _needed(layouts: Services, means: Means) -> str:
-    """How many chips the smallest instance takes, in words, and what of the means."""
+    """GPUs of the smallest instance, and its share of the limit, as words."""
     setup, size = layouts.setup, _smallest(layouts)
     rented = int(setup.rented(1, size))
     paid = "" if rented == size else f", which are rented as {rented}"
@@ -283,7 +282,7 @@ def _needed(layouts: Services, means: Means) -> str:
 def _fullest(
     service: Service, replicas: int, targets: Targets, most: float, least: float, arrival_scv: float
 ) -> Deployment | None:
-    """Some instances under the largest rate that keeps the promises, if it is more than the least one."""
+    """Instances at the largest rate that meets the SLOs, if it exceeds ``least``."""
     arrivals = as_poisson(service.requests, arrival_scv).among(replicas)
 
     def broken(rate: float) -> str | None:
@@ -300,5 +299,5 @@ def _fullest(
 
 
 def output_record(choice: Deployment) -> dict[str, float]:
-    """Output of a deployment to its users, as plain data."""
+    """Output of a deployment as plain data."""
     return {"output_tokens_per_second": choice.requests_per_second * choice.service.requests.osl.mean}

@@ -1,4 +1,4 @@
-"""Power of deployments: boards, servers and the facility, which are three quantities."""
+"""Power of deployments, at three boundaries: GPU boards, servers and the facility."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def instance_watts(
     reads: bool = True,
     decodes: bool = True,
 ) -> Array | None:
-    """Mean power of the boards of instances under load.
+    """Compute the mean GPU board power of instances under load.
 
     Parameters
     ----------
     services : Services or Service
-        Their layouts.
+        Layouts.
     rows : ndarray of int, shape (n,)
-        Which layout each has.
+        Layout of each instance.
     batch, requests_per_second : ndarray, shape (n,)
-        Decoded together [1], and completed by one instance [1/s].
+        Decode batch [1], and completed requests of one instance [1/s].
     reads, decodes : bool
-        Whether they read prompts, and write answers.
+        True if instances prefill, and True if they decode.
 
     Returns
     -------
     ndarray, shape (n,), or None
-        Of all boards of an instance [W]; None where the hardware file has no watts.
+        Power of all boards of an instance [W]; None without power data.
     """
     setup, chip = services.setup, chip_power(services.setup.hardware)
     if chip is None:
@@ -51,14 +51,14 @@ def instance_watts(
 
 
 def together_watts(service: Service, replicas: int, load: Loaded) -> float | None:
-    """Power of the boards of some instances that read prompts and decode, each under a load [W]."""
+    """Board power of aggregated instances under equal loads [W]."""
     batch = np.atleast_1d(service.at(load.in_flight).batch)
     watts = instance_watts(service, np.array([0]), batch, np.array([load.completed_per_second]))
     return None if watts is None else replicas * float(watts[0])
 
 
 def fleet_watts(fleet: PooledFleet) -> float | None:
-    """Power of the boards of two pools under their load [W]; None where a file of their chips has no watts."""
+    """Board power of two pools under their load [W]; None without power data for their GPUs."""
     pools, load = fleet.pools, fleet.load
     batch = np.array([max(load.in_flight / fleet.decode_instances, 1.0)])
     sides = (
@@ -76,7 +76,7 @@ def fleet_watts(fleet: PooledFleet) -> float | None:
     return drawn
 
 
-#: What is said of the power of a deployment.
+#: Power fields of a deployment.
 FIELDS = (
     "board_watts",
     "server_watts",
@@ -91,21 +91,21 @@ FIELDS = (
 def power_record(
     parts: Sequence[tuple[Setup, int]], board_watts: float | None, tokens_per_second: float
 ) -> dict[str, float | None]:
-    """Power of a deployment, as plain data.
+    """Power of a deployment as plain data.
 
     Parameters
     ----------
     parts : sequence of (Setup, int)
-        What it runs on, and how many accelerators of each [1]; emissions are those of the grid of the first.
+        Setups and their GPUs [1]; emissions use the grid of the first.
     board_watts : float or None
-        Mean power of all its boards [W]; None where a file of them has no watts, which leaves everything null.
+        Mean power of all boards [W]; None without power data, which makes all values null.
     tokens_per_second : float
-        Output tokens [tokens/s].
+        Output rate [tokens/s].
 
     Returns
     -------
     dict of str to float
-        :data:`FIELDS`, and emissions of a million output tokens [g] where a grid is named.
+        :data:`FIELDS`, and emissions per million output tokens [g] if a grid is given.
     """
     if board_watts is None:
         return dict.fromkeys(FIELDS)
@@ -131,7 +131,7 @@ def power_record(
 
 
 def fleet_power(fleet: PooledFleet) -> dict[str, float | None]:
-    """Power of two pools, as plain data; see :func:`power_record`."""
+    """Power of two pools as plain data; see :func:`power_record`."""
     setups = (fleet.pools.prefill.setup, fleet.pools.decode.setup)
     rate = fleet.load.completed_per_second * fleet.pools.requests.osl.mean
     return power_record(list(zip(setups, fleet.accelerators, strict=True)), fleet_watts(fleet), rate)

@@ -1,4 +1,4 @@
-"""The cheapest deployment that keeps its promises at a traffic: every engine's practice, together or apart."""
+"""Cheapest deployment that meets the SLOs at a request rate, among all engines, recipes and arrangements."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ from inference_econ.serving import (
     simulate_where_needed,
 )
 
-#: Squared coefficients of variation of the times between arrivals: of independent users, and of users that come in
-#: crowds, where so many is a choice of ours and not a measurement [1].
+#: Squared coefficients of variation of the interarrival times [1]: independent users, and bursts. The value for bursts
+#: is an assumption, not a measurement.
 POISSON, CROWDS = 1.0, 10.0
-#: Load at which a fleet is looked at that nobody chose, over what it completes [1].
+#: Default load of a fleet in comparisons of arrivals, as a share of its capacity [1].
 _SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Burstiness:
-    """An instance under one load with two kinds of arrivals.
+    """One instance under one load with two kinds of arrivals.
 
     Attributes
     ----------
     requests_per_second : float
-        Offered to the fleet [1/s].
+        Request rate of the fleet [1/s].
     assumed_scv, other_scv : float
-        Squared coefficients of variation of the times between arrivals: as assumed, and another [1].
+        Squared coefficients of variation of the interarrival times, as assumed and for comparison [1].
     assumed, other : Loaded
-        An instance under both.
+        Load of an instance under both.
     traffic : str
-        What the traffic is called that says how requests arrive; nothing where that is assumed.
+        Name of the workload that sets the arrivals; empty if they are assumed.
     """
 
     requests_per_second: float
@@ -68,21 +68,21 @@ class Burstiness:
 
 
 def other_scv(arrival_scv: float) -> float:
-    """Variation that an assumed one is held against: crowds, or Poisson arrivals if more than these are assumed [1]."""
+    """Variation to compare with an assumed one [1]: bursts, or Poisson if bursts are assumed."""
     return CROWDS if arrival_scv <= POISSON else POISSON
 
 
 def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
-    """A fleet at 80 % of what it completes, under arrivals as they are assumed, and under others.
+    """Compare a fleet at 80% of its capacity under the assumed and under other arrivals.
 
     Parameters
     ----------
     service : Service
         One instance.
     replicas : int
-        Instances that share the traffic evenly [1].
+        Instances that share the load evenly [1].
     arrival_scv : float
-        As assumed [1].
+        Assumed squared coefficient of variation [1].
     """
     rate = _SHARE * service.most_requests_per_second
     assumed = simulate_where_needed(service, arrivals_of(service.requests, arrival_scv))(rate, replicas)
@@ -90,18 +90,18 @@ def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POIS
 
 
 def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
-    """Burstiness at a load of an instance that is known; both are played if one of them has to be."""
+    """Compare arrivals at a known load of an instance; both are simulated if one of them needs it."""
     rate, other = load.requests_per_second, other_scv(arrival_scv)
     player = simulate_where_needed(service, Gamma(max(other, load.arrivals.scv)))
     others = loaded(service, rate, arrivals=Gamma(other).among(replicas))
     if needs_simulation(service, others) or load.played:
-        # What closed forms and the player differ in is no effect of bursts.
+        # Use one method for both: their difference must not include that between simulation and analytical model.
         others, load = player.played(others), load if load.played else player.played(load)
     return Burstiness(rate * replicas, arrival_scv, other, load, others, service.requests.traffic)
 
 
 def burstiness_record(compared: Burstiness) -> dict[str, object]:
-    """Burstiness as plain data."""
+    """Comparison of arrivals as plain data."""
     return {
         "request_rate": compared.requests_per_second,
         "loads": [
@@ -117,16 +117,16 @@ def burstiness_record(compared: Burstiness) -> dict[str, object]:
     }
 
 
-#: Fleets within this factor cost the same [1]; from this probability on a promise is likely to be kept [1].
+#: Factor within which costs are equal [1]; probability from which an SLO is likely to be met [1].
 _EQUAL, _LIKELY = 1.001, 0.5
 
-#: No capacity beyond the stated load.
+#: No capacity above the stated load.
 _NO_MARGIN = Margin()
-#: Deployments that are compared where a margin is wanted [1].
+#: Deployments that are compared if a margin is set [1].
 _COMPARED = 20
-#: Rounds in which the rate of users is found at most, and the change that is none [1].
+#: Maximum iterations for the request rate of users, and its relative tolerance [1].
 _ROUNDS, _SAME_RATE = 6, 0.01
-#: E2E latency that stands for a queue without end [s].
+#: E2E latency in place of an unbounded queue [s].
 _ENDLESS = 1e6
 
 DeploymentT = TypeVar("DeploymentT", bound=Deployment)
@@ -134,51 +134,50 @@ DeploymentT = TypeVar("DeploymentT", bound=Deployment)
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """Users who each send a request, think after its answer, and send the next one.
+    """Users who each send a request, wait after its answer, and send the next one.
 
     Raises
     ------
     InputError
-        If their number is not positive, or the time is negative.
+        If the number is not positive, or the time is negative.
     """
 
     number: float
-    """Users at a time [1]."""
+    """Number of users [1]."""
     think_seconds: float = 0.0
-    """Time between an answer and the next request [s]; 0 for requests that are always in flight."""
+    """Time between an answer and the next request [s]; 0 for a constant concurrency."""
 
     def __post_init__(self) -> None:
-        """Reject values out of range."""
         if not 0.0 < self.number < math.inf:
             raise InputError(f"users are a positive number, got {self.number:g}", option="users")
         if not 0.0 <= self.think_seconds < math.inf:
             raise InputError(f"think_time is 0 s or more, got {self.think_seconds:g} s", option="think_time")
 
     def requests_per_second(self, e2e_seconds: float) -> float:
-        """Return the rate of their requests at a mean E2E latency, by Little's law [1/s]."""
+        """Return their request rate at a mean E2E latency, by Little's law [1/s]."""
         return self.number / (e2e_seconds + self.think_seconds)
 
 
 @dataclass(frozen=True, repr=False)
 class Recommendation(Shown, Sequence[Deployment]):
-    """Deployments that keep some promises, the best first.
+    """Deployments that meet the SLOs, best first.
 
     Attributes
     ----------
     choices : tuple of Deployment
-        The deployments; the answer itself is a sequence of them.
+        Deployments; the result is also a sequence of them.
     targets : Targets
-        What is promised.
+        SLOs.
     layouts : int
-        Layouts that were tried [1].
+        Number of evaluated layouts [1].
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals, as assumed [1].
+        Assumed squared coefficient of variation of the interarrival times [1].
     startable : Deployment or None
-        Beside layouts that no engine can start, the cheapest deployment that one can, if that is compared.
+        Cheapest deployment that an engine supports, to compare with layouts that none supports; None if not compared.
     margin : Margin
-        Capacity beyond the stated load.
+        Capacity above the stated load.
     users : Users or None
-        Who sends the requests, if their number was given in place of a rate.
+        Users, if their number was given in place of a rate.
     """
 
     page = "report.questions.recommend:RecommendationPage"
@@ -201,7 +200,7 @@ class Recommendation(Shown, Sequence[Deployment]):
 
     @cached_property
     def bursts(self) -> Burstiness | None:
-        """The best deployment under arrivals as assumed and under others; None of pools."""
+        """Best deployment under the assumed and under other arrivals; None for pools."""
         best = self[0]
         if best.fleet is not None:
             return None
@@ -215,7 +214,7 @@ class Recommendation(Shown, Sequence[Deployment]):
         return self.choices[index]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
+        """Return the result as plain data."""
         record = recommend_record(self, self.targets)
         if self.bursts is not None:
             record["burstiness"] = burstiness_record(self.bursts)
@@ -247,45 +246,48 @@ def recommend(
     margin: Margin = _NO_MARGIN,
     progress: Progress | None = None,
 ) -> Recommendation:
-    """The cheapest deployments that keep some promises, best first.
+    """Find the cheapest deployments that meet the SLOs, best first.
 
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, on one or several GPUs: see
-        :func:`inference_econ.answers.deployments.serving_options.market` and
+        Candidates, on one or several GPUs: see :func:`inference_econ.answers.deployments.serving_options.market` and
         :func:`inference_econ.answers.layout_services.offer`.
     requests_per_second : float or None
-        The whole traffic [1/s]; None for what fills one instance, or group of pools, of the cheapest layout
+        Request rate [1/s]; None for the rate that loads one instance, or group of pools, of the cheapest layout
         (:func:`natural_rate`).
     targets : Targets
-        What is promised.
+        SLOs.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     most : int
-        Choices wanted, of instances that do both shared evenly among the kinds of chips [1].
+        Number of results [1]; aggregated ones are shared evenly among the kinds of GPUs.
     play : bool
-        Play what closed forms choose where they are not proven, and correct it; otherwise closed forms count.
+        Simulate selected layouts outside the validated range of the analytical model, and correct the number of
+        instances.
     margin : Margin
-        Capacity beyond that load. Costs and latencies are those of the stated load on the larger deployment.
+        Capacity above the load. Costs and latencies apply to the larger deployment under the stated load.
     progress : callable, optional
-        Told the share of the work done.
+        Receives the completed share of the work.
 
     Returns
     -------
     Recommendation
-        Ascending in cost, and at equal cost descending in the least probability that an SLO is met. One per practice
-        and size of aggregated instances, without those that a simpler one costs at most 10 % more than, and one of
-        tensor parallelism alone. One per practice of disaggregated deployments that are cheaper than those on their
-        GPU by 10 %; if there are none, the best that cost no more, where one of the cheapest instances is unlikely to
-        meet an SLO. GPUs that no server was fitted with come last: their numbers are bounds.
+        Ascending in cost; at equal cost, highest P(SLO met) first.
+
+        - Aggregated: one per recipe and instance size, without those that save at most 10% compared with a simpler one,
+          and one with tensor parallelism only.
+        - Disaggregated: one per recipe, if 10% cheaper than aggregated ones on the same GPU. If there is none, the best
+          of equal cost, provided that one of the cheapest instances is unlikely to meet an SLO.
+
+        GPUs without measured servers come last, because their numbers are bounds.
 
     Raises
     ------
     InputError
         If the rate is not positive.
     NothingFitsError
-        If nothing keeps the promises even with a single request in flight, with the best that can be reached.
+        If no deployment meets the SLOs with a single request; the message has the best reachable latencies.
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
@@ -293,7 +295,7 @@ def recommend(
     rate = natural_rate(candidates, targets) if requests_per_second is None else requests_per_second
     check_rate(rate)
     stated, rate = rate, rate * (1.0 + margin.headroom)
-    # Small instances cost less as spare ones, so that a margin changes the order.
+    # Spares of small instances cost less, so a margin changes the order.
     compared = _COMPARED if margin else most
     choices: list[Deployment] = []
     failure: Exception | None = None
@@ -304,7 +306,7 @@ def recommend(
             )
     except NothingFitsError as error:
         failure = error
-    # What a chip does is asked of each by itself: the answer is the same whatever else competes.
+    # Search each GPU separately, so that its result does not depend on the other GPUs.
     for chip in dict.fromkeys(candidate.setup.hardware.name for candidate in candidates):
         several = [candidate for candidate in candidates if candidate.setup.hardware.name == chip]
         alike = [choice for choice in choices if _chip(choice) == chip]
@@ -327,10 +329,10 @@ def recommend(
 def recommend_for_users(
     offers: Sequence[Candidate | Services], users: Users, targets: Targets, **options: Any
 ) -> Recommendation:
-    """The cheapest deployments for a number of users; see :func:`recommend` for the other parameters.
+    """Find the cheapest deployments for a number of users; see :func:`recommend` for the other parameters.
 
-    The rate is that of the users on the first deployment, by its mean E2E latency. Other deployments are compared at
-    the same rate.
+    The request rate follows from the users and the mean E2E latency of the first deployment. Other deployments are
+    compared at the same rate.
 
     Raises
     ------
@@ -349,10 +351,10 @@ def recommend_for_users(
 
 
 def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arrival_scv: float) -> float:
-    """Rate of some users on a deployment, at most what it completes [1/s]: users over E2E latency and think time."""
+    """Request rate of users on a deployment, at most its capacity [1/s]: users / (E2E latency + think time)."""
 
     def excess(rate: float) -> float:
-        """Users whom the rate takes, over those who are there, as a logarithm."""
+        """Logarithm of the users that a rate needs over the given users."""
         loaded = at_rate(deployment, rate, targets=targets, arrival_scv=arrival_scv).load
         e2e_seconds = min(loaded.e2e_seconds["mean"], _ENDLESS)
         return math.log(rate / users.requests_per_second(e2e_seconds))
@@ -371,9 +373,10 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
 
 
 def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: float = FILLED) -> float:
-    """Rate that fills an instance, or the smallest group of pools, whose requests are the cheapest, to a share [1/s].
+    """Rate that loads one instance, or group of pools, with the cheapest requests to a share of its capacity [1/s].
 
-    Pools have to be cheaper by 5 %. Where nothing keeps the promises, it is said of any rate.
+    Pools are used if they are 10% cheaper. If no layout meets the SLOs, the rate is arbitrary: the search at any rate
+    raises that error.
     """
     usual = [_naturally_filled(candidate, targets, filled) for candidate in candidates]
     rate, per_dollar = max(usual, key=lambda filled: filled[1])
@@ -381,9 +384,9 @@ def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: floa
 
 
 def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> tuple[float, float]:
-    """Rate planned for the layout whose requests are the cheapest within promises, and that over its price.
+    """Planned rate of the layout with the cheapest requests within the SLOs [1/s], and rate per price [1/s per USD/h].
 
-    In requests per second [1/s], and [1/s per USD/h]; 0 if no layout keeps them. Pools keep them as a mean.
+    Both are 0 if no layout meets the SLOs. For pools the SLOs apply to means.
     """
     layouts, handicap = candidate.services, 1.0
     if candidate.pools is None:
@@ -397,7 +400,7 @@ def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> 
     index = int(np.argmax(per_dollar))
     rate = float(rates[index])
     if candidate.pools is None:
-        # What states promise is a bound: crowds at the slots take a little of it.
+        # The rate of steady states is an upper bound; bursts that fill all slots lower it slightly.
         rate = min(rate, filled * layouts.service(index).most_requests_per_second)
     return rate, float(per_dollar[index])
 
@@ -407,7 +410,7 @@ def _chip(choice: Deployment) -> str:
 
 
 def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[DeploymentT]:
-    """The first choices, of every chip at least its first, and one with tensor parallelism alone of the first chip."""
+    """First results, with at least one per GPU and one with tensor parallelism only for the first GPU."""
     firsts = list({_chip(choice): choice for choice in reversed(ranked)}.values())
     plain = (choice for choice in ranked if choice.is_plain and _chip(choice) == _chip(ranked[0]))
     if most > len(firsts):
@@ -418,12 +421,12 @@ def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[Deployme
 
 
 def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Candidate]:
-    """Candidates; layouts of a single setup are one.
+    """Candidates; the layouts of one setup are one candidate.
 
     Raises
     ------
     InputError
-        If they are something else, with how offers are made.
+        If an item is something else; the message shows how to create offers.
     """
     several = list(offers) if isinstance(offers, (list, tuple)) else [offers]
     candidates = [Candidate(offer) if isinstance(offer, Services) else offer for offer in several]
@@ -438,7 +441,7 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
 
 
 def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float, float, float]]:
-    """Kind of the price, whether the numbers are a bound, which comes last, and what deployments are ordered by."""
+    """Sort key: kind of the price, then whether the numbers are a bound, then :func:`rank`."""
     bound = any(setup.is_bound for setup in choice.setups)
     return choice.service.setup.hour_price.order, bound, rank(targets, choice)
 
@@ -446,9 +449,10 @@ def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float,
 def _worthwhile(
     candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[Deployment], arrival_scv: float
 ) -> list[Deployment]:
-    """Fleets of pools that are cheaper than others by 5 %; else the best of the same cost, if it is worth it.
+    """Pools that are 10% cheaper than other deployments; else the best pools of equal cost, if they are worth it.
 
-    It is where one of the cheapest others is unlikely to meet an SLO, and the pools are likelier than all of them.
+    They are worth it if one of the cheapest others is unlikely to meet an SLO, and the pools are likelier than all of
+    them.
 
     Raises
     ------
@@ -471,14 +475,14 @@ def _worthwhile(
 def fleets(
     candidates: Sequence[Candidate], rate: float, targets: Targets, limit: float, arrival_scv: float
 ) -> list[PooledFleet]:
-    """The cheapest fleet of every practice with pools that costs less than a limit [USD/h].
+    """Cheapest pools of every recipe below a limit on the cost [USD/h].
 
     Raises
     ------
     InputError
-        If there is no limit, and a time to the last token is promised, of which pools know the mean only.
+        Without a limit, if an end-to-end SLO is set. Pools predict only the mean E2E latency.
     NothingFitsError
-        If there is no limit, and no fleet keeps the promises.
+        Without a limit, if no pools meet the SLOs.
     """
     cheapest_fleets: list[PooledFleet] = []
     failures: list[Exception] = []
@@ -500,9 +504,9 @@ def fleets(
 
 
 def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, int]:
-    """The probability that the first choice is cheaper than the next that costs more, and which that is.
+    """Probability that the first deployment is cheaper than the next more expensive one, and its index.
 
-    None where there is none, or nobody knows errors.
+    None if there is none, or without an error estimate.
     """
     first = choices[0]
     kind = first.service.setup.hour_price.order
@@ -519,7 +523,7 @@ def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, in
 
 
 def recommend_record(choices: Sequence[Deployment], targets: Targets) -> dict[str, object]:
-    """Choices as plain data."""
+    """Deployments as plain data."""
     chance, place = first_before_second(choices)
     return {
         "targets": targets.record(),

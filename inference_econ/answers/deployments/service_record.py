@@ -1,4 +1,4 @@
-"""Services under load as plain data."""
+"""Records of services under load."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from inference_econ.serving import Loaded, Service, listed
 
 
 def under_load(shown: Iterable[tuple[Service, Loaded]]) -> tuple[Instances, ...]:
-    """Instances of services under load, by kind of chip.
+    """Instances of services under load, by kind of GPU.
 
     Parameters
     ----------
     shown : iterable of (Service, Loaded)
-        Services that serve the same model to the same requests, each with its load.
+        Services of one model for the same requests, each with its load.
 
     Returns
     -------
     tuple of Instances
-        One entry per kind of chip and practice, labelled if there are several.
+        One entry per kind of GPU and recipe, labelled if there are several.
     """
     kinds: dict[tuple[str, str], list[tuple[Service, Loaded]]] = {}
     for service, load in shown:
@@ -57,17 +57,17 @@ def _alike(pairs: list[tuple[Service, Loaded]], label: str) -> Instances:
 
 
 def layout_of(service: Service) -> dict[str, float | str]:
-    """The degrees of a service, under the names that people use."""
+    """Degrees of a service by the names of their options."""
     return service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
 
 
 def statistics(load: Loaded, name: str, targets: Targets) -> dict[str, float]:
-    """Mean and percentiles of one latency [s]; that which is promised of it is among them."""
+    """Mean and percentiles of one latency, including the percentile of its SLO [s]."""
     return listed(getattr(load, f"{name}_seconds"), *([targets.percentile_of(name)] if name in targets.given else []))
 
 
 def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
-    """A load as plain data, percentiles that are promised among its latencies."""
+    """Load as plain data, including the percentiles of SLOs."""
     return {
         "request_rate": load.requests_per_second * replicas,
         "completed_requests_per_second": load.completed_per_second * replicas,
@@ -82,13 +82,13 @@ def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, obje
 
 
 def bounded_load(service: Service, load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
-    """A load as plain data, and how far off its latencies may be."""
+    """Load as plain data, with intervals of its latencies."""
     (instances,) = under_load([(service, load)])
     return bounds.bounded(load_record(load, replicas, targets), bounds.ends(instances, bounds.LOAD))
 
 
 def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str, object]:
-    """Instances, their layout, what they serve, and how far off they may be under some loads, as plain data."""
+    """Instances, layout and requests as plain data, with the prediction errors under some loads."""
     (instances,) = under_load((service, load) for load in loads)
     record = {
         **facts(
@@ -108,19 +108,19 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
 
 
 def pick_record(pick: SelectionRule | None) -> dict[str, object]:
-    """Return how a deployment was chosen as plain data; nothing where nothing was left open."""
+    """Return the rule that selected a deployment as plain data; empty if the input fixed it."""
     return {} if pick is None else {"picked": pick._asdict()}
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Numbers as plain data: those without an end are null."""
+    """Numbers as plain data; infinite ones are null."""
     return {name: finite_or_none(value) for name, value in values.items()}
 
 
 class SelectionRule(NamedTuple):
-    """By which rule one layout of several was taken."""
+    """Rule that selected one of several layouts."""
 
     rule: str
-    """Rule that it is best by, in words."""
+    """Rule as words."""
     layouts: int
-    """Layouts of which it was taken [1]."""
+    """Number of layouts [1]."""

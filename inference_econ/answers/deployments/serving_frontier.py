@@ -1,4 +1,4 @@
-"""Frontier of what users see of a service against its cost: the layouts and batches that nothing beats."""
+"""Cost-speed frontier of services: Pareto-optimal layouts and batches under continuous batching."""
 
 from __future__ import annotations
 
@@ -55,73 +55,73 @@ from inference_econ.records.plain import finite_or_none
 from inference_econ.records.sources import UsedSource, power_sources, priced_sources, source_records
 from inference_econ.search import Choosable, Metric, Saving
 
-#: Where frontiers begin that nobody promises anything on: slower services are not sold [s].
+#: Largest TPOT on a frontier without a TPOT SLO [s]; slower services are not sold.
 SLOWEST = 0.1
-#: Halvings that find the speed of a cost between two points [1].
+#: Bisections that find the speed of a cost between two points [1].
 _HALVINGS = 20
-#: Lengths that are asked where nobody says others.
+#: Default lengths.
 _USUAL = Traffic(DEFAULT_ISL, DEFAULT_OSL)
 Mask = npt.NDArray[np.bool_]
-#: Columns that are in proportion to the cost of a token.
+#: Columns that are proportional to the cost of a token.
 _COSTS = ("dollars_per_million_output_tokens", "dollars_per_million_tokens")
 
 
 class _Place(NamedTuple):
-    """A state of a candidate, or a place between two."""
+    """State of a candidate, or a position between two states."""
 
     number: int
-    """Of the candidate."""
+    """Index of the candidate."""
     row: int
-    """Of the layout."""
+    """Row of the layout."""
     column: int
-    """Of the batch, or of the one before the place."""
+    """Column of the batch, or of the one before the position."""
     share: float | None
-    """Of the way to the next batch, in logarithms of speed [1]; None at a batch."""
+    """Position between this batch and the next, in logarithms of speed [1]; None at a batch."""
     dollars: float
-    """The cost there [USD per 1e6 output tokens]."""
+    """Cost at the position [USD per 1e6 output tokens]."""
 
 
 def _between(values: Array, share: float) -> Array:
-    """Value a share of the way from one positive value to the next, in logarithms, shape (1,)."""
+    """Logarithmic interpolation between consecutive positive values, shape (1,)."""
     low, high = np.log(values)
     return np.array([np.exp(low + share * (high - low))])
 
 
 @dataclass(frozen=True, slots=True)
 class ServicePoint:
-    """One service on a frontier: a layout with so many requests in flight all the time.
+    """Point of a frontier: one layout at a constant concurrency.
 
     Attributes
     ----------
     tokens_per_second_per_user : float
-        One over the TPOT, prefill of others included [tokens/s].
+        1 / TPOT, prefill of other requests included [tokens/s].
     ttft_seconds, tpot_seconds, e2e_seconds, e2e_seconds_per_output_token : float
-        Means, without a queue; to the last token, and that over the number of output tokens [s].
+        Mean latencies without a queue, and E2E latency per output token [s].
     dollars_per_million_output_tokens : float
-        The whole bill over output tokens [USD per 1e6 tokens].
+        Bill divided by output tokens [USD per 1e6 tokens].
     dollars_per_million_tokens : float
-        The same over input and output together [USD per 1e6 tokens].
+        Bill divided by input and output tokens [USD per 1e6 tokens].
     tokens_per_second_per_accelerator : float
-        Output tokens [tokens/s].
+        Output tokens per GPU [tokens/s].
     tokens_per_second_per_megawatt : float or None
-        Output tokens over the power of the facility [tokens/s/MW]; None where the hardware file has no watts.
+        Output tokens per facility power [tokens/s/MW]; None without power data.
     joules_per_output_token : float or None
-        Energy of the boards [J]; None where the hardware file has no watts.
+        Energy of the GPU boards [J]; None without power data.
     requests_per_second, accelerators, concurrency, batch : float
-        Of an instance: completed [1/s], its size, requests in flight, and those decoded together [1].
+        Instance or group: completed requests [1/s], GPUs, concurrent requests, and decode batch [1].
     layout : dict
-        Degrees, and the engines that can start it; of pools those of instances that decode, and ``prefill``,
-        ``prefill_instances`` and ``decode_instances``.
+        Degrees, and engines that support them; for pools the decode degrees, ``prefill``, ``prefill_instances`` and
+        ``decode_instances``.
     recipe : str
-        The format of the cache, and who proposes tokens.
+        KV-cache format and speculation method, as words.
     kv : str
-        The format of the cache.
+        KV-cache format.
     speculation : dict or None
-        Who proposes tokens, as plain data.
+        Speculation method as plain data.
     evidence : Evidence
-        How much of it was measured.
+        Kind of evidence, and number of measured runs.
     aggregated_dollars_per_million_output_tokens : float or None
-        Of a disaggregated point: the least cost of aggregated deployments at its speed [USD per 1e6 tokens]; None where
+        For a disaggregated point, the lowest cost of aggregated deployments at its speed [USD per 1e6 tokens]; None if
         none is as fast.
     """
 
@@ -147,12 +147,12 @@ class ServicePoint:
     aggregated_dollars_per_million_output_tokens: float | None = None
 
     def record(self) -> dict[str, object]:
-        """Plain data, for JSON."""
+        """Plain data for JSON."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return fields | {"layout": dict(self.layout)} | self.evidence.record()
 
 
-#: The fields of a point that are numbers, which a frontier has as arrays.
+#: Numeric fields of a point, which a frontier has as arrays.
 _NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
 
 
@@ -160,26 +160,25 @@ _NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
 class _ServiceStates:
     """Steady states of candidates, with their metrics.
 
-    All arrays have shape (n,). Cost and tokens per accelerator or megawatt order them alike: the price and the power of
-    a chip are the same for all.
+    All arrays have shape (n,). Cost and tokens per GPU or megawatt give the same order, because all GPUs have one price
+    and power.
 
     Attributes
     ----------
     candidates : tuple of Candidate
-        Where the points come from: engines with their recipes, together or apart.
+        Engines with their recipes, aggregated or disaggregated.
     which, rows, states : ndarray of int
-        The candidate of each point, its layout in it, and its batch among those of the layout.
+        Candidate of each point, its layout, and the batch of that layout.
     tokens_per_second : ndarray
-        Of a user: one over the TPOT, prefill of others included [tokens/s].
+        Speed of a user: 1 / TPOT, prefill of other requests included [tokens/s].
     ttft_seconds, tpot_seconds : ndarray
-        Means, without a queue [s].
+        Means without a queue [s].
     requests_per_second, accelerators, concurrency, batch : ndarray
-        Completed by what is deployed together [1/s]; its chips; in flight, and decoded together as one of them sees
-        it [1].
+        Instance or group: completed requests [1/s], GPUs, concurrent requests, and decode batch [1].
     promises : Targets
-        What every point keeps, as a mean and without a queue.
+        SLOs on means without a queue that every point meets.
     saving : Saving or None
-        Of layouts that no engine can start, what they save over those that one can, if that is compared.
+        Saving of layouts that no engine supports over those that one does, if compared.
     """
 
     candidates: tuple[Candidate, ...]
@@ -200,22 +199,22 @@ class _ServiceStates:
         return self.batch.size
 
     def candidate(self, index: int) -> Candidate:
-        """Who serves a point."""
+        """Candidate of a point."""
         return self.candidates[int(self.which[index])]
 
     @property
     def shown(self) -> list[int]:
-        """The candidates that have a point, by number."""
+        """Indices of the candidates that have a point."""
         return sorted(set(self.which.tolist()))
 
     @property
     def requests(self) -> Requests:
-        """Requests of users."""
+        """Requests of the workload."""
         return self.candidates[0].requests
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
-        """The price of a chip [USD/h]."""
+        """Price of a GPU [USD/h]."""
         return self.candidates[0].setup.dollars_per_accelerator_hour
 
     def axes(self) -> tuple[Array, Array]:
@@ -224,28 +223,28 @@ class _ServiceStates:
 
     @property
     def e2e_seconds(self) -> Array:
-        """Time to the last token, a mean [s]."""
+        """Mean E2E latency [s]."""
         return self.ttft_seconds + self.requests.decode_steps * self.tpot_seconds
 
     @property
     def e2e_seconds_per_output_token(self) -> Array:
-        """The mean time to the last token over the mean number of output tokens [s]."""
+        """Mean E2E latency over the mean number of output tokens [s]."""
         return self.e2e_seconds / self.requests.osl.mean
 
     @property
     def output_tokens_per_second(self) -> Array:
-        """Of an instance [tokens/s]."""
+        """Output rate of an instance or group [tokens/s]."""
         return self.requests_per_second * self.requests.osl.mean
 
     @property
     def dollars_per_million_tokens(self) -> Array:
-        """Over input and output together [USD per 1e6 tokens]."""
+        """Cost over input and output tokens [USD per 1e6 tokens]."""
         requests = self.requests
         return self.dollars * (requests.osl.mean / (requests.isl.mean + requests.osl.mean))
 
     @property
     def dollars(self) -> Array:
-        """The whole bill, prefill included, over output tokens [USD per 1e6 tokens]."""
+        """Bill, prefill included, divided by output tokens [USD per 1e6 tokens]."""
         prefill = self._other_prefill_chips
         paid = self.accelerators
         if prefill is not None:
@@ -257,9 +256,9 @@ class _ServiceStates:
 
     @property
     def _other_prefill_chips(self) -> tuple[Setup, Array] | None:
-        """The setup of prefill pools on another kind of chip, and their chips at every point, shape (n,) [1].
+        """Setup of prefill pools on another kind of GPU, and their GPUs at every point, shape (n,) [1].
 
-        None if all chips are of one kind; every candidate has the same two kinds otherwise.
+        None if all GPUs are of one kind. Otherwise every candidate has the same two kinds.
         """
         pools = self.candidates[0].pools
         if pools is None or not pools.pools.prefill_chip:
@@ -273,12 +272,12 @@ class _ServiceStates:
 
     @property
     def tokens_per_second_per_accelerator(self) -> Array:
-        """Output tokens [tokens/s]."""
+        """Output tokens per GPU [tokens/s]."""
         return np.asarray(self.output_tokens_per_second / self.accelerators)
 
     @property
     def tokens_per_second_per_megawatt(self) -> Array | None:
-        """Output tokens over the power of the facility [tokens/s/MW]; None where the hardware file has no watts."""
+        """Output tokens per facility power [tokens/s/MW]; None without power data."""
         chip, tokens = self.candidates[0].setup.hardware, self.output_tokens_per_second
         other = self._other_prefill_chips
         if other is None:
@@ -289,7 +288,7 @@ class _ServiceStates:
 
     @property
     def joules_per_output_token(self) -> Array | None:
-        """Energy of the boards over output tokens [J]; None where the hardware file has no watts."""
+        """Board energy per output token [J]; None without power data."""
         joules = np.empty(len(self))
         for number in self.shown:
             mine, candidate = np.flatnonzero(self.which == number), self.candidates[number]
@@ -301,7 +300,7 @@ class _ServiceStates:
         return joules
 
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
-        """Functions of what can be held against speed, shape (n,) each; None without watts in the hardware file."""
+        """Functions of the metrics that can be plotted against speed, shape (n,) each; None without power data."""
         return {
             "cost": lambda: self.dollars,
             "blended": lambda: self.dollars_per_million_tokens,
@@ -317,14 +316,14 @@ class _ServiceStates:
         return {name: getattr(self, others.get(name, name)) for name in _NUMBERS}
 
     def plan(self, index: int) -> Plans:
-        """The layout of a point, of shape (1,); of pools that of an instance that decodes."""
+        """Layout of a point, shape (1,); for pools, of a decode instance."""
         at = np.array([index])
         return replace(self.candidate(index).plans.at((self.rows[at],)), batch=self.batch[at])
 
     def _instances(
         self, number: int, rows: Indices, columns: Indices, concurrency: Array, label: str = ""
     ) -> Instances:
-        """States of a candidate with so many requests in flight [1] as instances; of pools those that decode."""
+        """States of a candidate at some concurrencies [1] as instances; for pools, the decode instances."""
         candidate = self.candidates[number]
         return Instances(
             candidate.setup,
@@ -340,23 +339,23 @@ class _ServiceStates:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _SpeedCosts(_ServiceStates):
-    """States with the least cost of every speed, between batches that were calculated as well."""
+    """Steady states, with the lowest cost of every speed, interpolated between batches."""
 
     def at_speed(self, tokens_per_second: float) -> Likely | None:
-        """The least cost of a speed, between batches that were calculated as well, and where it probably is.
+        """Lowest cost at a speed, interpolated between batches, with its 80% interval.
 
-        Between two batches of a layout cost is a power of speed; between layouts nothing is interpolated. The ends of
-        its interval are those of the cost at that speed, see :func:`inference_econ.answers.slo.likely_ends`.
+        Between two batches of a layout, cost is a power of speed. Layouts are not interpolated. See
+        :func:`inference_econ.answers.slo.likely_ends` for the interval.
 
         Parameters
         ----------
         tokens_per_second : float
-            Of a user [tokens/s].
+            Speed of a user [tokens/s].
 
         Returns
         -------
         Likely or None
-            [USD per 1e6 output tokens]; None where nothing is as fast.
+            Cost [USD per 1e6 output tokens]; None if no point is as fast.
         """
         least = self._least(tokens_per_second)
         if least is None:
@@ -366,10 +365,10 @@ class _SpeedCosts(_ServiceStates):
         return Likely(dollars, low, high, instances)
 
     def _ends(self, tokens_per_second: Array, instances: Instances) -> tuple[Array, Array]:
-        """Ends of the 80 % interval of the least cost of some speeds, by the errors of some instances, shape (n,).
+        """Ends of the 80% interval of the lowest cost at some speeds, from the errors of some instances, shape (n,).
 
-        NaN where nobody knows them, infinite where nothing is as fast. See
-        :func:`inference_econ.answers.slo.likely_ends`; errors of measured layouts are taken to be the same.
+        NaN without an error estimate, infinite if no point is as fast. See
+        :func:`inference_econ.answers.slo.likely_ends`. Measured layouts are assumed to have the same errors.
         """
         around = [bounds.around(instances, quantity) for quantity in ("tpot", "throughput")]
         tpot, rate = around
@@ -385,19 +384,19 @@ class _SpeedCosts(_ServiceStates):
         return low, high
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike, *, measured: bool = False) -> Array:
-        """The least costs of many speeds, each as :meth:`at_speed` has it.
+        """Lowest costs at many speeds, as :meth:`at_speed`.
 
         Parameters
         ----------
         tokens_per_second : array_like, shape (...)
-            Of a user [tokens/s].
+            Speeds of a user [tokens/s].
         measured : bool
-            Of layouts alone that some measured server had.
+            Only layouts of measured servers.
 
         Returns
         -------
         ndarray, shape (...)
-            [USD per 1e6 output tokens]; infinite where nothing is as fast.
+            Costs [USD per 1e6 output tokens]; infinite if no point is as fast.
         """
         speeds = np.asarray(tokens_per_second, dtype=float)
         least = np.full((*speeds.shape, LEVELS), np.inf)
@@ -409,17 +408,17 @@ class _SpeedCosts(_ServiceStates):
                     continue
                 costs = pareto.least_at(curves[0][rows], curves[1][rows], speeds)
                 np.minimum(least[..., level], costs, out=least[..., level])
-        # The least complex that costs hardly more than the cheapest.
+        # Least complex deployment within the tolerance of the lowest cost.
         near = least <= (1.0 + SIMPLER) * least.min(axis=-1, keepdims=True)
         best = np.take_along_axis(least, near.argmax(axis=-1)[..., None], axis=-1)[..., 0]
         if measured:
             return best
-        # What is on the frontier beats what is slower and dearer, by however little.
+        # A point of the frontier beats slower and more expensive positions, by any margin.
         whole = np.append(self.dollars, np.inf)[np.searchsorted(self.tokens_per_second, speeds)]
         return np.asarray(np.minimum(best, whole))
 
     def _least(self, tokens_per_second: float, measured: bool = False) -> tuple[float, Instances] | None:
-        """The least cost of a speed [USD per 1e6 output tokens], and whose it is; of measured layouts alone if so."""
+        """Lowest cost at a speed [USD per 1e6 output tokens] and its instances; optionally of measured layouts only."""
         least = self._place(tokens_per_second, measured=measured)
         if least is None:
             return None
@@ -428,9 +427,9 @@ class _SpeedCosts(_ServiceStates):
         return least.dollars, self._instances(least.number, *at, concurrency, candidate.label)
 
     def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
-        """Where the least cost of a speed is, simplest deployments first.
+        """Position of the lowest cost at a speed, with the preference for simple deployments.
 
-        Of layouts alone that some measured server had, if they are meant.
+        Optionally of measured layouts only.
         """
         found: list[tuple[float, int, _Place]] = []
         for number, candidate in enumerate(self.candidates):
@@ -455,7 +454,7 @@ class _SpeedCosts(_ServiceStates):
         best = found[simplest(*zip(*((dollars, level) for dollars, level, _ in found), strict=True))][2]
         if measured:
             return best
-        # What is on the frontier beats what is slower and dearer, by however little.
+        # A point of the frontier beats slower and more expensive positions, by any margin.
         for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
             if self.dollars[at] < best.dollars:
                 number, row, column = (int(places[at]) for places in (self.which, self.rows, self.states))
@@ -465,30 +464,30 @@ class _SpeedCosts(_ServiceStates):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
-    """Steady states of services that no other one beats in both speed and cost, the slowest and cheapest first."""
+    """Pareto-optimal steady states of services in speed and cost, slowest and cheapest first."""
 
     page = "report.questions.frontier:FrontierPage"
 
     @property
     def setup(self) -> Setup:
-        """Model, chip and formats of the preferred point; model, chip, price and weights are those of all."""
+        """Setup of the preferred point; all points have its model, GPU, price and weights."""
         return self.candidate(self.preferred_index()).setup
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of every candidate that has a point."""
+        """Setups of all candidates that have a point."""
         return [setup for number in self.shown for setup in self.candidates[number].setups]
 
     @property
     def speculation(self) -> Speculation | None:
-        """Who proposes tokens to the preferred point, if anybody."""
+        """Speculation method of the preferred point, or None."""
         return self.candidate(self.preferred_index()).speculation
 
     def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances, ...]:
-        """Points as instances that may be unlike what was measured, by candidate, labelled if there are several."""
+        """Points as instances, to compare with measured servers; one entry per candidate."""
         chosen = np.arange(len(self))
         if points is not None:
-            # Speeds tell them apart.
+            # Points are identified by their speed.
             chosen = np.array([int(np.argmin(np.abs(self.tpot_seconds - point.tpot_seconds))) for point in points])
         shown = np.unique(self.which[chosen]).tolist()
         labels = [self.candidates[number].label if len(shown) > 1 else "" for number in shown]
@@ -499,7 +498,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         )
 
     def points(self, chosen: Sequence[int] | None = None) -> list[ServicePoint]:
-        """Every point with its layout, the fastest last; or some of them, by position."""
+        """Points with their layouts, fastest last; all of them, or those at some positions."""
         at = np.arange(len(self)) if chosen is None else np.asarray(chosen, dtype=np.intp)
         layouts: dict[int, dict[str, float | str]] = {}
         for number in np.unique(self.which[at]).tolist():
@@ -526,9 +525,9 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         ]
 
     def aggregated_dollars(self, at: Indices) -> list[float | None]:
-        """The least cost of aggregated deployments at the speed of some points [USD per 1e6 output tokens].
+        """Lowest cost of aggregated deployments at the speed of some points [USD per 1e6 output tokens].
 
-        None for points that are aggregated themselves, and where no aggregated deployment is as fast.
+        None for aggregated points, and if no aggregated deployment is as fast.
         """
         least = np.full(at.size, np.inf)
         for candidate in self.candidates:
@@ -542,7 +541,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
 
     @property
     def sources(self) -> tuple[UsedSource, ...]:
-        """Every source that the frontier rests on."""
+        """Sources of the frontier."""
         shown = [self.candidates[number] for number in self.shown]
         priced = [(setup, candidate.speculation) for candidate in shown for setup in candidate.setups]
         every = [used for setup, speculation in priced for used in priced_sources(setup, speculation)]
@@ -550,7 +549,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return tuple(dict.fromkeys([*every, *drawn]))
 
     def record(self) -> dict[str, Any]:
-        """Return every point as plain data, the fastest last; null where the hardware file has no watts."""
+        """Return all points as plain data, fastest last; null without power data."""
         return {
             **facts(
                 self.setup,
@@ -569,27 +568,27 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record per point, with low and high beside what is uncertain."""
+        """Return one record per point, with interval ends."""
         rows = [{**record, **layout} for record, layout in self.bounded_points()]
         return [{name: value for name, value in row.items() if name not in ("layout", "speculation")} for row in rows]
 
     def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
-        """Every point as plain data with low and high beside what is uncertain, and its layout."""
+        """Points as plain data with interval ends, and their layouts."""
         for point, factors in zip(self.points(), self.ends_each(), strict=True):
             yield bounds.bounded(point.record(), factors), point.layout
 
     def cheapest(self, tokens_per_second: float = 0.0) -> ServicePoint:
-        """The cheapest service with a speed, between batches that were calculated as well.
+        """Cheapest service at a speed, interpolated between batches.
 
         Parameters
         ----------
         tokens_per_second : float
-            Of a user [tokens/s]; below that of the slowest point, that point.
+            Speed of a user [tokens/s]; a lower speed than the slowest point returns that point.
 
         Raises
         ------
         InputError
-            If nothing is that fast.
+            If no service is that fast.
         """
         place = self.place(tokens_per_second)
         least = self._place(tokens_per_second)
@@ -598,7 +597,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         candidate, row, column, share = self.candidates[least.number], least.row, least.column, least.share
         at = np.array([row, row]), np.array([column, column + 1])
         tpot, rate, chips, flight, batch = (_between(values[at], share) for values in candidate.metrics)
-        # Pools of as many instances as with the next batch, at the same cost.
+        # Use the pool sizes of the next batch, at the same cost.
         whole = candidate.metrics.accelerators[row, column + 1] / chips
         rate, chips, flight = rate * whole, chips * whole, flight * whole
         waits = _between(candidate.ttft_seconds(*at), share)
@@ -609,17 +608,17 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return alone.point(0)
 
     def fastest_at(self, dollars: float) -> ServicePoint | None:
-        """The fastest service at or below a cost, between batches that were calculated as well.
+        """Fastest service at or below a cost, interpolated between batches.
 
         Parameters
         ----------
         dollars : float
-            [USD per 1e6 output tokens]
+            Cost [USD per 1e6 output tokens].
 
         Returns
         -------
         ServicePoint or None
-            None where no service is as cheap.
+            None if no service is as cheap.
         """
         cheap = np.flatnonzero(self.dollars <= dollars * (1.0 + 1e-9))
         if not cheap.size or cheap[-1] == len(self) - 1:
@@ -632,7 +631,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return self.cheapest(slow)
 
     def ends(self) -> bounds.Ends:
-        """Factors from columns to where measured values of each point probably lie, shape (n,) [1]; None if unknown."""
+        """Factors from columns to the ends of the 80% interval of each point, shape (n,) [1]; None if unknown."""
         every_end = self.ends_each()
         factors: dict[str, bounds.Factors] = {}
         for name in bounds.FULL:
@@ -642,13 +641,13 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return factors
 
     def ends_at(self, index: int) -> bounds.Ends:
-        """Ends of one point, by all points of its candidate."""
+        """Interval factors of one point, from all points of its candidate."""
         number = int(self.which[index])
         at = np.flatnonzero(self.which == number)
         return bounds.ends(self._instances(number, self.rows[at], self.states[at], self.concurrency[at]), bounds.FULL)
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Ends of every point; those of costs are of the least cost at its speed."""
+        """Interval factors of every point; cost factors apply to the lowest cost at its speed."""
         every: list[bounds.Ends] = [{} for _ in range(len(self))]
         dollars = self.dollars
         for number in self.shown:
@@ -687,28 +686,28 @@ def frontier(
     promises: Targets | None = None,
     slots: int | None = None,
 ) -> ServiceFrontier:
-    """The cost-speed frontier of services: continuous batching with the prefill of its requests.
+    """Compute the cost-speed frontier of services under continuous batching, prefill included.
 
     Parameters
     ----------
     setup : Setup, or a model
-        What is served, on what, how; where it leaves the engine open, the best practice of every engine that can. With
-        a model (or its name or path) the next argument is the chip: everything else is as usual, and whoever wants
-        more makes a :class:`inference_econ.Setup` of them.
-    traffic : Traffic or Requests, or a chip
-        Lengths, with cached and shared tokens as requests; by default 2000 tokens of prompt and 500 of answer.
+        Model, GPU, formats, price and assumptions. If it leaves the engine open, all engines that support the model
+        compete with their best recipes. With a model (or its name or path) the next argument is the GPU, and everything
+        else has its default; create an :class:`inference_econ.Setup` to change more.
+    traffic : Traffic or Requests, or a GPU
+        Lengths, with cached and shared tokens as requests; by default 2000 input and 500 output tokens.
     space : Space, optional
-        Which instances are tried; by default every whole-number one.
+        Instances to search; by default all integer degrees.
     speculation : Speculation, None or 'recipe'
-        Who proposes tokens, on the same chips; nobody if None; by default as engines' recipes have it.
+        Speculation method on the same GPUs; None for none; by default as in the recipes.
     arrangement : {'both', 'aggregated', 'disaggregated'}
-        Whether instances read prompts and decode, or pools do one of both.
+        Arrangements to search.
     pooling : Pooling, optional
-        What is asked of prefill and decode pools; other chips for decoding only with ``apart``.
+        Settings of prefill and decode pools. A second GPU for decoding requires ``disaggregated``.
     promises : Targets, optional
-        Points whose mean TTFT or TPOT is longer are left out; of the percentile ``mean``.
+        SLOs on mean TTFT and TPOT (percentile ``mean``); slower points are left out.
     slots : int, optional
-        Requests in flight of an instance at most [1].
+        Maximum concurrent requests per instance [1].
 
     Returns
     -------
@@ -718,10 +717,9 @@ def frontier(
     Raises
     ------
     InputError
-        If nobody knows the price, the traffic is one of decode steps alone, it is none, or something else cannot be
-        used.
+        If the price is unknown, the workload has decode steps only, or another input is invalid.
     NothingFitsError
-        If no layout fits, or none keeps the promises, with the least that would have to be promised.
+        If no layout fits, or none meets the SLOs; the message has the smallest feasible values.
 
     Examples
     --------
@@ -762,30 +760,29 @@ def frontier(
 def service_frontier(
     candidates: Sequence[Candidate], promises: Targets | None = None, *, ends: bool = True
 ) -> ServiceFrontier:
-    """The frontier over all layouts and batches of candidates, each in the steady state of continuous batching.
+    """Compute the frontier over all layouts and batches of candidates in steady states of continuous batching.
 
     Parameters
     ----------
     candidates : sequence of Candidate
-        Of one model on one chip (:func:`inference_econ.answers.deployments.serving_options.market`).
+        Candidates of one model on one GPU (:func:`inference_econ.answers.deployments.serving_options.market`).
     promises : Targets, optional
-        Points whose mean TTFT or TPOT is longer are left out; of the percentile ``mean``.
+        SLOs on mean TTFT and TPOT (percentile ``mean``); slower points are left out.
     ends : bool
-        Without a promised TPOT, leave out what nobody sells: a TPOT above 100 ms where some are below.
+        Without a TPOT SLO, leave out points with a TPOT above 100 ms if there are faster ones.
 
     Returns
     -------
     ServiceFrontier
-        Exact for the layouts and batches, simplest deployments first
+        Exact for the layouts and batches, with the preference for simple deployments
         (:func:`inference_econ.answers.simplest.frontier_points`).
 
     Raises
     ------
     InputError
-        If answers have a single token, which comes with the prompt: there is no speed then; or if something else than
-        means is promised.
+        If outputs have one token, which has no TPOT, or if an SLO is not on a mean.
     NothingFitsError
-        If no point keeps the promises, with the least that would have to be promised.
+        If no point meets the SLOs; the message has the smallest feasible values.
     """
     requests = candidates[0].requests
     if not requests.decode_steps > 0:
@@ -821,7 +818,7 @@ def service_frontier(
 
 
 def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:
-    """The states that nothing beats, simplest deployments first: candidate, layout and batch, the slowest first."""
+    """Pareto-optimal states with the preference for simple deployments: candidate, layout and batch, slowest first."""
     places: list[tuple[int, int, int]] = []
     times, costs, levels = [], [], []
     for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
@@ -834,25 +831,24 @@ def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[
     return [places[at] for at in best[::-1].tolist()]
 
 
-#: What waiting for the prompts of others is called among the parts of a step.
+#: Name of the prefill of other requests among the parts of a step.
 PROMPTS = "prefill"
-#: What sums of parts may be off by, over the whole [1]: pools read no prompts between steps, exactly.
+#: Relative rounding tolerance of sums of parts [1]; decode pools have exactly no prefill.
 _ROUNDING = 1e-9
 
 
 def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
-    """The parts of a decode step of each point, and what the prefill of other requests adds to it.
+    """Parts of the decode step of each point, and the time that the prefill of other requests adds.
 
     Parameters
     ----------
     front : ServiceFrontier
-        Its points take one step per token.
+        Frontier; its points take one step per token.
 
     Returns
     -------
     mapping of str to ndarray, shape (n,)
-        Seconds by part, that add up to the time per output token [s]; nothing if points speculate, as rounds of
-        proposals take the place of steps there.
+        Seconds by part, which add up to the TPOT [s]; empty if points speculate, because rounds replace steps.
     """
     if any(front.candidates[number].speculation is not None for number in front.shown):
         return {}
@@ -866,9 +862,9 @@ def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
 
 
 def step_parts(candidate: Candidate, rows: Indices, batch: Array, tpot_seconds: Array) -> dict[str, Array]:
-    """Parts of a step of some layouts of a candidate that does not speculate, by their batch [1] and TPOT [s]."""
+    """Parts of a step of some layouts of a candidate without speculation, from their batch [1] and TPOT [s]."""
     setup, plans = candidate.setup, candidate.plans.at((rows,))
-    # Every stage has a sequence.
+    # Every pipeline stage has at least one sequence.
     plans = replace(plans, batch=np.maximum(batch, plans.pp))
     steps = [evaluate(setup, plans, cut) for cut in setup.assumptions.layout.tensor_layouts]
     best = np.argmin([step.seconds for step in steps], axis=0)

@@ -1,4 +1,4 @@
-"""Ways to serve a model on a chip: an engine under its profile, with its recipe, together or apart."""
+"""Candidate deployments of a model on a GPU: engines with their profiles and recipes, aggregated or disaggregated."""
 
 from __future__ import annotations
 
@@ -50,47 +50,47 @@ from inference_econ.serving import Services
 
 
 class StateMetrics(NamedTuple):
-    """Latencies and rates that users see of the layouts of a candidate at some batches; arrays of shape (n, k)."""
+    """Latencies and rates of the layouts of a candidate at some batches; arrays of shape (n, k)."""
 
     tpot_seconds: Array
-    """Mean time per output token after the first [s]; NaN where there is no such state."""
+    """Mean time per output token after the first [s]; NaN if the state does not exist."""
     requests_per_second: Array
-    """Completed by what is deployed together [1/s]."""
+    """Completed requests of the instance or group [1/s]."""
     accelerators: Array
-    """Of what is deployed together: an instance, or instances that read prompts and instances that decode [1]."""
+    """GPUs of the instance, or of the group of prefill and decode instances [1]."""
     concurrency: Array
-    """Requests in flight in it [1]."""
+    """Concurrent requests of the instance or group [1]."""
     batch: Array
-    """Decoded together by an instance, as one of them sees it [1]."""
+    """Decode batch of one instance [1]."""
 
 
 def engine_of(setup: Setup) -> str:
-    """The engine that serves, with its version; empty where several can, or any layout is offered."""
+    """Engine with its version; empty if several engines, or any layout, are possible."""
     return setup.engines[0].label if len(setup.engines) == 1 else ""
 
 
 def practice_of(setup: Setup, speculation: Speculation | None) -> str:
-    """Recipe in words, as far as it differs from others: the format of the cache, and who proposes how many tokens."""
+    """Recipe as words, where candidates differ: KV-cache format, speculation method, draft length."""
     proposer = "" if speculation is None else f", {speculation.proposer.upper()} {speculation.longest}"
     return f"{setup.precision.kv} cache{proposer}"
 
 
 def label_of(setup: Setup, speculation: Speculation | None, *, apart: bool) -> str:
-    """Who serves, and how, in words."""
+    """Engine, recipe and arrangement as words."""
     pools = ", apart" if apart else ""
     return f"{engine_of(setup) or setup.assumptions.name} ({practice_of(setup, speculation)}{pools})"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to serve: the layouts of an engine with a recipe, as instances that do both or as two pools.
+    """Layouts of one engine with one recipe, as aggregated instances or as pools.
 
     Attributes
     ----------
     services : Services
-        The layouts that do both, or those that decode.
+        Aggregated or decode layouts.
     pools : SteadyPools or None
-        Instances that read prompts beside those that decode; None where instances do both.
+        Prefill instances for the decode layouts; None for aggregated instances.
     """
 
     services: Services
@@ -101,44 +101,44 @@ class Candidate:
 
     @property
     def setup(self) -> Setup:
-        """Model, chip and formats."""
+        """Model, GPU, formats, price and assumptions."""
         return self.services.setup
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of both pools where their chips differ; else the setup alone."""
+        """Setups of both pools if their GPUs differ; else one setup."""
         if self.pools is None or not self.pools.pools.prefill_chip:
             return [self.setup]
         return [self.pools.pools.prefill.setup, self.setup]
 
     @property
     def requests(self) -> Requests:
-        """Requests of users."""
+        """Requests of the workload."""
         return self.services.requests
 
     @property
     def speculation(self) -> Speculation | None:
-        """Who proposes tokens, if anybody."""
+        """Speculation method, or None."""
         return self.services.speculation
 
     @property
     def plans(self) -> Plans:
-        """The layouts that do both, or that decode; arrays of shape (n,)."""
+        """Aggregated or decode layouts; arrays of shape (n,)."""
         return self.services.plans
 
     @property
     def engine(self) -> str:
-        """The engine with its version; empty where several can, or any layout is offered."""
+        """Engine with its version; empty if several engines, or any layout, are possible."""
         return engine_of(self.setup)
 
     @property
     def label(self) -> str:
-        """Who serves, and how, in words."""
+        """Engine, recipe and arrangement as words."""
         return label_of(self.setup, self.speculation, apart=self.pools is not None)
 
     @property
     def practice(self) -> str:
-        """Recipe in words, as far as it differs from others: the format of the cache, and who proposes tokens."""
+        """Parts of the recipe that differ between candidates, as words: KV-cache format and speculation method."""
         return practice_of(self.setup, self.speculation)
 
     @cached_property
@@ -156,34 +156,34 @@ class Candidate:
         )
 
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
-        """Mean time to first token of some states [s]."""
+        """Mean TTFT of some states [s]."""
         if self.pools is not None:
             return self.pools.ttft_seconds(rows, columns)
         return np.asarray(self.services.states.ttft_seconds[rows, columns])
 
     @property
     def paid_chips(self) -> Array:
-        """Chips of the setup that cost as much as what is deployed together, shape (n, k) [1]: all, if of one kind."""
+        """Number of GPUs of the setup with the same cost as the instance or group, shape (n, k) [1]."""
         return self.metrics.accelerators if self.pools is None else self.pools.paid_chips
 
     @cached_property
     def dollars(self) -> Array:
-        """The whole bill over output tokens at every batch, shape (n, k) [USD per 1e6 tokens]."""
+        """Bill divided by output tokens at every batch, shape (n, k) [USD per 1e6 tokens]."""
         rate = self.metrics.requests_per_second * self.requests.osl.mean
         return money.dollars_per_million_tokens(self.paid_chips, 1.0, rate, self.setup.dollars_per_accelerator_hour)
 
     @cached_property
     def _waits(self) -> Array:
-        """Mean time to first token of every state, shape (n, k) [s]; of pools a queue each."""
+        """Mean TTFT of every state, shape (n, k) [s]; pools have a queue each."""
         rows, columns = np.indices(self.metrics.tpot_seconds.shape)
         return self.ttft_seconds(rows.ravel(), columns.ravel()).reshape(rows.shape)
 
     def kept_dollars(self, promises: Targets) -> Array:
-        """:attr:`dollars` of the states that keep some promises as a mean, NaN of others, shape (n, k)."""
+        """:attr:`dollars` of the states that meet SLOs on means, NaN for others, shape (n, k)."""
         return np.where(kept_states(self.means(promises.given), promises), self.dollars, np.nan)
 
     def means(self, promised: Collection[str] = NAMES) -> dict[str, Array]:
-        """Mean latencies by name as in promises, TPOT and those that are promised; shape (n, k) each [s]."""
+        """Mean latencies by the names of SLOs: TPOT, and those with an SLO; shape (n, k) each [s]."""
         tpot = self.metrics.tpot_seconds
         times = {"tpot": tpot}
         if {"ttft", "e2e"} & set(promised):
@@ -191,9 +191,9 @@ class Candidate:
         return {name: times[name] for name in NAMES if name == "tpot" or name in promised}
 
     def layouts(self, rows: Indices, columns: Indices) -> list[dict[str, float | str]]:
-        """The degrees of some layouts at some batches, under the names that people use; of pools those that decode.
+        """Degrees of some layouts at some batches by the names of their options; for pools, of the decode instances.
 
-        With the engine, and of pools how many instances of which layout read prompts for how many that decode.
+        The engine is included; for pools also the prefill layout and the numbers of instances.
         """
         records = _degrees(self.setup, self.plans, rows)
         if self.pools is None:
@@ -213,20 +213,20 @@ class Candidate:
         ]
 
     def decoders(self, rows: Indices, columns: Indices) -> Array | float:
-        """Instances that decode of what is deployed together, of some states [1]."""
+        """Decode instances of the group of some states [1]."""
         if self.pools is None:
             return 1.0
         return np.array([max(decoders, 1) for _, decoders in self.pools.instances_at(rows, columns)], dtype=float)
 
     @cached_property
     def all_decoders(self) -> Array:
-        """Instances that decode, of every layout at every batch, shape (n, k) [1]."""
+        """Decode instances of the group of every layout at every batch, shape (n, k) [1]."""
         rows, columns = np.indices(self.metrics.tpot_seconds.shape)
         decoders = self.decoders(rows.ravel(), columns.ravel())
         return np.broadcast_to(decoders, rows.size).reshape(rows.shape)
 
     def board_watts(self, rows: Indices, columns: Indices, batch: Array, requests_per_second: Array) -> Array | None:
-        """Power of all boards of what is deployed together, of some states [W]; None without watts in the file."""
+        """Board power of the instance or group of some states [W]; None without power data."""
         if self.pools is None:
             return instance_watts(self.services, rows, batch, requests_per_second)
         counts = np.array(self.pools.instances_at(rows, columns), dtype=float).T
@@ -246,17 +246,17 @@ class Candidate:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """How much of it was measured."""
+        """Kind of evidence, and number of measured runs."""
         return evidence_of(self.setup, disaggregated=self.pools is not None, speculates=self.speculation is not None)
 
     @cached_property
     def complexity(self) -> Indices:
-        """How far each layout is from the simplest kind of deployment, shape (n,) [1]; see :func:`complexity`."""
+        """Distance of each layout from the simplest kind of deployment, shape (n,) [1]; see :func:`complexity`."""
         return complexity(self.setup.hardware, self.plans, disaggregated=self.pools is not None)
 
     @cached_property
     def measured_rows(self) -> npt.NDArray[np.bool_]:
-        """Layouts that some measured server had, served so, shape (n,)."""
+        """Layouts that a measured server used in the same way, shape (n,)."""
         layouts = self.keys(np.arange(len(self)))
         return np.array(Instances(self.setup, speculates=self.speculation is not None, layouts=layouts).measured)
 
@@ -267,28 +267,28 @@ def _degrees(setup: Setup, plans: Plans, rows: Indices) -> list[dict[str, float 
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-#: Whether instances read prompts and decode, or pools do one of both, or either.
+#: Aggregated instances, disaggregated pools, or both.
 Arrangement = Literal["both", "aggregated", "disaggregated"]
-#: Who proposes tokens: somebody, nobody, or whom recipes of engines have.
+#: Speculation method: a given one, None, or that of the recipes.
 RECIPE: Literal["recipe"] = "recipe"
 Proposer = Speculation | Literal["recipe"] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """What is asked of prefill and decode pools, and of nothing else."""
+    """Settings of prefill and decode pools."""
 
     decode: Setup | None = None
-    """The same model on another kind of chip, for decoding; engine and cache are those of the prefill pool."""
+    """Same model on another kind of GPU for decoding; it has the engine and KV-cache format of the prefill pool."""
     layer_by_layer: bool = True
-    """A layer's cache is sent while the next layer is computed; otherwise all of it once the prompt has been read."""
+    """Send the cache of each layer during the prefill of the next one; otherwise all of it after the prefill."""
     chains: Sequence[int] = ()
-    """Processes of chains that may read prompts in place of single instances [1]."""
+    """Lengths of prefill chains to try in place of single prefill instances [processes]."""
 
 
-#: Machines that a disaggregated deployment takes at most where any is tried [1].
+#: Maximum machines of a disaggregated deployment if any group is tried [1].
 _MACHINES = 4
-#: Whether pools serve, in every way that an arrangement allows.
+#: For each arrangement, whether pools serve.
 _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "aggregated": (False,), "disaggregated": (True,)}
 
 
@@ -305,31 +305,32 @@ def market(
     among: Collection[str] = (),
     levels: bool = True,
 ) -> tuple[Candidate, ...]:
-    """Every way to serve some requests that a question leaves open, on one chip.
+    """List the candidate deployments of a workload on one GPU.
 
     Parameters
     ----------
     setup : Setup
-        What is served, on what, how. Where it leaves the engine open, every engine that can serves under its own
-        profile; without assumptions of its own, each with the formats of cache and the proposers of its recipes.
+        Model, GPU, formats, price and assumptions. If it leaves the engine open, all engines that support the model are
+        candidates under their own profiles. Without assumptions of its own, each has the KV-cache formats and
+        speculation methods of its recipes.
     traffic : Traffic or Requests
         Lengths and cached tokens.
     space : Space, optional
-        Which instances are tried. Degrees that are pinned mean instances that do both.
+        Instances to try. Fixed degrees select aggregated instances.
     speculation : Speculation, None or 'recipe'
-        Who proposes tokens to all; nobody if None; by default as recipes have it, and nobody as well.
+        Speculation method of all candidates; None for none; by default the recipes' methods, and none as well.
     arrangement : {'both', 'aggregated', 'disaggregated'}
-        Whether instances read prompts and decode, or pools do one of both.
+        Arrangements to try.
     pooling : Pooling, optional
-        What is asked of prefill and decode pools.
+        Settings of prefill and decode pools.
     slots : int, optional
-        Requests in flight of an instance at most [1].
+        Maximum concurrent requests per instance [1].
     ttft_seconds : float
-        Longest time in which pools must read a prompt that finds nobody [s].
+        Longest prefill time of a prompt that does not queue, for pools [s].
     among : collection of str
-        Only candidates of these labels; all if there are none.
+        Labels of the candidates to return; all if empty.
     levels : bool
-        Whether it counts by how much measured servers differ from their profile.
+        Apply measured corrections to the profile.
 
     Returns
     -------
@@ -339,9 +340,9 @@ def market(
     Raises
     ------
     InputError
-        If nobody knows the price, or something cannot be used.
+        If the price is unknown, or an input is invalid.
     NothingFitsError
-        If no layout of any engine fits; or if there are no pools, or no candidates of the labels, that are asked for.
+        If no layout of any engine fits, or there are no pools or candidates of the requested labels.
 
     Examples
     --------
@@ -387,12 +388,12 @@ def market(
 
 
 def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "near"]) -> tuple[Candidate, ...]:
-    """The candidates that were measured, or at least near what was.
+    """Candidates that were measured, or at least have measured neighbors.
 
     Raises
     ------
     NothingFitsError
-        If there are none, with what is closest.
+        If there are none; the message has the closest ones.
     """
     kinds = ("measured",) if least == "measured" else ("measured", "near")
     kept = tuple(candidate for candidate in candidates if candidate.evidence.kind in kinds)
@@ -408,13 +409,13 @@ def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "n
 
 
 def _with_skipped(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
-    """A candidate whose setup tells what was left out, with the reasons."""
+    """Candidate with a list of what was left out in its setup, with reasons."""
     setup = replace(candidate.setup, left_out=(*candidate.setup.left_out, *unable))
     return replace(candidate, services=replace(candidate.services, setup=setup))
 
 
 def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
-    """Why no engine serves, of all of them in one message where there is one; else what the first one lacks."""
+    """Error of all engines in one message if they share one; else the error of the first engine."""
     try:
         offer(setup, requests, space)
     except (InputError, NothingFitsError) as error:
@@ -423,7 +424,7 @@ def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) ->
 
 
 def _none(setup: Setup, labels: Collection[str], among: Collection[str], gpus: int | None) -> NothingFitsError:
-    """Error where no candidate has one of the names, or nothing can be disaggregated."""
+    """Error for an unknown label, or for missing pools."""
     if among and not set(labels) & set(among):
         return NothingFitsError(f"no candidate is called {' or '.join(among)}; there are {', '.join(labels)}")
     size = "" if gpus is None else f" on at most {gpus} GPUs"
@@ -435,18 +436,18 @@ def _none(setup: Setup, labels: Collection[str], among: Collection[str], gpus: i
 
 
 class RecipeSetup(NamedTuple):
-    """One practice that a question leaves open."""
+    """One recipe to try."""
 
     setup: Setup
-    """Model, chip and formats."""
+    """Model, GPU, formats, price and assumptions."""
     speculation: Speculation | None
-    """Who proposes tokens."""
+    """Speculation method, or None."""
     practice: Practice | None
-    """Practice that its recipe names; None where no recipe is asked."""
+    """Published recipe; None if recipes are not used."""
 
 
 def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[RecipeSetup]:
-    """Every practice that a question leaves open."""
+    """Yield one setup per engine and recipe that the query leaves open."""
     proposed = speculation if isinstance(speculation, Speculation) else None
     engines = setup.engines or engines_for(setup.model, setup.hardware, setup.precision)
     if not has_recipes(setup) or not engines:
@@ -460,7 +461,7 @@ def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Rec
                 cached = with_cache(run, practice.kv)
                 proposer = _proposer(practice, cached) if speculation == RECIPE else proposed
             except InputError:
-                # A recipe for another chip or checkpoint.
+                # The recipe is for another GPU or checkpoint.
                 continue
             if (key := (cached.precision.kv, proposer)) not in seen:
                 seen.append(key)
@@ -468,7 +469,7 @@ def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Rec
 
 
 def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
-    """Who proposes tokens in a practice: drafts of one length, as engines run them."""
+    """Speculation method of a recipe, with one draft length, as engines run it."""
     if practice.proposer is None:
         return None
     return Speculation.of(practice.proposer, longest=practice.draft_length, setup=setup).of_one_length()
@@ -484,10 +485,10 @@ def _arranged(
     ttft_seconds: float,
     groups: Groups,
 ) -> Iterator[Candidate]:
-    """One practice as instances that do both, and as pools where these can be.
+    """Yield one recipe as aggregated instances, and as pools where possible.
 
-    Pools are not tried where an instance is pinned or told its slots; why there are none is said where only pools, or
-    something of pools, are asked for.
+    Pools are not tried with fixed instances or slots. The reason why pools are impossible is raised only if pools, or a
+    setting of pools, are requested.
     """
     if not ways:
         return
@@ -514,21 +515,21 @@ def _arranged(
         )  # fmt: skip
         apart = SteadyPools(every, ttft_seconds)
         if not np.isfinite(apart.seen[0]).any() and False not in ways:
-            # Whoever asks for pools only is told the shortest TTFT that they keep.
+            # If only pools are requested, the error states their shortest TTFT.
             apart = SteadyPools(every)
         if np.isfinite(apart.seen[0]).any():
             yield Candidate(every.decode.services, apart)
     except (InputError, NothingFitsError):
-        # No link between instances, answers of a single token, or no layout whose groups all have a sequence.
+        # There is no link between instances, outputs have one token, or no layout has a sequence for each DP rank.
         if False not in ways or pooling != Pooling():
             raise
 
 
 def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
-    """The disaggregated groups that are tried: those that somebody published, unless any is asked for.
+    """Disaggregated groups to try: published ones, unless ``any`` is requested.
 
-    Any layouts on at most four machines are tried where no engine has to start them, on two kinds of GPUs, and in
-    chains, of which nothing is published. No group is larger than the GPUs of a deployment.
+    All layouts on at most four machines are tried if no engine has to support them, for two kinds of GPUs, and for
+    prefill chains. None of these groups are published. A group has at most the GPUs of a deployment.
     """
     machine = max(node(setup.hardware), setup.hardware.link_domain)
     groups = Groups(None, _MACHINES * machine)
@@ -538,7 +539,7 @@ def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
 
 
 def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
-    """A practice on the chip that decodes: with the engine, the cache and the proposer of the prefill pool."""
+    """Recipe on the decode GPU, with the engine, KV-cache format and speculation method of the prefill pool."""
     setup = practised.setup
     if has_recipes(setup) and setup.engines:
         decode = with_cache(for_engine(decode, setup.engines[0]), setup.precision.kv)
@@ -546,10 +547,10 @@ def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
 
 
 def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: bool) -> Services:
-    """The layouts that people run: instances of one machine, of the fewest that hold the model, or as recipes name.
+    """Layouts in common use: instances of one machine, of the fewest that fit the model, or of a size in the recipe.
 
-    All where a size or a degree is given, or any layout is asked for. Where tokens are proposed, groups of attention
-    ranks only if the recipe has some: draft lengths differ with and without.
+    All layouts are returned if a size or a degree is fixed, or any layout is requested. With speculation, attention DP
+    is used only if the recipe has it, because recipes set different draft lengths with and without it.
     """
     setup, speculation, _ = practised
     setup = setup.for_role(apart=True) if apart else setup
@@ -569,10 +570,10 @@ def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: b
 
 
 def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int | None, bool | None]:
-    """Chips of the largest usual instance [1], and whether attention has groups; None where either is left open.
+    """GPUs of the largest common instance [1], and whether it has attention DP; None for each that is open.
 
-    Instances of recipes count that stay inside a link domain: those across machines that were measured decoded 1.3 to
-    1.9 times slower than predicted. Where the model needs several machines, the fewest are taken.
+    Recipe instances within a link domain are considered. Measured instances across machines decoded 1.3 to 1.9 times
+    slower than predicted. If the model needs several machines, the fewest are used.
     """
     setup, _, practice = practised
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:
@@ -588,7 +589,7 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
 
 
 def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services | None:
-    """The layouts that do both as those that only decode, where these are the same and measured servers tell no two."""
+    """Aggregated layouts as decode layouts, if both are equal and measured corrections do not distinguish them."""
     setup = layouts.setup.for_role(apart=True)
     takes = layouts.setup.levels is None or (setup.levels is not None and setup.levels.takes_as(layouts.setup.levels))
     chosen = (_chosen(practised, space, apart=way) for way in (False, True))
@@ -598,7 +599,7 @@ def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services 
 
 
 def _named(practice: Practice | None, *, apart: bool) -> list[tuple[int, int, int]]:
-    """The degrees of instances that a recipe names, tp, dp and pp: of those that do both, or of pools."""
+    """Degrees of the instances in a recipe (tp, dp and pp), aggregated or pooled."""
     if practice is None:
         return []
     if not apart:

@@ -1,1 +1,1 @@
-"""Separate pools for prompts and for answers: what they can be made of, fleets under load, both ways on equal terms."""
+"""Prefill and decode pools: layouts, transfer of the KV cache, load, sizing, and steady states."""

@@ -1,4 +1,4 @@
-"""Prefill and decode instances, xPyD, under a stream of requests or with a constant number of them."""
+"""Prefill and decode pools (xPyD) under a request stream or a constant concurrency."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ from inference_econ.serving import (
     of_sample,
 )
 
-#: Numbers of prompts in all prefill instances that are told apart [1].
+#: Largest number of prompts in the prefill pool that is modeled as a separate state [1].
 _MOST_STATES = 2**16
-#: Requests that stand for all [1].
+#: Sampled requests that represent the workload [1].
 _DRAWN = 4_000
 
 
 @dataclass(frozen=True, slots=True)
 class PooledFleet:
-    """Some prefill instances and some decode instances under load.
+    """Prefill and decode pools under load.
 
     Attributes
     ----------
     pools : Pools
-        Where the layouts come from.
+        Layouts to choose from.
     prefill, decode : int
-        Indices of the layouts.
+        Indices of the selected layouts.
     prefill_instances, decode_instances : int
-        The x and the y of xPyD [1].
+        x and y of xPyD [1].
     load : Loaded
-        Of the whole fleet; a request waits for a prefill instance, and then perhaps for a place in a decode batch.
+        Load of both pools. A request queues for a prefill instance, and possibly for a decode slot.
     prefill_utilization, decode_utilization : float
-        Requests over what each pool completes [1].
+        Load of each pool as a share of its capacity [1].
     slots : int
-        Requests in flight of a decode instance at most, as engines are told [1].
+        Maximum concurrent requests of a decode instance, as set in the engine [1].
     """
 
     pools: Pools
@@ -70,7 +70,7 @@ class PooledFleet:
 
     @property
     def accelerators(self) -> tuple[int, int]:
-        """Chips of the prefill and of the decode pool [1]."""
+        """GPUs of the prefill and of the decode pool [1]."""
         return (
             self.prefill_instances * int(self.pools.prefill.accelerators[self.prefill]),
             self.decode_instances * int(self.pools.decode.accelerators[self.decode]),
@@ -78,46 +78,46 @@ class PooledFleet:
 
     @property
     def rented(self) -> tuple[int, ...]:
-        """Chips of the machines that hold the instances: of each pool, or of both where their chips are alike [1]."""
+        """Rented GPUs: one number per pool, or one for both if their GPUs are of one kind [1]."""
         return rented(self.pools, (self.prefill, self.decode), (self.prefill_instances, self.decode_instances))
 
     @property
     def dollars_per_hour(self) -> float:
-        """The whole bill [USD/h]."""
+        """Bill [USD/h]."""
         return bill(self.pools, self.rented)
 
     @property
     def binding(self) -> str:
-        """Which pool has less to spare."""
+        """Pool with less spare capacity."""
         return "prefill" if self.prefill_utilization > self.decode_utilization else "decode"
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
-        """The whole bill over the output tokens completed [USD per 1e6 tokens]."""
+        """Bill divided by completed output tokens [USD per 1e6 tokens]."""
         tokens_per_second = self.load.completed_per_second * self.pools.requests.osl.mean
         return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
 
     def chances(self, targets: Targets) -> Chances:
-        """Of TTFTs by the instances that read prompts, of TPOTs and traffic by those that decode."""
+        """Probabilities of TTFT SLOs by the prefill instances, of TPOT SLOs and capacity by the decode instances."""
         sides = ((self.pools.prefill, self.prefill), (self.pools.decode, self.decode))
         reading, decoding = (instances_of(pool.services.service(index)) for pool, index in sides)
         return chances_of(reading, decoding, self.load, targets)
 
 
 def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -> tuple[int, ...]:
-    """Chips of the machines that hold some prefill and decode instances [1].
+    """GPUs of the machines of some prefill and decode instances [1].
 
     Parameters
     ----------
     pools : Pools
-        The layouts to choose from.
+        Layouts to choose from.
     layouts, instances : (int, int)
-        Which layout prefill and decode instances have, and how many there are [1].
+        Layout, and number of instances, of the prefill and the decode pool [1].
 
     Returns
     -------
     tuple of int
-        Of each pool; one number if both have chips of one kind, whose instances may share machines.
+        One number per pool; one in total if both have the same GPUs, because instances may then share machines.
     """
     sides = [
         (pool.setup, (count, int(pool.accelerators[index])))
@@ -130,23 +130,23 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
 
 
 def bill(pools: Pools, chips: tuple[int, ...]) -> float:
-    """Cost of chips of both pools, or of each [USD/h]; see :func:`rented`."""
+    """Cost of the GPUs of both pools [USD/h]; see :func:`rented`."""
     prices = (pool.setup.dollars_per_accelerator_hour for pool in (pools.prefill, pools.decode))
     return sum(number * price for number, price in zip(chips, prices, strict=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """A decode instance, which no prompt delays, by the number of requests in it; arrays of shape (slots,).
+    """Decode instance by its number of concurrent requests; arrays of shape (slots,).
 
     Attributes
     ----------
     requests_per_second : ndarray
-        Completed with 1, 2, .. requests [1/s].
+        Completed requests at concurrency 1, 2, ... [1/s].
     tpot_seconds : ndarray
-        Between two tokens of each [s].
+        Time per output token [s].
     variation : float
-        Squared coefficient of variation of the lengths of answers [1].
+        Squared coefficient of variation of the output lengths [1].
     """
 
     requests_per_second: Array
@@ -155,27 +155,28 @@ class Decoder:
 
     @property
     def slots(self) -> int:
-        """Requests in flight at most [1]."""
+        """Maximum concurrent requests [1]."""
         return self.requests_per_second.size
 
     def limited(self, slots: int | None) -> Decoder:
-        """Pools with no more requests in flight than are told, where any number is; others wait."""
+        """Limit the concurrent requests; further requests queue."""
         return replace(
             self, requests_per_second=self.requests_per_second[:slots], tpot_seconds=self.tpot_seconds[:slots]
         )
 
     def slots_within(self, tpot_seconds: float) -> int:
-        """The most requests in flight with which each has a token in some time [1]; 0 if none."""
+        """Largest concurrency within a TPOT [1]; 0 if none."""
         longer = self.tpot_seconds > tpot_seconds
         return int(np.argmax(longer)) if longer.any() else self.slots
 
     def keeping(
         self, targets: Targets, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1
     ) -> tuple[Decoder, Loaded]:
-        """Pools with the most slots that keep a promised TPOT under a stream, if any do, and their load.
+        """Decode instance with the most slots that meets the TPOT SLO under a stream, and its load.
 
-        Where all slots of its memory break the promise, too many are in flight at times. Those that keep it at any load
-        do, and of a mean some more; percentiles are never kept by a number between these and all.
+        If all slots that fit in memory miss the SLO, the concurrency is sometimes too high. The slots that meet the SLO
+        at any load are then used; for a mean, possibly a few more. No number between these and all slots meets an SLO
+        on a percentile.
         """
 
         def limited(slots: int) -> tuple[Decoder, Loaded]:
@@ -191,14 +192,14 @@ class Decoder:
         return limited(least + bisect_right(range(least + 1, self.slots), False, key=broken))
 
     def queue(self, requests_per_second: float, arrival_scv: float = 1.0) -> queueing.Load:
-        """The instance under a stream of requests."""
+        """Queue of the instance under a request stream."""
         rates = self.requests_per_second
         return queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=self.variation)
 
     def load(self, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1) -> Loaded:
-        """Load in the form of a service's; its TTFT is the wait for a place.
+        """Load of the instance; its TTFT is the wait for a slot.
 
-        ``arrival_scv`` is that of the whole traffic, which as many instances share [1].
+        ``arrival_scv`` applies to all requests, which ``instances`` share [1].
         """
         arrivals = Gamma(arrival_scv).among(instances)
         queue = self.queue(requests_per_second, arrivals.scv)
@@ -224,41 +225,43 @@ def pools_under_load(
     arrival_scv: float = 1.0,
     targets: Targets | None = None,
 ) -> PooledFleet:
-    """A fleet under a steady stream of requests.
+    """Evaluate prefill and decode pools under a steady request stream.
 
     Parameters
     ----------
     pools : Pools
-        The layouts to choose from.
+        Layouts to choose from.
     layouts, instances : (int, int)
-        Which layout prefill and decode instances have, and how many there are [1].
+        Layout, and number of instances, of the prefill and the decode pool [1].
     requests_per_second : float
-        Arrivals at the fleet [1/s].
+        Request rate [1/s].
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals at the fleet [1].
+        Squared coefficient of variation of the interarrival times [1].
     targets : Targets, optional
-        Promises, for whose TPOT decode instances have fewer requests in flight than memory holds where they must.
+        SLOs. If necessary, decode slots are reduced below the memory limit to meet the TPOT SLO.
 
     Returns
     -------
     Fleet
-        With its latencies.
+        Pools with their latencies.
 
     Raises
     ------
     InputError
-        If the rate is not positive or the variation negative.
+        If the rate is not positive, or the variation is negative.
 
     Notes
     -----
-    Prompts wait in one line, which has the whole burstiness, for the first free prefill instance: a queue with several
-    servers whose work varies as the prompts do, :func:`inference_econ.formulas.queueing.load`. Prompts that are there
-    at the same time share the steps of an instance, see :func:`prefill_rates`. Decode instances get equal random parts,
-    less bursty than the whole (:func:`inference_econ.formulas.queueing.split_scv`); each is a queue of its own, see
-    :func:`decoder`. TTFT is the wait, the time in a prefill instance, what is left of the transfer then, and the wait
-    for a place; the two waits are taken to be independent. A wait is zero or exponential; the time in an instance is
-    that of the prompts which are there together, :func:`seconds_inside`, and of how much longer than others the own
-    prompt is, :func:`until_read`.
+    Prompts wait in one queue for the first free prefill instance. The queue has the full burstiness, and service times
+    vary with the prompts (:func:`inference_econ.formulas.queueing.load`). Concurrent prompts share the steps of an
+    instance (:func:`prefill_rates`).
+
+    Each decode instance gets an equal random part of the requests, which is less bursty than the whole
+    (:func:`inference_econ.formulas.queueing.split_scv`), and has its own queue (:func:`decoder`).
+
+    TTFT is the sum of the wait, the time in a prefill instance, the remaining transfer, and the wait for a decode slot.
+    The two waits are assumed independent; each is zero or exponential. The time in an instance depends on the
+    concurrent prompts (:func:`seconds_inside`) and on the length of the prompt (:func:`until_read`).
     """
     check_rate(requests_per_second)
     (reader, writer), (count, groups) = layouts, instances
@@ -270,33 +273,34 @@ def pools_under_load(
 
 
 def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: float) -> PooledFleet:
-    """A fleet with a constant number of requests in it: a new one comes whenever one ends.
+    """Evaluate pools at a constant concurrency: a new request starts when one ends.
 
     Parameters
     ----------
     pools : Pools
-        The layouts to choose from.
+        Layouts to choose from.
     layouts, instances : (int, int)
-        Which layout prefill and decode instances have, and how many there are [1].
+        Layout, and number of instances, of the prefill and the decode pool [1].
     concurrency : float
-        Requests in the fleet, those that wait included, at least one [1].
+        Concurrent requests, queued ones included, at least one [1].
 
     Returns
     -------
     Fleet
-        Its load is that of the stream whose requests see the same.
+        Its load is a request stream that finds the same state.
 
     Raises
     ------
     InputError
-        If there is less than one request.
+        If the concurrency is below 1.
 
     Notes
     -----
-    A request of a closed loop finds the others as one that comes from outside would find a loop without it (Reiser and
-    Lavenberg, 1980). So this is :func:`pools_under_load` at the rate at which an arriving request finds N - 1 others,
-    who by Little's law are rate x (TTFT + steps x TPOT). That grows with the rate from none to without end at what the
-    slower pool completes. The fleet completes N / (TTFT + steps x TPOT), no more than the slower pool does.
+    A request of a closed loop with N requests sees the loop as an outside arrival sees a loop with N - 1 (Reiser and
+    Lavenberg, 1980). The result is therefore :func:`pools_under_load` at the rate at which an arriving request finds N
+    - 1
+    others. By Little's law these are rate x (TTFT + steps x TPOT), which grows without bound up to the capacity of the
+    slower pool. Throughput is N / (TTFT + steps x TPOT), at most that capacity.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -330,7 +334,7 @@ def together(
     decode: Decoder,
     decoding: Loaded,
 ) -> PooledFleet:
-    """A fleet from the line before its prefill instances, and from one that decodes and its load."""
+    """Combine the prefill queue with a loaded decode instance."""
     count, groups = instances
     rate = decoding.requests_per_second * groups
     saturated = decoding.saturated or bool(queue.saturated)
@@ -341,7 +345,7 @@ def together(
     tokens, steps = pools.requests.osl.mean, pools.requests.decode_steps
     last = math.inf if saturated else first + steps * decoding.tpot_seconds["mean"]
     e2e = Statistics(last, partial(_latest, ttft, decoding.tpot_seconds, steps))
-    # With more than they can take, the slower pool sets the pace.
+    # Above capacity, the slower pool limits the rate.
     busiest = max(float(queue.offered), decoding.utilization)
     load = Loaded(
         rate,
@@ -360,26 +364,26 @@ def together(
 
 
 def _latest(ttft: Statistics, tpot: Mapping[str, float], steps: float, share: float) -> float:
-    """Time that the last tokens of a share of the requests come before [s]: that of both latencies at that share.
+    """Upper bound on the E2E latency at a quantile [s]: the sum of both latencies at that quantile.
 
-    An upper bound, unless requests with a long TTFT are those with a long TPOT, where it is the time itself.
+    It is exact if requests with a long TTFT also have a long TPOT.
     """
     return ttft.quantile(share) + steps * tpot[f"p{100.0 * share:g}"]
 
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
-    """TTFT without waits: with the time in a prefill instance in the place of that of a prompt by itself [s]."""
+    """TTFT without waits, with the time in a shared prefill instance in place of a lone prompt's time [s]."""
     alone = float(pools.reading_seconds[layouts])
     return np.asarray(float(pools.first_token_seconds[layouts]) - alone + np.maximum(queue.service_seconds, alone))
 
 
 def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
-    """Time of a prompt in its prefill instance with 1, 2, .. prompts in all, ascending [s].
+    """Time of a prompt in its prefill instance by the number of prompts in the pool, ascending [s].
 
     Notes
     -----
-    Little's law in every state: prompts over what is completed. A request makes the state in which its work is done, so
-    that :attr:`inference_econ.formulas.queueing.Load.work` says how often each occurs; the mean is then that of all.
+    Little's law in every state: prompts over throughput. States are weighted by the work done in them
+    (:attr:`inference_econ.formulas.queueing.Load.work`), which reproduces the mean over all requests.
     """
     rates = prefill_rates(pools, *layouts, count)
     alone = float(pools.reading_seconds[layouts])
@@ -389,16 +393,16 @@ def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
 def prefill_queue(
     pools: Pools, reader: int, writer: int, count: int, rate: float | Array, arrival_scv: float
 ) -> queueing.Load:
-    """The line of prompts before a number of prefill instances."""
+    """Queue of prompts for a number of prefill instances."""
     return _line(pools, count, rate, prefill_rates(pools, reader, writer, count), arrival_scv)
 
 
 def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_scv: float = 1.0) -> queueing.Load:
-    """The line of prompts before instances that complete some rates with 1, 2, .. prompts [1/s].
+    """Queue of prompts for instances with the given rates at 1, 2, ... prompts [1/s].
 
-    Prompts that are in an instance together are read as they came: a long one makes those wait that follow. Slots that
-    share an instance know nothing of that. By Pollaczek's and Khinchine's formula there are 1 + cs2 / 2 times as many
-    prompts as if all were alike, of which each instance has one at the head.
+    Prompts within an instance are served in order, so a long prompt delays the next ones; slots that share an instance
+    ignore that. By the Pollaczek-Khinchine formula there are 1 + cs2 / 2 times as many prompts as with equal lengths.
+    Each instance has one of them in service.
     """
     scv = pools.requests.isl.scv
     crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / rates.size)
@@ -406,12 +410,12 @@ def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_s
 
 
 def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
-    """Rate that a number of prefill instances completes with 1, 2, .. prompts, which they share evenly [1/s].
+    """Throughput of prefill instances with 1, 2, ... prompts, which they share evenly [1/s].
 
     Notes
     -----
-    Each instance begins with a prompt per group of attention ranks and stage, which take as long as by themselves. More
-    of them share steps, as :func:`inference_econ.engine.prefill.shared_steps` has it, up to what a step allows.
+    Each instance starts with one prompt per attention-DP rank and stage, at the time of a single prompt. More prompts
+    share steps, as in :func:`inference_econ.engine.prefill.shared_steps`, up to the token limit of a step.
     """
     pool, moved = pools.prefill, pools.transfer
     sending, handover = (float(seconds[reader, writer]) for seconds in (moved.sending_seconds, moved.handover_seconds))
@@ -419,32 +423,32 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
     prompt_seconds = np.maximum(pool.shared_prefill_seconds[reader] + handover, sending)
     alone = max(float(pool.prefill_seconds[reader]) + handover, sending)
     beside = math.ceil(alone / float(prompt_seconds[0]) * (1.0 - 1e-12))
-    # However many instances there are, so many numbers of prompts are enough.
+    # Limit the number of states, whatever the number of instances.
     held = np.arange(1.0, count * max(min(math.ceil(prompts[-1]), _MOST_STATES // count), beside) + 1.0)
     rates = np.minimum(held / alone, count / np.interp(held / count, prompts, prompt_seconds))
     return np.asarray(np.maximum.accumulate(rates))
 
 
 def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
-    """A decode instance whose links take some time for each cache that comes [s]."""
+    """Decode instance with some link time per received cache [s]."""
     service = pools.decode.services.service(index)
     states = service.states.without_prompts(pools.requests.decode_steps, receiving)
     state = states.at(np.arange(1.0, service.slots + 1.0))
-    # A server with more in flight completes no less; interpolation may say so by a rounding.
+    # Throughput does not fall with concurrency; correct rounding errors of the interpolation.
     rates = np.maximum.accumulate(state.requests_per_second)
     return Decoder(rates, state.tpot_seconds, pools.requests.osl.scv)
 
 
 @dataclass(frozen=True)
 class _FirstTokens:
-    """TTFT of requests that stand for all, drawn when somebody wants a percentile.
+    """TTFT of sampled requests, drawn when a percentile is needed.
 
     Attributes
     ----------
     pools, layouts, count, queue
         See :func:`until_read`.
     decoding : Loaded
-        Of an instance that decodes; its TTFT is the wait for a place.
+        Load of a decode instance; its TTFT is the wait for a slot.
     """
 
     pools: Pools
@@ -465,25 +469,25 @@ class _FirstTokens:
 
 
 def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queueing.Load, drawn: LengthSample) -> Array:
-    """Time from the arrival of some prompts until each has been read, shape (..., drawn.count) [s].
+    """Time from arrival to the end of prefill for sampled prompts, shape (..., drawn.count) [s].
 
     Parameters
     ----------
     pools : Pools
-        The layouts to choose from.
+        Layouts to choose from.
     layouts : (int, int)
-        Which layout prefill and decode instances have.
+        Prefill and decode layout.
     count : int
         Prefill instances [1].
     queue : queueing.Load
-        The line before them, of shape (...).
+        Prefill queue, shape (...).
     drawn : LengthSample
-        The prompts.
+        Sampled prompts.
 
     Notes
     -----
-    Those who wait are the ones that are in an instance longest. A prompt takes its own time in the place of that of the
-    average one, as in :func:`inference_econ.serving.load.loaded`, and its length knows nothing of the line.
+    Prompts that wait are also the ones with the longest time in an instance. Each prompt has its own prefill time in
+    place of the mean, as in :func:`inference_econ.serving.load.loaded`. Its length is independent of the queue.
     """
     inside, pool, places = seconds_inside(pools, layouts, count), pools.prefill, levels(drawn.count)
     latency = float(np.broadcast_to(pool.latency, len(pool.services))[layouts[0]])
@@ -495,51 +499,51 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
 
 
 def second_waits(decoding: Loaded, drawn: LengthSample) -> Array:
-    """Waits of some requests for a place in a batch, each zero or exponential, shape (drawn.count,) [s]."""
+    """Waits of sampled requests for a decode slot, each zero or exponential, shape (drawn.count,) [s]."""
     if decoding.waiting <= 0.0:
         return np.zeros(drawn.count)
-    # The mean over all requests is that of those who wait, times how many do.
+    # The mean over all requests is the mean of those that wait times their share.
     longer = np.log(decoding.waiting / (1.0 - drawn.shares("place in a batch")))
     return np.asarray(decoding.ttft_seconds["mean"] / decoding.waiting * np.maximum(longer, 0.0))
 
 
 def _wait(queue: queueing.Load, share: float) -> float:
-    """Wait for a place that a share of the requests stays below [s]."""
+    """Quantile of the wait for a decode slot [s]."""
     return float(queueing.wait_quantiles(queue, [share])[0])
 
 
-#: Most instances of one kind for each of the other, so that ratios go from 1:16 to 16:1 [1]. Fleets of public
-#: measurements have from 1:9 to 3:1 (servers/serving_points.csv); DeepSeek-V3's report (2024, section 3.4) has units of
-#: 4 and of 40 nodes. Where one instance feeds or drains more than that, its loss stops them all.
+#: Maximum instances of one kind per instance of the other: ratios from 1:16 to 16:1 [1]. Public measurements have 1:9
+#: to 3:1 (servers/serving_points.csv); DeepSeek-V3's report (2024, section 3.4) has units of 4 and of 40 nodes. At
+#: higher ratios, the loss of one instance stops all the others.
 MOST_RATIO = 16
 
 
 def fewest_beside(instances: int) -> int:
-    """Fewest instances of one pool beside some of the other [1]."""
+    """Fewest instances of one pool for a number of the other [1]."""
     return math.ceil(instances / MOST_RATIO)
 
 
-#: Parts of a promised E2E latency that the TTFT may take, of which the cheapest is answered [1].
+#: Shares of an E2E SLO that the TTFT may use [1]; the cheapest is selected.
 _TTFT_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 @dataclass(frozen=True, slots=True)
 class DisaggregationTerms:
-    """Promises, arrivals and loads of a fleet of prefill and decode instances.
+    """SLOs, arrivals and maximum load of pools.
 
     Attributes
     ----------
     targets : Targets
-        Promised latencies, and which requests must see them.
+        SLOs with their statistics.
     arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1]: 1 if Poisson, more if bursty.
+        Squared coefficient of variation of the interarrival times [1]: 1 for Poisson, more for bursts.
     fullest : float
-        Share of what a pool completes beyond which it is not filled [1].
+        Largest load of a pool as a share of its capacity [1].
 
     Raises
     ------
     InputError
-        If the share or the variation is impossible.
+        If the share or the variation is out of range.
     """
 
     targets: Targets = field(default_factory=Targets)
@@ -547,7 +551,6 @@ class DisaggregationTerms:
     fullest: float = FILLED
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
         if not 0.0 < self.fullest <= FULLEST:
             raise InputError(
                 f"the share of what is completed that pools are filled to must be above 0 and at most {FULLEST:g} "
@@ -557,10 +560,10 @@ class DisaggregationTerms:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.arrival_scv:g}")
 
     def by_token(self, requests: Requests) -> list[DisaggregationTerms]:
-        """Terms of a TTFT and a TPOT that keep an E2E latency, one for each part of it that the TTFT may take.
+        """Terms with TTFT and TPOT SLOs that imply the E2E SLO, one per share that the TTFT may use.
 
-        The requests that count must see both, so that the sum of the TTFT and of as many TPOT as there are decode steps
-        is an upper bound. The terms alone where no E2E latency is promised.
+        Both SLOs apply at the statistic of the E2E SLO, so TTFT + steps x TPOT is an upper bound. Without an E2E SLO,
+        the result is these terms alone.
         """
         targets = self.targets
         if "e2e" not in targets.given:
@@ -589,25 +592,25 @@ class DisaggregationTerms:
 
     @property
     def kept(self) -> Targets:
-        """The promises; where there is none of a TTFT, answers wait as little for a place in a batch as prompts do."""
+        """SLOs. Without a TTFT SLO, the wait for a decode slot is limited as the prompt queue is."""
         if "ttft" in self.targets.given:
             return self.targets
         return replace(self.targets, fullest=min(self.targets.fullest, self.fullest_reading))
 
     @property
     def fullest_reading(self) -> float:
-        """Share of what prefill instances complete beyond which no question fills them, so that prompts wait little."""
+        """Largest load of prefill instances as a share of their capacity, so that prompts rarely queue."""
         return min(self.fullest, FILLED)
 
     def predicted(self, pools: Pools) -> DisaggregationTerms:
-        """Terms that predictions of any layouts of two pools must keep for measured ones to keep these."""
+        """Terms that predictions must meet, so that measured servers meet these, for any layouts of two pools."""
         if self.targets.confidence is None:
             return self
         by = self.margins(pools)
         return replace(self, targets=self.targets.less(by), fullest=self.fullest / float(by.throughput.max()))
 
     def margins(self, pools: Pools) -> Margins:
-        """Divisors of promises before predictions for any layouts of two pools are held against them [1]."""
+        """Divisors of the SLOs for any layouts of two pools [1]."""
         confidence, promised = self.targets.confidence, set(self.targets.given)
         if confidence is None:
             return self.targets.margins(pools.decode.services)
@@ -618,7 +621,7 @@ class DisaggregationTerms:
 
 
 def unreachable(pools: Pools, terms: DisaggregationTerms) -> str:
-    """Promise that no pair of layouts keeps, the best that can be reached, and how far that is from it."""
+    """SLO that no pair of layouts meets, and the best reachable value, as words."""
     targets, by = terms.targets, terms.margins(pools)
     promised = {
         "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),
@@ -638,29 +641,29 @@ def _missed(factor: float) -> str:
     return f" ({factor:.3g} times the SLO)" if factor > 1.0 else ""
 
 
-#: Loads at which a line is looked at [1].
+#: Number of loads at which a queue is evaluated [1].
 _LOADS = 24
-#: Prompts that stand for all in a line [1].
+#: Sampled prompts of a queue [1].
 _PREFILL_SAMPLE = 1_000
-#: Arrays over prompts in a pool, for each of its instances [B].
+#: Memory for arrays over the prompts of a pool, per instance [B].
 _BYTES = 4e3
 
 
 def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
-    """Time and dollars of a prefill instance per prompt if it is never idle, for every pair of layouts.
+    """Lower bounds on the time and cost of a prompt in a prefill instance, for every pair of layouts.
 
     Parameters
     ----------
     pools : Pools
-        The choices.
+        Layouts to choose from.
     ttft_seconds : float
-        Longest time to first token allowed [s].
+        TTFT SLO [s].
 
     Returns
     -------
     (ndarray, ndarray), both of shape (n, m)
-        [s] and [USD], bounds from below of those under load; the dollars are ``inf`` where not even a prompt that finds
-        nobody keeps the time to first token.
+        Time [s] and cost [USD] on instances that are never idle. The cost is ``inf`` if a prompt that does not queue
+        misses the SLO.
     """
     busy = pools.busy_seconds
     in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(pools.transfer.seconds)
@@ -669,35 +672,35 @@ def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
 
 
 def check_instances(instances: float, seconds: float, smaller: str) -> None:
-    """Refuse to look at more prefill instances than can be; see :mod:`inference_econ._work`.
+    """Reject searches over too many prefill instances; see :mod:`inference_econ._work`.
 
     Parameters
     ----------
     instances : float
-        That a fleet must or may have [1].
+        Instances that the deployment needs or may have [1].
     seconds : float
-        What a search takes for each [s].
+        Search time per instance [s].
     smaller : str
-        The parameter that makes them fewer.
+        Input that reduces them.
 
     Raises
     ------
     TooMuchError
-        With how many there are.
+        With the number of instances.
     """
     work = f"fleets of {instances:,.0f} prefill instances"
     _work.check(work, seconds=seconds * instances, size=_BYTES * instances, smaller=smaller)
 
 
 class PrefillPools:
-    """Prefill instances in front of decode instances, on the terms of a comparison.
+    """Capacity of prefill instances for decode instances, within the SLOs.
 
     Parameters
     ----------
     pools : Pools
-        The layouts.
+        Layouts.
     terms : Terms
-        Promises, arrivals and loads.
+        SLOs, arrivals and maximum load.
     """
 
     def __init__(self, pools: Pools, terms: DisaggregationTerms) -> None:
@@ -705,26 +708,26 @@ class PrefillPools:
         self.line = cache(self._line)
 
     def most(self, reader: int, writer: int, count: int, patience: float = math.inf) -> float:
-        """Requests per second that some prefill instances take within the promise [1/s].
+        """Largest rate of some prefill instances within the TTFT SLO [1/s].
 
         Parameters
         ----------
         reader, writer : int
-            Layouts of prefill and decode instances.
+            Prefill and decode layout.
         count : int
             Prefill instances [1].
         patience : float
-            Longest time until the prompt has been read and its cache has arrived, waits included [s].
+            Longest time until prefill and transfer end, waits included [s].
         """
         rates, seconds = self.line(reader, bool(self.pools.transfer.fast[reader, writer]), count)
         if math.isinf(patience):
             return float(rates[-1])
         left = patience - float(self.pools.transfer.exposed_seconds[reader, writer])
-        # Mostly convex in the rate, so that a straight line between two of them does not promise too much.
+        # TTFT is mostly convex in the rate, so linear interpolation does not overestimate the rate.
         return float(np.interp(left, seconds, rates, left=0.0))
 
     def _line(self, reader: int, fast: bool, count: int) -> tuple[Array, Array]:
-        """Rates [1/s], and the TTFT at each without what is left of the transfer [s]; both ascend."""
+        """Rates [1/s], and the TTFT at each without the remaining transfer [s]; both ascending."""
         pools, terms = self.pools, self.terms
         reached = np.isfinite(pools.transfer.seconds[reader])
         writer = int(np.argmax((pools.transfer.fast[reader] == fast) & reached))
@@ -747,14 +750,14 @@ class PrefillPools:
 
 @dataclass(frozen=True, slots=True)
 class PooledRun:
-    """Latencies that the requests of a run saw, in the order in which they came.
+    """Latencies of the requests of a simulation, in order of arrival.
 
     Attributes
     ----------
     ttft, tpot : ndarray, shape (n,)
-        From arrival to the first token, and between two tokens of the answer [s].
+        Time to first token, and per output token [s].
     seconds : float
-        From the first arrival to the last token [s].
+        Time from the first arrival to the last token [s].
     """
 
     ttft: Array
@@ -771,37 +774,37 @@ def played(
     *,
     slots: int | None = None,
 ) -> PooledRun:
-    """Play a closed loop: some requests at once, and a new one whenever one ends, until all have come.
+    """Simulate pools at a constant concurrency until all requests have arrived.
 
     Parameters
     ----------
     pools : Pools
-        The layouts to choose from.
+        Layouts to choose from.
     layouts, instances : (int, int)
-        Which layout prefill and decode instances have, and how many there are [1].
+        Layout, and number of instances, of the prefill and the decode pool [1].
     concurrency : int
-        Requests in the fleet, those that wait included [1].
+        Concurrent requests, queued ones included [1].
     decode_steps : ndarray, shape (n,)
-        Of each request of the run, one less than its tokens [1].
+        Decode steps of each request: its output tokens minus one [1].
     slots : int, optional
-        Requests in flight of a decode instance at most [1]; by default as many as its memory holds.
+        Maximum concurrent requests of a decode instance [1]; by default the memory limit.
 
     Returns
     -------
     Run
-        Of n requests; prompts are of mean length.
+        Latencies of n requests; prompts have the mean length.
 
     Raises
     ------
     InputError
-        If there is less than one request at a time, or a request without a step.
+        If the concurrency is below 1, or a request has no step.
 
     Notes
     -----
-    Prompts wait in one line. An instance that is free reads those that have come, or its share of them where others
-    are free as well, as many in a step as its tokens and its slots allow; the others wait until it is done. A cache
-    then goes to a decode instance when that has a place; all of them decode equally many at a speed that depends on
-    how many there are at that moment (processor sharing), so that the fleet decodes what prefill feeds it.
+    Prompts wait in one queue. A free instance starts a step with the waiting prompts (or its share, if others are free)
+    within its token and slot limits. Later prompts wait until the step ends. The cache is then sent to a decode
+    instance with a free slot. Decode instances share the requests evenly, at a speed that depends on the current
+    concurrency (processor sharing).
     """
     if concurrency < 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -813,7 +816,7 @@ def played(
 
 @dataclass(slots=True)
 class _Readers:
-    """Prefill instances: how long a step takes that reads 1, 2, .. prompts [s], and what follows it [s]."""
+    """Prefill instances: duration of a step with 1, 2, ... prompts [s], and of the transfer after it [s]."""
 
     free: int
     steps: list[float]
@@ -831,13 +834,13 @@ class _Readers:
         return cls(count, np.maximum.accumulate(np.maximum(steps, alone)).tolist(), after)
 
     def taken(self, waiting: int) -> int:
-        """Prompts of the next step of an instance [1]."""
+        """Prompts in the next step of an instance [1]."""
         return min(math.ceil(waiting / self.free), len(self.steps))
 
 
 @dataclass(slots=True)
 class _Writers:
-    """Decode instances: the time between tokens with 1, 2, .. requests in all of them [s]."""
+    """Decode instances: time per token by the total number of requests [s]."""
 
     tpot: list[float]
     places: int
@@ -852,7 +855,7 @@ class _Writers:
 
 @dataclass(slots=True)
 class _Loop:
-    """The state of a run; ``steps`` counts the tokens that a request which decodes from the beginning would have."""
+    """State of a simulation. ``steps`` counts the tokens of a request that decodes from the start."""
 
     readers: _Readers
     writers: _Writers
@@ -867,7 +870,7 @@ class _Loop:
 
     def play(self, concurrency: int) -> PooledRun:
         count, reading, decoding, tpots = self.decode_steps.size, self.reading, self.decoding, self.writers.tpot
-        # Plain numbers: each is written by itself.
+        # Python floats are faster, because elements are written one by one.
         arrived, first, ended = [0.0] * count, [0.0] * count, [0.0] * count
         self._arrive(min(concurrency, count), arrived)
         while reading or decoding:
@@ -912,7 +915,7 @@ class _Loop:
             heapq.heappush(self.reading, (self.now + self.readers.steps[taken - 1], prompts))
 
     def _begin(self, first: list[float]) -> None:
-        """Requests whose prompts have been read take free places."""
+        """Move prefilled requests to free decode slots."""
         while self.read and len(self.decoding) < self.writers.places:
             request = self.read.popleft()
             first[request] = self.now

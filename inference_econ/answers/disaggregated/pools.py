@@ -1,4 +1,4 @@
-"""Pools of instances that read prompts and of instances that decode, and the links between them."""
+"""Layouts of prefill and decode pools, and the links between them."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from inference_econ.formulas import collectives, money
 from inference_econ.inputs import Free, Groups, Requests
 from inference_econ.serving import Services, Steady
 
-#: Numbers of prompts on an instance that are looked at [1].
+#: Largest number of concurrent prompts per instance that is evaluated [1].
 _SHARED = 12
 
 
 @dataclass(frozen=True)
 class PoolLayouts:
-    """Layouts that one pool can be made of.
+    """Layouts of one pool.
 
     Attributes
     ----------
     services : Services
-        The layouts, arrays of shape (n,); those whose groups cannot all hold a sequence are left out.
+        Layouts, arrays of shape (n,), without those that leave a DP rank without a sequence.
     processes : ndarray, shape (n,) or (1,)
-        Instances of the layout that make one of the pool, a chain that reads prompts in parts [1]; see
+        Instances per prefill chain; 1 without a chain [1]. See
         :func:`inference_econ.answers.disaggregated.pools.with_chains`.
     latency, busy : ndarray, shape (n,) or (1,)
-        Time of a prompt in a chain, and of its busiest process, over the time of one process [1].
+        Time of a prompt in a chain, and in its busiest process, over the time in one process [1].
     """
 
     services: Services
@@ -57,41 +57,41 @@ class PoolLayouts:
 
     @property
     def setup(self) -> Setup:
-        """Model, chip and formats."""
+        """Model, GPU, formats, price and assumptions."""
         return self.services.setup
 
     @property
     def accelerators(self) -> Array:
-        """Chips of an instance [1], shape (n,)."""
+        """GPUs of an instance [1], shape (n,)."""
         return np.asarray(self.services.plans.accelerators * self.processes)
 
     def processes_of(self, index: int) -> int:
-        """Processes of an instance of a layout [1]: several in a chain."""
+        """Processes of an instance of a layout [1]; several in a chain."""
         return int(np.broadcast_to(self.processes, len(self.services))[index])
 
     @property
     def cache_chips(self) -> Array:
-        """Chips that hold the cache of one sequence: those of an attention group, on all stages [1], shape (n,)."""
+        """GPUs that store the cache of one sequence: one attention group over all stages [1], shape (n,)."""
         return np.asarray(self.services.plans.attention_ranks * self.services.plans.pp)
 
     @cached_property
     def engines(self) -> list[tuple[str, ...]]:
-        """The engines that can start each layout, by name; none where any layout is offered."""
+        """Engines that support each layout; empty if any layout is allowed."""
         return self.setup.engines_of(self.services.plans)
 
     @cached_property
     def dollars_per_second(self) -> Array:
-        """Of an instance [USD/s], shape (n,)."""
+        """Price of an instance [USD/s], shape (n,)."""
         return money.dollars_per_second(self.accelerators, self.setup.dollars_per_accelerator_hour)
 
     @property
     def prefill_seconds(self) -> Array:
-        """One prompt by itself [s], shape (n,)."""
+        """Prefill time of a single prompt [s], shape (n,)."""
         return np.asarray(self.services.prompt.seconds[:, 0] * self.latency)
 
     @cached_property
     def waiting_prompts(self) -> Array:
-        """Prompts of an instance, from one per stage to full steps of all groups, or all slots, shape (n, k) [1]."""
+        """Concurrent prompts of an instance, from one per stage to full steps or all slots, shape (n, k) [1]."""
         services = self.services
         most = prompts_of_a_step(services.setup, services.requests.new_tokens)
         together = np.broadcast_to(prompts_together(services.setup, services.plans), services.slots.shape)
@@ -102,7 +102,7 @@ class PoolLayouts:
 
     @cached_property
     def shared_prefill_seconds(self) -> Array:
-        """Time of an instance that each of :attr:`waiting_prompts` takes, shape (n, k) [s]."""
+        """Instance time per prompt at each of :attr:`waiting_prompts`, shape (n, k) [s]."""
         services, prompts = self.services, self.waiting_prompts / self.processes[:, None]
         requests, plans = services.requests, services.plans.column(prompts)
         share = shared_steps(services.setup, plans, requests.new_tokens, requests.cached, prompts)
@@ -110,14 +110,14 @@ class PoolLayouts:
 
     @property
     def prefill_busy_seconds(self) -> Array:
-        """Time of an instance that one prompt takes where steps are full of prompts [s], shape (n,)."""
+        """Instance time per prompt if steps are full of prompts [s], shape (n,)."""
         return np.asarray(self.shared_prefill_seconds.min(axis=1))
 
     @cached_property
     def states(self) -> Steady:
-        """The steady states by batch of instances that decode what others have read; shape (n, k + 1).
+        """Steady states by batch of decode instances; shape (n, k + 1).
 
-        That of a full instance is the last one: prompts that are being read are among its requests.
+        The last one is a full instance. Requests in prefill are among its concurrent requests.
         """
         services, states = self.services, self.services.states
         rows = zip(services.running, states.concurrency, states.batch, strict=True)
@@ -132,7 +132,7 @@ class PoolLayouts:
         return self.states.batch
 
     def instances(self, shown: Sequence[int] = (), batches: Sequence[float] = (), label: str = "") -> Instances:
-        """Some instances of the pool, by the positions of their layouts and the requests that each serves [1]."""
+        """Some instances of the pool, by the positions of their layouts and their batches [1]."""
         requests, sizes = self.services.requests, self.accelerators[list(shown)].tolist()
         layouts = [self.layouts[index] for index in shown]
         speculates = self.services.speculation is not None
@@ -143,7 +143,7 @@ class PoolLayouts:
 
     @cached_property
     def layouts(self) -> list[str]:
-        """Every layout by name, see :func:`inference_econ.engine.layout_key`; of chains with how many processes."""
+        """Names of the layouts, see :func:`inference_econ.engine.layout_key`; chains with their number of processes."""
         keys = layout_keys(self.services.plans, self.setup.assumptions.layout)
         if self.processes.size == 1:
             return keys
@@ -152,37 +152,37 @@ class PoolLayouts:
 
     @property
     def step_seconds(self) -> Array:
-        """A decode step that no prompt delays, shape (n, k + 1) [s]."""
+        """Time of a decode step without prefill, shape (n, k + 1) [s]."""
         return self.states.decode_seconds
 
 
-#: Longer chains than can be meant [1]; and what a layout and a process of a chain take to search parts for [s].
+#: Longest accepted chain [1]; search time for parts per layout, and per process of a chain [s].
 _LONGEST, _TABLE_SECONDS, _PROCESS_SECONDS = 64, 0.6, 0.05
 
 
 def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math.inf) -> PoolLayouts:
-    """Layouts of a prefill pool, and chains of each of them that reads one prompt at a time.
+    """Layouts of a prefill pool, and chains of each of them that prefill one prompt at a time.
 
     Parameters
     ----------
     pool : Pool
-        Layouts that read prompts.
+        Prefill layouts.
     numbers : sequence of int
-        Processes of a chain [1]: instances of the layout, on chips of the same kind.
+        Processes per chain [1]: instances of the layout, on GPUs of one kind.
     largest : float
-        Chips of a chain at most [1].
+        Maximum GPUs of a chain [1].
 
     Returns
     -------
     Pool
-        A chain is an instance of so many times the chips. It takes a prompt's time alone, and keeps its busiest process
-        busy, in proportion to those of one process by :class:`PrefillChain`; while that goes on, the others read for
-        the next prompts. The last process has the whole cache, and sends it to those that decode.
+        A chain is an instance with the GPUs of its processes. Its prompt time, and the time of its busiest process, are
+        those of one process scaled by :class:`PrefillChain`. Other processes work on the next prompts meanwhile. The
+        last process has the whole cache and sends it to the decode instances.
 
     Raises
     ------
     InputError
-        If a number cannot be used, or no cache is kept.
+        If a number is out of range, or no KV cache is stored.
     NothingFitsError
         If no layout can be a process of such chains.
     """
@@ -219,25 +219,25 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
     return PoolLayouts(every, *(np.concatenate([ones, column]) for column in columns))
 
 
-#: Groups of any layouts. Published groups of one service have up to 320 GPUs (DeepSeek-V3's report, section 3.4), those
-#: of public measurements up to 72.
+#: Groups of any layouts. Published groups of one service have up to 320 GPUs (DeepSeek-V3's report, section 3.4),
+#: measured groups up to 72.
 _ANY = Groups(None, 144)
 
 
 @dataclass(frozen=True)
 class Pools:
-    """Layouts that disaggregated serving can choose from.
+    """Layouts of a disaggregated deployment.
 
     Attributes
     ----------
     prefill : Pool
-        Layouts that read prompts; their memory need not hold answers.
+        Prefill layouts; their memory need not fit outputs.
     decode : Pool
-        Layouts that decode; perhaps of another kind of chip.
+        Decode layouts, possibly on another kind of GPU.
     layer_by_layer : bool
-        A layer's cache is sent while the next layer is computed; otherwise all of it once the prompt has been read.
+        Send the cache of each layer during the prefill of the next one; otherwise all of it after the prefill.
     groups : Groups
-        That are tried.
+        Groups to try.
     """
 
     prefill: PoolLayouts
@@ -247,14 +247,14 @@ class Pools:
 
     @property
     def requests(self) -> Requests:
-        """Lengths."""
+        """Request lengths."""
         return self.decode.services.requests
 
     @property
     def bytes_per_prompt(self) -> float:
-        """Cache of a prompt that moves from one pool to the other, each byte once [B]; a shared prefix is there.
+        """KV cache that is transferred per prompt, without copies and shared prefix [B].
 
-        That of whoever proposes tokens moves as well.
+        The cache of a draft model is included.
         """
         setup = self.decode.setup
         moved = own_tokens(self.requests.isl.mean, self.requests.shared_prefix, setup.assumptions.capacity)
@@ -262,58 +262,58 @@ class Pools:
 
     @property
     def speculation(self) -> Speculation | None:
-        """Who proposes tokens; None if nobody does."""
+        """Speculation method, or None."""
         return self.decode.services.speculation
 
     @property
     def prefill_chip(self) -> dict[str, str]:
-        """Where prompts are read on another kind of chip than answers, its name, as records have it; else nothing."""
+        """Name of the prefill GPU as in records, if it differs from the decode GPU; else empty."""
         chip = self.prefill.setup.hardware
         return {} if chip == self.decode.setup.hardware else {"prefill_hardware": chip.name}
 
     def engines_of(self, prefill: int, decode: int) -> tuple[str, ...]:
-        """The engines that can start both layouts of a pair, by name; none where any layout is offered."""
+        """Engines that support both layouts of a pair; empty if any layout is allowed."""
         return tuple(name for name in self.prefill.engines[prefill] if name in self.decode.engines[decode])
 
     @cached_property
     def transfer(self) -> Transfer:
-        """The cache's way from every prefill layout to every decode layout."""
+        """Transfer of the cache from every prefill layout to every decode layout."""
         return _transfer(self)
 
     @cached_property
     def first_token_seconds(self) -> Array:
-        """A request's overhead, its prefill, and what is left of the transfer then [s], shape (n, m)."""
+        """Request overhead, prefill and remaining transfer [s], shape (n, m)."""
         overhead = request_seconds(self.prefill.setup, self.requests.cached)
         return overhead + self.reading_seconds + self.transfer.exposed_seconds
 
     @cached_property
     def reading_seconds(self) -> Array:
-        """One prompt by itself, its cache handed over [s], shape (n, m)."""
+        """Prefill time of a single prompt, including the host time of its transfer [s], shape (n, m)."""
         return self.prefill.prefill_seconds[:, None] + self.transfer.handover_seconds
 
     @cached_property
     def busy_seconds(self) -> Array:
-        """Time of a prefill instance, or of its links, that one prompt takes where steps are full [s], shape (n, m)."""
+        """Time of a prefill instance, or of its links, per prompt if steps are full [s], shape (n, m)."""
         reading = self.prefill.prefill_busy_seconds[:, None] + self.transfer.handover_seconds
         return np.maximum(reading, self.transfer.sending_seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The cache of a prompt on its way; arrays over prefill and decode layouts, shape (n, m).
+    """Transfer of the cache of a prompt; arrays over prefill and decode layouts, shape (n, m).
 
     Attributes
     ----------
     fast : ndarray of bool
-        Both instances fit one link domain, and its fast link carries the cache; otherwise their NICs do.
+        True if both instances fit in one link domain and use its fast link, False if they use NICs.
     seconds : ndarray
-        For one prompt [s]; ``inf`` where there is no way.
+        Transfer time of one prompt [s]; ``inf`` without a link.
     exposed_seconds : ndarray
-        What of it is left when the prompt has been read [s].
+        Transfer time that remains after the prefill [s].
     sending_seconds, receiving_seconds : ndarray
-        Time of all links of an instance that a prompt takes up, on either side [s].
+        Time of all links of an instance per prompt, on either side [s].
     handover_seconds : ndarray
-        Time of the host of a prefill instance, which reads no other prompt meanwhile [s]; none inside a link domain.
+        CPU time of a prefill instance, during which it processes no other prompt [s]; 0 within a link domain.
     """
 
     fast: npt.NDArray[np.bool_]
@@ -333,30 +333,30 @@ def pools(
     largest: float = math.inf,
     groups: Groups = _ANY,
 ) -> Pools:
-    """Prefill and decode pools of some layouts.
+    """Create prefill and decode pools from layouts.
 
     Parameters
     ----------
     reading : Services
-        Layouts that read prompts: services of answers of one token.
+        Prefill layouts: services with outputs of one token.
     decoding : Services
-        Layouts that decode, of the same model, perhaps on another kind of chip; answers of more than one token.
+        Decode layouts of the same model, possibly on another kind of GPU, with outputs of more than one token.
     layer_by_layer : bool
         See :class:`Pools`.
     chains : sequence of int
-        Processes of chains that may read prompts in place of single instances, see
+        Lengths of prefill chains to try in place of single instances, see
         :func:`inference_econ.answers.disaggregated.pools.with_chains` [1].
     largest : float
-        Chips of a chain at most [1].
+        Maximum GPUs of a chain [1].
     groups : Groups
-        That are tried; any by default.
+        Groups to try; by default any.
 
     Raises
     ------
     InputError
-        If answers have a single token, no engine can start both pools, or no link joins them.
+        If outputs have one token, no engine supports both pools, or no link joins them.
     NothingFitsError
-        If in no layout each group of attention ranks holds a sequence, or none makes a chain.
+        If every layout leaves a DP rank without a sequence, or no layout can be a chain.
     """
     requests = decoding.requests
     if requests.decode_steps <= 0:
@@ -369,7 +369,7 @@ def pools(
 
 
 def _usable(every: Services) -> PoolLayouts:
-    """Without layouts some of whose attention groups or stages would never have a sequence."""
+    """Layouts in which every attention group and stage has a sequence."""
     kept = np.flatnonzero(every.slots >= prompts_together(every.setup, every.plans))
     if not kept.size:
         raise NothingFitsError(
@@ -380,10 +380,10 @@ def _usable(every: Services) -> PoolLayouts:
 
 
 def _transfer(pools: Pools) -> Transfer:
-    """Seconds of a prompt's cache between all pairs of layouts.
+    """Transfer of a prompt's cache between all pairs of layouts.
 
-    All chips that hold a part of the cache send it, or receive it, at the same time; the slower side decides. Copies
-    that a layout keeps are made inside its instance and are not counted.
+    All GPUs with a part of the cache send or receive at the same time, and the slower side limits. Copies within an
+    instance are ignored.
     """
     reading, decoding = pools.prefill, pools.decode
     sender, receiver = reading.setup, decoding.setup
@@ -396,7 +396,7 @@ def _transfer(pools: Pools) -> Transfer:
             option="any_layout",
         )
     chips = reading.accelerators[:, None] + decoding.accelerators[None, :]
-    # Instances of one kind that fit a link domain together are taken to be placed there.
+    # Instances of one kind that fit in a link domain are assumed to be placed in it.
     fast = (chips <= sender.hardware.link_domain) & (sender.hardware == receiver.hardware)
     from_chip, to_chip = (
         np.where(fast, _rate(side, side.hardware.link_bytes_per_second_one_way), _rate(side, nic))
@@ -409,7 +409,7 @@ def _transfer(pools: Pools) -> Transfer:
         to_each = to_chip * np.where(fast, _wired(receiver, senders / receivers), 1.0)
         path = np.minimum(senders * from_each, receivers * to_each)
         seconds = np.where((path > 0.0) & together & _together(pools), size / path, np.inf)
-        # All groups send in turn; of a chain the last process.
+        # Groups send one after another; in a chain, the last process sends.
         sending = size / (reading.services.plans.accelerators[:, None] * from_chip)
         receiving = size / (decoding.accelerators[None, :] * to_chip)
     if not np.isfinite(seconds).any() and (path > 0.0).any():
@@ -424,7 +424,7 @@ def _transfer(pools: Pools) -> Transfer:
     left = seconds
     if pools.layer_by_layer:
         layers = sender.model.layers
-        # The last layer's part, or what a link slower than the prefill has not yet carried.
+        # Remaining: the part of the last layer, or what a link slower than the prefill has not sent yet.
         behind = seconds - reading.prefill_seconds[:, None] * (1.0 - 1.0 / layers)
         left = np.maximum(seconds / layers, behind)
     fast = np.broadcast_to(fast, seconds.shape)
@@ -432,7 +432,7 @@ def _transfer(pools: Pools) -> Transfer:
 
 
 def _together(pools: Pools) -> npt.NDArray[np.bool_]:
-    """Whether a group of both layouts of each pair is tried, broadcast."""
+    """True if a group of both layouts of each pair is tried, broadcast."""
     if pools.groups.shapes is None:
         return np.ones((1, 1), dtype=bool)
     reading, writing = (
@@ -450,7 +450,7 @@ def no_groups(setup: Setup) -> str:
 
 
 def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[np.bool_]:
-    """Whether some engine can start both layouts of each pair, broadcast; all pairs where any layout is offered."""
+    """True if an engine supports both layouts of each pair, broadcast; True for all if any layout is allowed."""
     names = sorted({name for pool in (reading, decoding) for able in pool.engines for name in able})
     if not (reading.setup.engines and decoding.setup.engines):
         return np.ones((1, 1), dtype=bool)
@@ -461,7 +461,7 @@ def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[n
 
 
 def _wired(setup: Setup, others: Array) -> Array:
-    """Share of a chip's fast link that leads to so many chips of the other pool [1]; all of it behind a switch."""
+    """Share of a GPU's fast link that leads to a number of GPUs of the other pool [1]; 1 behind a switch."""
     peers = setup.hardware.link_peers
     if peers is None or setup.assumptions.network.mesh_links == "pooled":
         return np.ones_like(others)
@@ -469,7 +469,7 @@ def _wired(setup: Setup, others: Array) -> Array:
 
 
 def _rate(setup: Setup, bytes_per_second: float | None) -> float:
-    """Bandwidth that a link sustains, 0 if there is none [B/s]."""
+    """Sustained bandwidth of a link, 0 if there is none [B/s]."""
     if isinstance(setup.assumptions.network.collectives, Free):
         return math.inf
     return (bytes_per_second or 0.0) * setup.assumptions.network.link_efficiency

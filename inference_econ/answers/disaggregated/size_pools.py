@@ -1,4 +1,4 @@
-"""Which fleet of prefill and decode instances, xPyD: for a traffic, or of some chips."""
+"""Sizing of prefill and decode pools (xPyD), for a request rate or within a resource limit."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ from inference_econ.errors import NothingFitsError, TooLittleError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate
 
-#: No fleet has more instances of one kind [1].
+#: Maximum instances of one kind [1].
 _MOST = 10**7
-#: What the search takes for each pair of prefill instances that there must be, if prompts have a promise: 3 s for 5,700
-#: instances [s].
+#: Search time per pair of required prefill instances with a TTFT SLO [s]: 3 s for 5,700 instances.
 _SECONDS = 1e-7
 
 
@@ -53,40 +52,40 @@ def smallest(
     limit: float = math.inf,
     layouts: tuple[int, int] | None = None,
 ) -> PooledFleet | None:
-    """The cheapest fleet that keeps its promises at a traffic.
+    """Find the cheapest pools that meet the SLOs at a request rate.
 
     Parameters
     ----------
     pools : Pools
-        The layouts to choose from.
+        Layouts to choose from.
     requests_per_second : float
-        The whole traffic [1/s].
+        Request rate [1/s].
     terms : Terms
-        Promises, arrivals, ratios, and how full prefill instances are at most. The traffic is all there is, so that
-        decode instances may be as full as those of :func:`inference_econ.answers.deployments.recommend.recommend`.
+        SLOs, arrivals, ratios, and largest load of prefill instances. The rate is the full load, so decode instances
+        may be as full as those of :func:`inference_econ.answers.deployments.recommend.recommend`.
     limit : float
-        Fleets that cost as much or more are not looked at [USD/h].
+        Upper limit on the cost, exclusive [USD/h].
     layouts : (int, int), optional
-        Which layout prefill and decode instances have; any by default.
+        Prefill and decode layout; by default any.
 
     Returns
     -------
     Fleet or None
-        The best of these pairs and of whole numbers of instances; None if there is one, but none below the limit.
+        Best pair of layouts and numbers of instances; None if the only ones cost the limit or more.
 
     Raises
     ------
     InputError
         If the rate is not positive.
     NothingFitsError
-        If no pair of layouts keeps the promises.
+        If no pair of layouts meets the SLOs.
     TooMuchError
-        If a fleet must have too many instances to be looked at.
+        If too many instances are needed.
 
     Notes
     -----
-    Pairs are tried in the order of a bound on their cost, until the bound exceeds the best found: as many instances as
-    complete the traffic, then as many as each pool needs by itself.
+    Pairs are tried in ascending order of a lower bound on their cost, until the bound exceeds the best result. The
+    bound first uses the instances that sustain the rate, then those that each pool needs alone.
     """
     check_rate(requests_per_second)
     if "e2e" in terms.targets.given:
@@ -104,7 +103,7 @@ def smallest(
         if layouts not in (None, (reader, writer)):
             continue
         for fleet in search.fleets(reader, writer, room):
-            # Machines that are not full are paid for as well, which may be more than its chips have room for.
+            # Partly used machines are paid for, so the cost may exceed the bound.
             if fleet.dollars_per_hour < limit and (best is None or _rank(fleet) < _rank(best)):
                 best = fleet
     if best is None and math.isinf(limit):
@@ -117,7 +116,7 @@ def _best_of(
     several: Sequence[DisaggregationTerms],
     rank: Callable[[PooledFleet], tuple[float, ...]],
 ) -> PooledFleet | None:
-    """The best fleet of several terms, one of which must be kept; raises what the last one does if none is."""
+    """Best result over several alternative terms; raises the error of the last one if none is met."""
     fleets: list[PooledFleet | None] = []
     failure: NothingFitsError | None = None
     for terms in several:
@@ -135,19 +134,19 @@ def _rank(fleet: PooledFleet) -> tuple[float, int, int]:
 
 
 def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
-    """Time of a prefill and of a decode instance that are never idle per request, shape (n, m) [s].
+    """Lower bounds on the time per request of a prefill and of a decode instance, shape (n, m) [s].
 
     Parameters
     ----------
     pools : Pools
-        The layouts.
+        Layouts.
     targets : Targets
-        Promises.
+        SLOs.
 
     Returns
     -------
     (ndarray, ndarray)
-        Bounds from below; ``inf`` where even one request, or full batches that vary not, break a promise.
+        Times on instances that are never idle; ``inf`` if one request, or constant full batches, miss an SLO.
     """
     busy, cost = prefill_costs(pools, targets.ttft_seconds)
     decoding = pools.decode
@@ -160,7 +159,7 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
 
 
 class _Search:
-    """Fleets for one traffic and one set of promises."""
+    """Search for one request rate and one set of SLOs."""
 
     def __init__(self, pools: Pools, rate: float, terms: DisaggregationTerms) -> None:
         self.pools, self.rate = pools, rate
@@ -174,12 +173,12 @@ class _Search:
 
     @property
     def fewest_readers(self) -> float:
-        """Prefill instances of the layout that needs the fewest; none where no layout keeps the promises [1]."""
+        """Fewest prefill instances of any layout [1]; infinite if none meets the SLOs."""
         finite = self.least[np.isfinite(self.least)]
         return float(finite.min()) if finite.size else 0.0
 
     def pairs(self) -> Iterator[tuple[float, int, int]]:
-        """Bounds on the cost of pairs of layouts, ascending, and the pairs [USD/h]."""
+        """Lower bounds on the cost of pairs of layouts, ascending, and the pairs [USD/h]."""
         reading, writing = self.least, np.ceil(self.rate * self.working)
         used = reading * self.reading[:, None] + writing * self.decoding[None, :]
         possible = np.isfinite(used)
@@ -192,7 +191,7 @@ class _Search:
             yield float(bound[reader, writer]), int(reader), int(writer)
 
     def _least_bill(self, reading: Array, writing: Array) -> Array:
-        """Least cost of so many instances of every pair, as no part of a machine is rented [USD/h]."""
+        """Lowest cost of some instances of every pair, in full machines [USD/h]."""
         pools = self.pools
         prompts, answers = (pool.setup for pool in (pools.prefill, pools.decode))
         first, second = reading * pools.prefill.accelerators[:, None], writing * pools.decode.accelerators[None, :]
@@ -201,13 +200,13 @@ class _Search:
         return prompts.dollars_per_hour(first, 1.0) + answers.dollars_per_hour(second, 1.0)
 
     def fleets(self, reader: int, writer: int, limit: float) -> Iterator[PooledFleet]:
-        """Fleets of a pair that keep the promises, each cheaper than the limit [USD/h]."""
+        """Yield pools of a pair that meet the SLOs, each cheaper than the limit [USD/h]."""
         least = fewest(partial(self._enough, reader, writer), int(self.least[reader, writer]), _MOST)
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         groups = self.alone(writer, receiving, math.ceil(self.rate * float(self.working[reader, writer])))
         if groups is None or least is None:
             return
-        # Beyond a few more decode instances than needed nobody waits for a place.
+        # With a few more decode instances than needed, no request waits for a slot.
         groups = max(groups, fewest_beside(least))
         for count in range(groups, 2 * groups + 16):
             low, room = max(fewest_beside(count), least), limit - count * self.decoding[writer]
@@ -240,54 +239,53 @@ class _Search:
         return self.decoder(writer, receiving).keeping(self.targets, self.rate / count, self.scv, count)
 
     def _alone(self, writer: int, receiving: float, least: int) -> int | None:
-        """Fewest decode instances that keep the promise about them."""
+        """Fewest decode instances that meet their own SLO."""
         promised = replace(self.targets, ttft_seconds=math.inf)
         return fewest(
             lambda count: promised.first_violated(self.answers(writer, receiving, count)[1]) is None, least, _MOST
         )
 
 
-#: Halvings of the range of rates in which promises are kept up to a rate [1].
+#: Bisections of the rate up to which the SLOs are met [1].
 _HALVINGS = 24
-#: What is left of a rate whose waits, added up, break the promise, and how often that is taken [1].
+#: Factor on a rate whose summed waits miss the SLO, and maximum number of reductions [1].
 _LESS, _ATTEMPTS = 0.98, 60
-#: What the search takes for each prefill instance that there may be: 1 to 5 ms [s].
+#: Search time per possible prefill instance: 1 to 5 ms [s].
 _BUDGET_SECONDS = 5e-3
 
 
 def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: float = 0.0) -> PooledFleet | None:
-    """The fleet of some chips, of a budget or of some power, that keeps its promises for the most requests.
+    """Find the pools with the largest request rate within a limit on GPUs, cost or power.
 
     Parameters
     ----------
     pools : Pools
-        The layouts to choose from.
+        Layouts to choose from.
     means : Means
-        Of both pools together; chips of machines that are not full count.
+        Limit for both pools, idle GPUs of rented machines included.
     terms : Terms
-        Promises, arrivals, loads and ratios.
+        SLOs, arrivals, loads and ratios.
     least : float
-        Fleets that carry no more are not looked at [1/s].
+        Lower limit on the rate, exclusive [1/s].
 
     Returns
     -------
     Fleet or None
-        None if there is one, but none that carries more than the least; else the best of all pairs of layouts and whole
-        numbers of instances, of equal ones that with fewer instances; its load is the largest that keeps the promises
-        and fills neither pool beyond the share of the terms.
+        Best pair of layouts and numbers of instances; at equal rates, the one with fewer instances. Its load is the
+        largest that meets the SLOs and the maximum load of each pool. None if none exceeds ``least``.
 
     Raises
     ------
     NothingFitsError
-        If no two instances that keep the promises fit.
+        If no two instances that meet the SLOs are within the limit.
     TooMuchError
-        If a fleet may have too many instances to be looked at.
+        If there may be too many instances.
 
     Notes
     -----
-    Pairs are tried in the order of a bound on what they complete, that of instances that are never idle, until the
-    bound is below the best found. More prefill instances take more prompts and leave fewer chips to decode: the best
-    number is where the two meet.
+    Pairs are tried in descending order of an upper bound on their rate (instances that are never idle), until the bound
+    is below the best result. More prefill instances raise the prefill rate and leave fewer GPUs to decode. The best
+    number is where the two rates meet.
     """
     if "e2e" in terms.targets.given:
         sized = partial(largest, pools, means, least=least)
@@ -316,23 +314,23 @@ def _budget_rank(fleet: PooledFleet) -> tuple[float, float]:
 
 
 def _sizes(pool: PoolLayouts, means: Means) -> Array:
-    """Means that an instance of each layout takes: chips [1], money [USD/h] or power [W]."""
+    """Amount of the limit that an instance of each layout uses: GPUs [1], cost [USD/h] or power [W]."""
     return np.asarray(means.taken(pool.setup) * pool.accelerators)
 
 
 def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
-    """Means that chips of both pools, or of each, take; see :func:`rented`."""
+    """Amount of the limit that the GPUs of both pools use; see :func:`rented`."""
     sides = (pools.prefill.setup, pools.decode.setup)
     return sum(number * means.taken(setup) for number, setup in zip(chips, sides, strict=False))
 
 
 def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
-    """Refuse means that are enough for the chips of two instances, but not for their machines.
+    """Reject limits that allow the GPUs of two instances, but not their machines.
 
     Raises
     ------
     NothingFitsError
-        With the fewest chips that are rented for two instances.
+        With the fewest GPUs that must be rented for two instances.
     """
     chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
     if not any(_rented(pools, means, pair) <= means.amount for pair in chips):
@@ -344,12 +342,12 @@ def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
 
 
 def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
-    """Rate that no fleet of each pair of layouts exceeds, shape (n, m) [1/s].
+    """Upper bound on the request rate of each pair of layouts, shape (n, m) [1/s].
 
     Raises
     ------
     NothingFitsError
-        If no two instances that keep the promises fit.
+        If no two instances that meet the SLOs are within the limit.
     """
     planned = terms.predicted(pools)
     busy, working = per_request(pools, planned.targets)
@@ -366,14 +364,14 @@ def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
             f"{means.in_words(float(least))} together, given: {means.text}",
             float(least),
         )
-    # Chips in the shares in which both pools are as full as they may be, and at least one instance of each.
+    # Split GPUs so that both pools reach their maximum load, with at least one instance each.
     rates = amount / (busy * size_p + working * size_d)
     rates = np.minimum(rates, np.minimum((amount - size_d) / size_p / busy, (amount - size_p) / size_d / working))
     return np.where(kept & (size_p + size_d <= amount), rates, 0.0)
 
 
 class _Budget:
-    """Fleets of some chips, some money, or some power."""
+    """Search within one limit."""
 
     def __init__(self, pools: Pools, means: Means, terms: DisaggregationTerms) -> None:
         self.pools, self.means, self.terms = pools, means, terms
@@ -382,7 +380,7 @@ class _Budget:
         self.answers = cache(self._answers)
 
     def fleet(self, reader: int, writer: int) -> PooledFleet | None:
-        """The best numbers of instances of a pair of layouts; None if none keep the promises."""
+        """Best numbers of instances of a pair of layouts; None if none meets the SLOs."""
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         answers = self.answers(writer, receiving)
         size = tuple(
@@ -403,7 +401,7 @@ class _Budget:
             return min(self.before.most(reader, writer, count, patience), MOST_RATIO * count * answers)
 
         counts = range(1, int((self.given - size[1]) // size[0]) + 1)
-        # Up to where those that decode are fewer than the ratios allow.
+        # Stop where the ratio allows no fewer decode instances.
         counts = counts[: bisect_left(counts, True, key=lambda count: room(count) < fewest_beside(count))]
         meeting = bisect_left(counts, True, key=lambda count: fed(count) >= room(count) * answers)
         rates = {count: min(fed(count), room(count) * answers) for count in counts[max(meeting - 1, 0) : meeting + 1]}
@@ -411,7 +409,7 @@ class _Budget:
             return None
         count = max(rates, key=lambda count: (rates[count], -count))
         rate = rates[count]
-        # No more instances than the rate needs; those that it was found for are enough.
+        # Use no more instances than the rate needs.
         enough = range(1, count + 1)
         fewer = enough[bisect_left(enough, True, key=lambda count: fed(count) >= rate * (1.0 - 1e-12))]
         needed = max(math.ceil(rate / answers * (1.0 - 1e-12)), fewest_beside(fewer))
@@ -423,7 +421,7 @@ class _Budget:
         return _rented(self.pools, self.means, chips) <= self.given
 
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> PooledFleet | None:
-        """Under the rate, or the next smaller at which both waits together keep the promise."""
+        """Pools at the rate, or at the next smaller one at which both waits together meet the SLO."""
         for _ in range(_ATTEMPTS):
             terms = self.terms
             fleet = pools_under_load(
@@ -435,10 +433,10 @@ class _Budget:
         return None
 
     def _answers(self, writer: int, receiving: float) -> float:
-        """Requests per second for which a decode instance keeps the TPOT; 0 if for none [1/s]."""
+        """Largest rate of a decode instance within the TPOT SLO [1/s]; 0 if there is none."""
         decode, targets, scv = self.decoder(writer, receiving), self.terms.targets, self.terms.arrival_scv
         most = self.terms.fullest * float(decode.requests_per_second[-1])
-        # As many as share the traffic at most: what is a little too much is corrected with the fleet.
+        # Assume the most instances that may share the load; the evaluation of the pools corrects it.
         count = max(int(self.given // _sizes(self.pools.decode, self.means)[writer]), 1)
 
         def kept(rate: float) -> bool:
@@ -447,6 +445,6 @@ class _Budget:
         rate, _ = capacity.most(kept, 0.0, most, _HALVINGS)
         if rate == most:
             return most
-        # With fewer slots it is kept at any load.
+        # With fewer slots, the SLO is met at any load.
         fewer = decode.slots_within(targets.tpot_seconds)
         return max(rate, self.terms.fullest * float(decode.requests_per_second[fewer - 1])) if fewer else rate

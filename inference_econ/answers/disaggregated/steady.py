@@ -1,4 +1,4 @@
-"""Pools with as many requests in flight all the time: what users see of every decode layout at every batch."""
+"""Pools at a constant concurrency: latencies and rates of every decode layout at every batch."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED
 from inference_econ.engine import node
 
-#: Layouts that read prompts and are looked at for each that decodes, the cheapest ones [1].
+#: Prefill layouts that are evaluated per decode layout, the cheapest ones [1].
 _READERS = 6
-#: Prefill or decode instances of a group at most, and of one kind for each of the other [1].
+#: Maximum instances of each kind per group, and of one kind per instance of the other [1].
 _MOST_INSTANCES, _MOST_RATIO = 16, 8
 
 
 @dataclass(frozen=True)
 class SteadyPools:
-    """Prefill instances beside decode instances, in the whole numbers that cost least at every batch.
+    """Groups of prefill and decode instances, in the numbers that cost least at every batch.
 
     Attributes
     ----------
     pools : Pools
-        The layouts.
+        Layouts.
     longest_seconds : float
-        Prompts that find nobody must be read in this time [s].
+        Longest prefill time of a prompt that does not queue [s].
 
     Notes
     -----
-    Decode instances have a batch all the time. Prefill instances are as many as keep up while they are filled to
-    :data:`inference_econ.answers.slo.FILLED`, so that prompts wait little. Of all groups that fill nodes, or an
-    even part of one, the smallest of those that are enough and hardly dearer than the cheapest is taken: nobody deploys
-    13 chips together. A group with fewer that read is taken where it is cheaper per request and no larger, or
-    noticeably cheaper, and its decode instances have as many requests as those that read feed: otherwise chips that
-    decode faster would need another group, and be dearer. GPUs that idle are paid for.
+    Decode instances run a constant batch. There are enough prefill instances to keep up at a load of
+    :data:`inference_econ.answers.slo.FILLED`, so prompts rarely queue. Groups fill nodes, or an even part of one. The
+    smallest group within 10% of the lowest cost is used, because odd groups such as 13 GPUs are not deployed.
+
+    A group with fewer prefill instances is used if it is cheaper per request and no larger, or 10% cheaper. Its decode
+    instances run only the requests that the prefill instances feed. Otherwise faster decode GPUs would need another
+    group and cost more. Idle GPUs are paid for.
     """
 
     pools: Pools
@@ -48,9 +49,9 @@ class SteadyPools:
 
     @cached_property
     def _chosen(self) -> tuple[Indices, Indices, Indices, Array]:
-        """The prefill layout, how many instances read for how many that decode, and what share of a batch they feed.
+        """Prefill layout, numbers of prefill and decode instances, and the share of a decode batch that they feed.
 
-        Arrays of shape (m, k); 0 instances where none can.
+        Arrays of shape (m, k); 0 instances where no group is possible.
         """
         pools = self.pools
         rate = pools.decode.states.requests_per_second
@@ -81,7 +82,7 @@ class SteadyPools:
                 paid = self._relative_price * readers * reader_chips[:, None] / decoders
                 paid = paid + pools.decode.accelerators[:, None]
                 paid = np.where(readers > 0, paid / fed, np.inf)
-            # Where none can, none is better.
+            # Infinite costs are never better.
             better = paid < best
             best = np.where(better, paid, best)
             readers_of = np.where(better, reader[:, None], readers_of)
@@ -91,7 +92,7 @@ class SteadyPools:
 
     @cached_property
     def _relative_price(self) -> float:
-        """Price of a chip of the prefill pool over that of a chip of the decode pool [1]."""
+        """Price of a prefill GPU over the price of a decode GPU [1]."""
         reading, decoding = (pool.setup for pool in (self.pools.prefill, self.pools.decode))
         if reading.hardware == decoding.hardware:
             return 1.0
@@ -99,9 +100,9 @@ class SteadyPools:
 
     @cached_property
     def paid_chips(self) -> Array:
-        """Chips of the decode pool that cost as much as each group, shape (n, k) [1]; all chips where both are alike.
+        """Number of decode GPUs with the same cost as each group, shape (n, k) [1]; all GPUs if both kinds are equal.
 
-        NaN where there is no group.
+        NaN if there is no group.
         """
         prefill, readers, *_ = self._chosen
         chips = readers * self.pools.prefill.accelerators[prefill]
@@ -109,7 +110,7 @@ class SteadyPools:
 
     @cached_property
     def seen(self) -> tuple[Array, Array, Array, Array, Array]:
-        """TPOT, requests per second, chips, requests that decode, and batch of a group; NaN where none can."""
+        """TPOT, requests per second, GPUs, concurrent decode requests, and batch of a group; NaN if there is none."""
         pools, states, (prefill, readers, decoders, fed) = self.pools, self.pools.decode.states, self._chosen
         possible = readers > 0
         rate = np.where(possible, fed * states.requests_per_second, np.nan)
@@ -117,7 +118,7 @@ class SteadyPools:
         tpot = np.where(possible, states.tpot_seconds, np.nan)
         for row in np.flatnonzero((fed < 1.0).any(axis=1)):
             less = fed[row] < 1.0
-            # Whoever waits for places in a smaller batch does not lengthen it.
+            # Requests that wait for a slot of a smaller batch do not lengthen its steps.
             rates_of_batches = np.log(np.maximum.accumulate(states.requests_per_second[row]))
             tpot[row, less] = np.exp(
                 np.interp(np.log(rate[row, less]), rates_of_batches, np.log(states.tpot_seconds[row]))
@@ -128,7 +129,7 @@ class SteadyPools:
         return tpot, rates, np.where(possible, chips, np.nan), flight, batch
 
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
-        """Mean TTFT of some states, waits for other prompts included [s]; NaN where no pools can."""
+        """Mean TTFT of some states, queueing included [s]; NaN if no pools are possible."""
         prefill, readers, *_ = (chosen[rows, columns] for chosen in self._chosen)
         rates = self.seen[1][rows, columns]
         seconds = np.full(rates.shape, np.nan)
@@ -141,7 +142,7 @@ class SteadyPools:
         return seconds
 
     def reading_rows(self, rows: Indices, columns: Indices) -> Indices:
-        """The prefill layouts of some states."""
+        """Prefill layouts of some states."""
         return self._chosen[0][rows, columns]
 
     def instances_at(self, rows: Indices, columns: Indices) -> list[tuple[int, int]]:
@@ -153,13 +154,14 @@ class SteadyPools:
 def _instances(
     wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], most: int, relative_price: float = 1.0
 ) -> tuple[Indices, Indices, Array]:
-    """Whole numbers of prefill and decode instances for some ratios, and the share of the ratio that they feed.
+    """Numbers of prefill and decode instances for some ratios, and the share of the ratio that they feed.
 
-    Shape (m, k) each. The share is 1 where a group of at least the ratio costs least per request, and less where one of
-    a smaller ratio does. The numbers are 0 where no group is of a ratio that is wanted. ``reading`` and ``decoding``
-    are chips of an instance of either kind, shape (m,), ``whole`` those of a node: one number where both pools share
-    nodes, otherwise one of each pool; ``most`` are the chips of a group at most. ``relative_price`` is that of a
-    prefill chip over that of a decode chip.
+    Shape (m, k) each. The share is 1 if the group with the lowest cost per request has at least the ratio, and less if
+    it has a smaller one. The numbers are 0 if no group has a wanted ratio.
+
+    ``reading`` and ``decoding`` are the GPUs of an instance of each kind, shape (m,). ``whole`` has the GPUs of a node:
+    one number if both pools share nodes, else one per pool. ``most`` is the maximum number of GPUs of a group.
+    ``relative_price`` is the price of a prefill GPU over the price of a decode GPU.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
@@ -176,27 +178,26 @@ def _instances(
 
 
 class _Groups(NamedTuple):
-    """Groups of prefill and decode instances, of each ratio that there is; arrays of shape (n,)."""
+    """Groups of prefill and decode instances, one per ratio; arrays of shape (n,)."""
 
     ratios: Array
-    """Prefill instances for each that decodes, ascending [1]."""
+    """Prefill instances per decode instance, ascending [1]."""
     instances: Indices
-    """Numbers of both of the group that is taken for a ratio, shape (n, 2) [1]; theirs may be larger."""
+    """Prefill and decode instances of the group used for a ratio, shape (n, 2) [1]; its own ratio may be larger."""
     chips: Array
-    """Chips of that group for each instance that decodes [1]; prefill chips as many as cost the same."""
+    """GPUs of that group per decode instance [1]; prefill GPUs are converted to the number with equal cost."""
     before: Indices
-    """Which smaller ratio costs least where its prefill instances are filled."""
+    """Index of the smaller ratio with the lowest cost at full prefill load."""
     filled: Array
-    """Its chips over the ratio, of a larger group as much more as it has to save [1]."""
+    """GPUs of the ratio's group over the ratio [1]; raised for larger groups by the saving that they need."""
 
 
 @cache
 def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, relative_price: float) -> _Groups:
-    """The groups of instances of some chips each.
+    """Groups of instances with given numbers of GPUs.
 
-    The chips of a group are whole nodes, or an even part of one, and no more than are deployed together; so are those
-    of each pool where the pools share no nodes. Of groups that hardly differ in cost for each decode instance the
-    smallest is taken.
+    A group has full nodes, or an even part of one, and at most ``most`` GPUs. If the pools share no nodes, this applies
+    to each pool. Among groups of similar cost per decode instance, the smallest is used.
     """
     numbers = np.array(list(product(range(1, _MOST_INSTANCES + 1), repeat=2)), dtype=np.intp)
     sides = numbers * np.array([reading, decoding])
@@ -208,7 +209,7 @@ def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, 
     possible = filled & (chips <= most) & (np.maximum(ratios, 1.0 / ratios) <= _MOST_RATIO)
     order = np.flatnonzero(possible)[np.argsort(ratios[possible], kind="stable")]
     ratios, chips, numbers = ratios[order], chips[order], numbers[order]
-    # They ascend with the ratio.
+    # Costs ascend with the ratio.
     costs = relative_price * reading * ratios + decoding
     dearer = np.searchsorted(costs, costs * (1.0 + SIMPLER), side="right")
     chosen = [start + int(np.argmin(chips[start:end])) for start, end in enumerate(dearer.tolist())]

@@ -1,1 +1,1 @@
-"""From an answer to what one types: instances of an engine, and the run that holds them to account."""
+"""Launch plans: engine instances with their options, and the load test that compares them with the prediction."""

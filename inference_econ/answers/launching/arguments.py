@@ -1,4 +1,4 @@
-"""Layouts and formats in the words of each engine: one table per engine."""
+"""Options of each engine for layouts and formats."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, ProposerName, ServingEngine, catalog, head_of, practice_of
 from inference_econ.serving import Service
 
-#: Sequences up to which each engine captures graphs by itself [1].
+#: Sequences up to which vLLM captures CUDA graphs by default [1].
 _VLLM_CAPTURES = 512
-#: Formats of 16 bits, which engines can quantise while they load.
+#: 16-bit formats, which engines can quantize at load time.
 _WIDE = ("bf16", "fp16")
-#: What vLLM and SGLang call a cache that is not quantised.
+#: Name of an unquantized KV cache in vLLM and SGLang.
 _SIXTEEN_BITS = "bfloat16"
-#: Where the keys of TensorRT-LLM's file are recorded.
+#: Command under which the keys of TensorRT-LLM's configuration file are recorded.
 _FILE = "trtllm-serve config"
-#: Options, and what the configuration file holds.
+#: Options, and contents of the configuration file.
 Written = tuple[dict[str, Any], dict[str, Any]]
 
 
 def written(
     engine: LaunchEngine, service: Service, limits: InstanceLimits, served: Weights, role: Role = "both"
 ) -> Written:
-    """Options and file of an instance.
+    """Options and configuration file of an instance.
 
     Parameters
     ----------
     engine : LaunchEngine
-        What shall run it.
+        Engine that runs it.
     service : Service
-        The instance.
+        Instance.
     limits : InstanceLimits
-        What it is started with.
+        Its limits.
     served : Weights
-        Which weights.
+        Weights to serve.
     role : str
-        What it does.
+        Aggregated, prefill or decode.
 
     Raises
     ------
     InputError
-        If the engine has no such chip, layout, format or speculation.
+        If the engine does not support the GPU, layout, format or speculation method.
     """
     vendor, launch = service.setup.hardware.vendor, engine.launch
     if vendor not in launch.vendors:
@@ -78,7 +78,7 @@ def written(
 
 
 def _kernels(engine: LaunchEngine, service: Service) -> Written:
-    """Kernels that the recipe names which the instance follows, as far as the version has their options."""
+    """Kernel options of the recipe that the instance follows, if the engine version has them."""
     setup, speculation = service.setup, service.speculation
     proposer, drafts = (None, None) if speculation is None else (speculation.proposer, speculation.longest)
     practice = practice_of(engine.name, setup.model, setup.hardware, setup.precision, proposer, drafts)
@@ -97,12 +97,12 @@ def _kernels(engine: LaunchEngine, service: Service) -> Written:
 
 
 def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
-    """Room for adapters of low rank, of the least rank that the engine has room for which holds them.
+    """Options for LoRA adapters, with the smallest maximum rank of the engine that is large enough.
 
     Raises
     ------
     InputError
-        If it has no room for such a rank.
+        If the engine supports no such rank.
     """
     wanted = setup.assumptions.adapters
     if not wanted.loras:
@@ -121,7 +121,7 @@ def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
 
 
 def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role: Role) -> dict[str, Any]:
-    """Options that let two halves of a batch take turns, if full steps, of prompts or of answers, are quicker so."""
+    """Options for two-batch overlap, if it makes full prefill or decode steps faster."""
     facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.options.version))
     setup, plans = replace(service.setup, engines=(facts,)), service.plans
     whole = replace(setup, assumptions=setup.assumptions.changed({"network.two_batch_overlap": "never"}))
@@ -132,9 +132,9 @@ def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role:
     if not any(np.min(step_seconds(setup, step)) < np.min(step_seconds(whole, step)) for step in steps):
         return {}
     if engine.name == "sglang":
-        # In all steps, with the kernels of DeepEP that each phase needs.
+        # Overlap all steps, with the DeepEP kernels that each phase needs.
         return {"--moe-a2a-backend": "deepep", "--enable-two-batch-overlap": True}
-    # Only with DeepEP: for versions of vLLM before 0.12 it is a variable of the environment. TensorRT-LLM has none.
+    # vLLM overlaps with DeepEP only; before 0.12 an environment variable selects it. TensorRT-LLM has no such option.
     if engine.name != "vllm" or engine.first("--all2all-backend") is None:
         return {}
     backend = "deepep_low_latency" if role == "decode" else "deepep_high_throughput"
@@ -147,17 +147,17 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
     Raises
     ------
     InputError
-        If the engine hands no cache to another server.
+        If the engine cannot transfer a KV cache to another server.
     """
     if role == "both":
         return {}, {}
     if engine.name == "vllm":
-        # Every instance sends and receives caches, and the router decides which.
+        # Every instance sends and receives caches; the router selects which.
         return {"--kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}, {}
     if engine.name == "sglang":
         return {"--disaggregation-mode": role, "--disaggregation-transfer-backend": "nixl"}, {}
     if engine.name == "trtllm":
-        # Buffers hold the longest request; prompts are read without steps ahead, which only answers gain from.
+        # Buffers fit the longest request. Prefill runs without the overlap scheduler, which only speeds up decoding.
         ahead = {"disable_overlap_scheduler": True} if role == "prefill" else {}
         transfer = {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}
         return {}, {**ahead, "cache_transceiver_config": transfer}
@@ -165,12 +165,12 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
 
 
 def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str | None:
-    """Value of the engine's option for the format of weights; None if the weights say it.
+    """Value of the engine's weight format option; None if the weights define the format.
 
     Raises
     ------
     InputError
-        If the engine cannot make this format of the published weights.
+        If the engine cannot convert the published weights to this format.
     """
     model, precision = service.setup.model, service.setup.precision
     published = Precision.of(model)
@@ -188,12 +188,12 @@ def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str
 
 
 def _cache(engine: LaunchEngine, service: Service) -> str:
-    """Value of the engine's option for the format of the cache.
+    """Value of the engine's KV-cache format option.
 
     Raises
     ------
     InputError
-        If it has no such cache.
+        If the engine does not support the format.
     """
     kv, names = service.setup.precision.kv, engine.launch.caches
     if kv not in names:
@@ -202,9 +202,9 @@ def _cache(engine: LaunchEngine, service: Service) -> str:
 
 
 def _told_cache(engine: LaunchEngine, service: Service, served: Weights) -> str | None:
-    """Value of the option of vLLM and SGLang for the cache; None where they take what was priced by themselves.
+    """Value of the KV-cache option of vLLM and SGLang; None if their default (``auto``) is the priced format.
 
-    Beside weights that were quantised, perhaps with scales for a narrower cache, they would take that one (``auto``).
+    The default would use a narrower format for quantized weights that include scales for it.
     """
     cache = _cache(engine, service)
     if cache != "auto":
@@ -223,7 +223,7 @@ def _vllm(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """vLLM: experts are cut over all of DP x TP, or each of them is."""
+    """vLLM: experts are split over all DP x TP ranks, or each expert is split."""
     if degrees.ep not in (1, degrees.stage):
         raise InputError(
             f"{engine.label} has no {degrees.text}: its experts lie on all {degrees.stage} ranks of DP x TP or each is "
@@ -275,7 +275,7 @@ def _sglang(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """SGLang: ranks of a stage are counted together; groups of them have attention of their own."""
+    """SGLang: ``--tp-size`` counts all ranks of a stage; attention-DP ranks are groups of them."""
     capturing = engine.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs")
     redundant = service.setup.assumptions.experts.redundant
     chosen: dict[str | None, Any] = {
@@ -315,7 +315,7 @@ def _sglang_speculation(engine: LaunchEngine, service: Service, served: Weights)
     }
 
 
-#: What SGLang calls who proposes tokens.
+#: Names of speculation methods in SGLang.
 _SGLANG_ALGORITHMS: Mapping[ProposerName, str] = {
     "mtp": "NEXTN",
     "ngram": "NGRAM",
@@ -332,8 +332,8 @@ def _trtllm(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """TensorRT-LLM: attention is cut over all ranks of a stage, or over none."""
-    del weights  # it quantises nothing while it loads
+    """TensorRT-LLM: attention is split over all ranks of a stage, or over none."""
+    del weights  # it does not quantize at load time
     if degrees.dp > 1 and degrees.tp > 1:
         raise InputError(
             f"{engine.label} has no {degrees.text}: its attention is cut over all {degrees.stage} ranks or over none; "
@@ -383,7 +383,7 @@ def _trtllm(
     return _given(chosen), file
 
 
-#: What TensorRT-LLM calls who proposes tokens, and their number.
+#: Names of speculation methods in TensorRT-LLM, and of their draft length.
 _TRTLLM_DECODING = {
     "mtp": ("MTP", "num_nextn_predict_layers"),
     "ngram": ("NGram", "max_draft_len"),
@@ -399,8 +399,8 @@ def _llama_cpp(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """llama-server: layers or tensors of a GGUF file over accelerators, one cache for all requests."""
-    del weights  # it quantises nothing while it loads
+    """llama-server: layers or tensors of a GGUF file are split over GPUs, and all requests share one cache."""
+    del weights  # it does not quantize at load time
     _check_plain(engine, service, degrees)
     if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):
         raise InputError(
@@ -434,8 +434,8 @@ def _mlx(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """mlx_lm.server: one Mac, whose caches grow as they are needed."""
-    del weights  # it quantises nothing while it loads
+    """mlx_lm.server: one Mac, with caches that grow on demand."""
+    del weights  # it does not quantize at load time
     _check_plain(engine, service, degrees)
     if service.accelerators > 1:
         raise InputError(f"{engine.label} is started on one Mac here, got {degrees.text}", option="tp")
@@ -447,7 +447,7 @@ def _mlx(
 
 
 def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees) -> None:
-    """Refuse speculation and cut caches, which some engines are not started with here."""
+    """Reject speculation and split caches for engines that are not launched with them."""
     if service.speculation is not None or degrees.dcp > 1:
         raise InputError(
             f"{engine.label} is started without speculation and --dcp here; ask again with --no-speculation",
@@ -456,12 +456,12 @@ def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees)
 
 
 def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, served: Weights) -> str:
-    """Where the weights of the draft model, or of the head, are.
+    """Location of the weights of the draft model or head.
 
     Raises
     ------
     InputError
-        If there are none, or nobody knows.
+        If there are none, or they are unknown.
     """
     draft, setup = speculation.model, service.setup
     if served.draft is not None:
@@ -486,17 +486,17 @@ def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, ser
 
 
 def _captured(sequences: int) -> int:
-    """The largest captured step: engines pad to multiples of eight [1]."""
+    """Largest captured step [1]; engines pad to multiples of eight."""
     return max(1, math.ceil(sequences / 8) * 8) if sequences > 8 else sequences
 
 
 def _down(share: float) -> float:
-    """A share of memory with three digits, never more [1]."""
+    """Share of memory, rounded down to three digits [1]."""
     return math.floor(share * 1e3) / 1e3
 
 
 def _given(chosen: dict[str | None, Any]) -> dict[str, Any]:
-    """The options that are really given."""
+    """Options that have a value."""
     return {name: value for name, value in chosen.items() if name is not None and value is not None}
 
 

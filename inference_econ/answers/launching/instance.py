@@ -1,4 +1,4 @@
-"""One instance of an engine, ready to be started: its options, and the file that it reads."""
+"""Engine instance that is ready to launch: its options and its configuration file."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import EngineLaunch, EngineOptions, catalog
 from inference_econ.serving import Service
 
-#: Steps in which sequences are captured: 1, 2, 4, 8, then eights up to 256, then sixteens [1].
+#: Captured batch sizes: 1, 2, 4, 8, multiples of 8 up to 256, then multiples of 16 [1].
 _EIGHTS, _SIXTEENS = 256, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Parts of the memory of one accelerator that are taken before the first request comes [B]."""
+    """Memory of one GPU by use, before the first request [B]."""
 
     total: float
-    """All of it [B]."""
+    """Total memory [B]."""
     usable: float
-    """Room for weights, workspace and cache [B]."""
+    """Memory for weights, workspace and KV cache [B]."""
     weights: float
     """Weights [B]."""
     workspace: float
-    """Activations of the largest step, and what the engine reserves [B]."""
+    """Activations of the largest step, and memory that the engine reserves [B]."""
     request: float
-    """Cache of one request of the greatest length [B]."""
+    """KV cache of one request of the maximum length [B]."""
     graphs: float
-    """Captured graphs, outside the usable memory [B]."""
+    """CUDA graphs, outside the usable memory [B]."""
 
     @property
     def cache(self) -> float:
-        """Room that is left for the cache [B]."""
+        """Memory that is left for the KV cache [B]."""
         return self.usable - self.weights - self.workspace
 
 
 def captured(sequences: int) -> int:
-    """Graphs of decode steps that an engine captures up to a number of sequences [1].
+    """Number of CUDA graphs of decode steps that an engine captures up to a batch size [1].
 
     Examples
     --------
@@ -56,16 +56,16 @@ def captured(sequences: int) -> int:
 
 
 def room(service: Service, tokens: int, graph_bytes: float) -> Room:
-    """Memory that an instance needs to start.
+    """Compute the memory that an instance needs to start.
 
     Parameters
     ----------
     service : Service
-        The instance.
+        Instance.
     tokens : int
-        Prompt and answer of the longest request [tokens].
+        Input and output of the longest request [tokens].
     graph_bytes : float
-        Memory of one captured graph [B].
+        Memory of one CUDA graph [B].
     """
     hbm, share = service.setup.hardware.hbm_bytes, service.setup.assumptions.capacity.usable_memory
     graphs = graph_bytes * captured(sequences_of_a_group(service))
@@ -75,23 +75,23 @@ def room(service: Service, tokens: int, graph_bytes: float) -> Room:
     held, workspace = (
         float(np.ravel(value)[0]) / service.accelerators for value in (needed.weight_bytes, needed.workspace_bytes)
     )
-    # The workspace is of one accelerator already, times their number.
+    # Reserved memory is per GPU already, unlike the totals above.
     kept = float(np.ravel(memory.reserved_bytes(full, service.setup.assumptions.capacity))[0])
     return Room(hbm, usable, held, workspace + kept, _request_bytes(service, tokens), graphs)
 
 
 def sequences_of_a_group(service: Service) -> int:
-    """Requests that each group of attention ranks has at a time, at most [1]."""
+    """Maximum concurrent requests per attention-DP rank [1]."""
     return math.ceil(service.slots / groups(service))
 
 
 def groups(service: Service) -> int:
-    """Groups of attention ranks with sequences of their own [1]."""
+    """Number of attention-DP ranks [1]."""
     return int(np.ravel(attention_groups(service.plans, service.setup.assumptions.layout))[0])
 
 
 def _request_bytes(service: Service, tokens: int) -> float:
-    """Cache of one request on each accelerator of the group that has it [B]."""
+    """KV cache of one request on each GPU of its attention group [B]."""
     setup = replace(service.setup, context=float(tokens), spread=0.0, shared_prefix=0.0)
     stages = float(service.plans.pp[0]) if setup.assumptions.capacity.kv == "micro_batch" else 1.0
     lone = replace(service.plans, batch=np.array([groups(service) * stages]))
@@ -100,12 +100,12 @@ def _request_bytes(service: Service, tokens: int) -> float:
 
 
 def check(service: Service, needed: Room, tokens: int) -> None:
-    """Refuse an instance that would not start.
+    """Reject an instance that would not start.
 
     Raises
     ------
     InputError
-        If weights and the cache of one longest request do not fit, with what would.
+        If weights and one longest request do not fit; the message has the request length that does.
     """
     if needed.cache >= needed.request:
         return
@@ -122,20 +122,20 @@ def check(service: Service, needed: Room, tokens: int) -> None:
     )
 
 
-#: What requests may be longer than those that were asked for: a share of them, and at least so many [1, tokens].
+#: Slack of the maximum request length: a share of it, and a minimum [1, tokens].
 _ROOM, _LEAST_ROOM = 0.05, 64
-#: What an instance does: all of a request, or prompts only, or answers only.
+#: Role of an instance: whole requests, prefill only, or decode only.
 Role = Literal["both", "prefill", "decode"]
-#: The file that an instance of TensorRT-LLM reads.
+#: Configuration file of a TensorRT-LLM instance.
 CONFIG = "engine.yaml"
 #: Options with their values: true for a flag, a list for several values, a mapping for JSON.
 Arguments = Mapping[str, Any]
 
 
 class Expanded(str):
-    """A word that the shell of a script expands, as ``$LWS_LEADER_ADDRESS``.
+    """Word that the shell of a script expands, such as ``$LWS_LEADER_ADDRESS``.
 
-    Every other word of a command line reaches its program letter by letter, whoever wrote it.
+    All other words of a command line are passed literally, so input cannot inject shell code.
     """
 
     __slots__ = ()
@@ -143,18 +143,18 @@ class Expanded(str):
 
 @dataclass(frozen=True, slots=True)
 class LaunchEngine:
-    """An engine at a version.
+    """Engine at a version.
 
     Attributes
     ----------
     name : str
         ``vllm``, ``sglang``, ``trtllm``, ``llama_cpp`` or ``mlx``.
     options : EngineOptions
-        What its commands understand.
+        Options of its commands.
     launch : EngineLaunch
-        How it is started.
+        How to start it.
     named_image : str or None
-        A container image in the place of the usual one.
+        Container image that replaces the default.
     """
 
     name: str
@@ -169,26 +169,26 @@ class LaunchEngine:
 
     @property
     def image(self) -> str:
-        """The container image that was named, or that of the version; empty where it has none."""
+        """Container image: the named one, or the image of the version; empty if it has none."""
         return self.named_image or (self.launch.image or "").format(version=self.options.version)
 
     def first(self, *names: str) -> str | None:
-        """The first of some options that the version has."""
+        """First of some options that the version supports."""
         return next((name for name in names if self.options.has(self.launch.command, name)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Which weights are served.
+    """Weights to serve.
 
     Attributes
     ----------
     model : str
         Hugging Face id, or a path.
     own : bool
-        Whether they are in the format that was asked for; otherwise they are those that the engine must quantise.
+        True if they are in the requested format, False if the engine must quantize them.
     draft : str or None
-        What was named in place of the usual weights of a draft model, or of an EAGLE head.
+        Replacement for the default weights of a draft model or EAGLE head.
     """
 
     model: str
@@ -198,12 +198,12 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class LaunchDegrees:
-    """How an instance is cut.
+    """Parallelism of an instance.
 
     Attributes
     ----------
     tp, dp, pp, ep, dcp : int
-        Attention ranks of a group, groups, stages, expert-parallel ranks, and attention ranks that split a cache [1].
+        Tensor, attention-data, pipeline, expert and decode-context parallelism [1].
     """
 
     tp: int
@@ -214,37 +214,37 @@ class LaunchDegrees:
 
     @property
     def stage(self) -> int:
-        """Accelerators of a pipeline stage [1]."""
+        """GPUs of a pipeline stage [1]."""
         return self.tp * self.dp
 
     @classmethod
     def of(cls, service: Service) -> LaunchDegrees:
-        """The degrees of an instance."""
+        """Degrees of an instance."""
         plans, dp = service.plans, groups(service)
         ep = 1 if plans.ep is None else int(plans.ep[0])
         return cls(int(plans.attention_ranks[0]), dp, int(plans.pp[0]), ep, int(plans.dcp))
 
     @property
     def text(self) -> str:
-        """The degrees as people write them."""
+        """Degrees as text, as on the command line."""
         named = {"tp": self.tp, "dp": self.dp, "pp": self.pp, "ep": self.ep, "dcp": self.dcp}
         return "".join(f"{name}{value}" for name, value in named.items() if value > 1 or name == "tp")
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceLimits:
-    """Limits that an instance is started with.
+    """Limits of an instance at launch.
 
     Attributes
     ----------
     tokens : int
-        Prompt and answer of the longest request [tokens].
+        Input and output of the longest request [tokens].
     sequences : int
-        Requests under way in each group of attention ranks [1].
+        Concurrent requests per attention-DP rank [1].
     step_tokens : int
-        Tokens of a step in each group [tokens].
+        Tokens of a step per attention-DP rank [tokens].
     room : Room
-        Memory of each accelerator.
+        Memory of each GPU.
     """
 
     tokens: int
@@ -254,21 +254,21 @@ class InstanceLimits:
 
     @classmethod
     def of(cls, service: Service, engine: LaunchEngine, role: Role, longest: int | None = None) -> InstanceLimits:
-        """The limits that follow from the requests with some room, or from a longest one that is named [tokens].
+        """Limits from the request lengths with some slack, or from a given longest request [tokens].
 
-        No request of a mean length may be longer than the model is made for; of a distribution, what is longer is
-        refused by the engine. Sessions have the slots that they were played with.
+        Requests of a mean length must be within the model's maximum context. Longer ones of a distribution are rejected
+        by the engine. Sessions use the slots of their simulation.
 
         Raises
         ------
         InputError
-            If the model is not made for such requests, or the instance would not start with them.
+            If the requests exceed the model's maximum context, or the instance would not start with them.
         """
         requests, most = service.requests, service.setup.model.max_context
         needed_tokens = longest or math.ceil(requests.isl.mean + requests.osl.mean)
         if most is not None and needed_tokens > most:
             raise InputError(f"{service.setup.model.name} is made for at most {most} tokens, got {needed_tokens}")
-        # Templates and tokenizers add some tokens to those that were asked for.
+        # Chat templates and tokenizers add tokens to the requested lengths.
         asked = math.ceil(requests.longest)
         roomy = asked + max(_LEAST_ROOM, math.ceil(_ROOM * asked))
         tokens = longest or (roomy if most is None else min(roomy, most))
@@ -279,7 +279,7 @@ class InstanceLimits:
         check(service, needed, tokens)
         chunk = int(service.setup.assumptions.serving.prefill_chunk) or tokens
         drafted = 0 if service.speculation is None else service.speculation.longest
-        # What prompts may take of a step was priced beside decoding: it needs room where the engine counts both.
+        # The prefill limit was priced without decode tokens. Add room for them if the engine counts both.
         counted = catalog.engine(engine.name).at(engine.options.version).decoding_in_step_tokens
         decoding = 0 if role == "prefill" or not counted else sequences * (1 + drafted)
         return cls(tokens, sequences, chunk + decoding if role == "both" else max(chunk, decoding), needed)
@@ -292,23 +292,23 @@ class Instance:
     Attributes
     ----------
     engine : Engine
-        What runs it.
+        Engine that runs it.
     service : Service
-        What was predicted of it.
+        Predicted service.
     model : str
         Hugging Face id or path of the weights.
     limits : Limits
-        What it is started with.
+        Its limits.
     arguments : mapping
         Options with their values.
     file : mapping
-        What its configuration file holds; empty where it reads none.
+        Contents of its configuration file; empty without one.
     replicas : int
-        How many of them there are [1].
+        Number of such instances [1].
     role : str
-        What it does.
+        Role of the instance.
     variant : str
-        What tells it from instances of the model on other chips, where there are some.
+        Distinguishes it from instances of the model on other GPUs, if there are some.
     """
 
     engine: LaunchEngine
@@ -323,23 +323,23 @@ class Instance:
 
     @property
     def accelerators(self) -> int:
-        """Accelerators of one instance [1]."""
+        """GPUs of one instance [1]."""
         return self.service.accelerators
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The command line, program and the file that it reads included."""
+        """Command line, including program and configuration file."""
         option = self.engine.first("--config", "--extra_llm_api_options")
         reading = [option, CONFIG] if self.file and option is not None else []
         return (*self.engine.launch.program, *words(self.arguments), *reading)
 
     def check(self) -> None:
-        """Hold the command line and the file against what the engine's own parser reads.
+        """Check command line and file against the recorded options of the engine's parser.
 
         Raises
         ------
         InputError
-            If it would refuse them.
+            If the engine would reject them.
         """
         options, command = self.engine.options, self.engine.launch.command
         options.parse(command, self.words[len(self.engine.launch.program) :])
@@ -348,7 +348,7 @@ class Instance:
 
 
 def words(arguments: Arguments) -> list[str]:
-    """Options and values as the words of a command line; what has no dashes is an argument.
+    """Options and values as the words of a command line; names without dashes are arguments.
 
     Examples
     --------
@@ -374,38 +374,38 @@ def _values(value: object) -> Sequence[str]:
     return (f"{value:g}" if isinstance(value, float) else str(value),)
 
 
-#: Options, and what the configuration file holds.
+#: Options, and contents of the configuration file.
 Told = tuple[dict[str, Any], dict[str, Any]]
 
 
 def priced(service: Service, role: Role) -> int:
-    """Decode steps that an instance was priced to hold a prompt back for at most [1].
+    """Maximum decode steps that delay prefill, as priced [1].
 
-    Instances with one group have nothing to wait for, and pools either read or decode.
+    0 for instances with one DP rank, and for prefill or decode pools.
     """
     return round(service.setup.held_steps) if groups(service) > 1 and role == "both" else 0
 
 
 def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """Options and keys of the file that make an engine hold prompts back; none where it cannot.
+    """Options and keys that make an engine delay prefill until each DP rank has a prompt; empty if not supported.
 
     Parameters
     ----------
     engine : Engine
-        What shall do it.
+        Engine.
     steps : int
-        Decode steps at most [1]; 0 for not at all.
+        Maximum decode steps [1]; 0 for no delay.
     stages : int
         Pipeline stages of the instance [1].
     speculation : Speculation or None
-        Who proposes tokens.
+        Speculation method.
     """
     telling = _TELLING.get(engine.name)
     return ({}, {}) if telling is None or not steps else telling(engine, steps, stages, speculation)
 
 
 def remark(instance: Instance) -> str | None:
-    """Remark on an instance that holds no prompts back though that was priced."""
+    """Note about an instance that does not delay prefill although that was priced."""
     service, steps = instance.service, priced(instance.service, instance.role)
     if not steps or any(told(instance.engine, steps, LaunchDegrees.of(service).pp, service.speculation)):
         return None
@@ -416,9 +416,9 @@ def remark(instance: Instance) -> str | None:
 
 
 def _sglang(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """Its scheduler asserts that steps overlap (``managers/prefill_delayer.py``), which pipelines and speculation end.
+    """SGLang options. They need overlapped steps (``managers/prefill_delayer.py``): no pipeline, no speculation.
 
-    Speculation of n-grams does in all versions, that of heads in those that do not overlap rounds by default.
+    N-gram speculation disables overlap in all versions, draft heads in versions that do not overlap rounds by default.
     """
     if engine.first("--enable-prefill-delayer") is None or stages > 1 or speculation is not None:
         return {}, {}
@@ -426,20 +426,20 @@ def _sglang(engine: LaunchEngine, steps: int, stages: int, speculation: Speculat
 
 
 def _trtllm(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """All that have come are read as soon as every group has one: no further wait for more of them was priced."""
+    """TensorRT-LLM: prefill starts when every DP rank has a prompt; a further wait for more prompts was not priced."""
     del stages, speculation
     if not engine.options.has("trtllm-serve config", "attention_dp_config.enable_balance"):
         return {}, {}
     return {}, {"attention_dp_config": {"enable_balance": True, "timeout_iters": steps, "batching_wait_iters": 0}}
 
 
-#: Engines that can; vLLM has nothing of it.
+#: Engines that can delay prefill; vLLM cannot.
 _TELLING: Mapping[str, Callable[[LaunchEngine, int, int, Speculation | None], Told]] = {
     "sglang": _sglang,
     "trtllm": _trtllm,
 }
 
-#: Ports that machines of an instance meet at [1].
+#: Ports at which the machines of an instance connect [1].
 _MEETING, _DATA_PARALLEL = 29500, 13345
 
 
@@ -450,9 +450,9 @@ class InstanceMachine:
     Attributes
     ----------
     rank : Expanded
-        Its number among them, from 0, or what a shell makes that number of.
+        Its number from 0, or a shell expression for it.
     leader : Expanded
-        Address of the first.
+        Address of the first machine.
     """
 
     rank: Expanded
@@ -460,12 +460,12 @@ class InstanceMachine:
 
 
 def machines(instance: Instance, size: int) -> int:
-    """Machines of a size that an instance needs [1].
+    """Number of machines of a size that an instance needs [1].
 
     Raises
     ------
     InputError
-        If it does not fill them, or the engine is not started on several.
+        If it does not fill them, or the engine is not launched on several machines.
     """
     if instance.accelerators <= size:
         return 1
@@ -491,7 +491,7 @@ def machines(instance: Instance, size: int) -> int:
 
 
 def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine) -> list[str]:
-    """Words for one machine of an instance that has several."""
+    """Command words for one machine of an instance on several machines."""
     count = instance.accelerators // size
     if instance.engine.name == "sglang":
         address = {"--dist-init-addr": Expanded(f"{machine.leader}:{_MEETING}")}
@@ -499,7 +499,7 @@ def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine
     degrees = LaunchDegrees.of(instance.service)
     local, rest = divmod(size, degrees.tp * degrees.pp)
     if degrees.dp > 1 and not rest:
-        # vLLM's data-parallel ranks of one machine.
+        # Data-parallel ranks of one machine (vLLM).
         ranks = {
             "--data-parallel-size-local": local,
             "--data-parallel-start-rank": Expanded("0" if machine.rank == "0" else f"$(({machine.rank} * {local}))"),
@@ -511,5 +511,5 @@ def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine
 
 
 def headless(instance: Instance, rank: str) -> str | None:
-    """Option that tells vLLM on all machines but the first to listen to nobody; nothing for other engines."""
+    """Option that keeps vLLM from serving requests on all machines but the first; None for other engines."""
     return f'$([ "{rank}" = 0 ] || echo --headless)' if instance.engine.name == "vllm" else None

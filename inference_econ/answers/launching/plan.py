@@ -1,4 +1,4 @@
-"""A whole deployment: its instances, where they listen, and the run that holds it to account."""
+"""Launch plan of a whole deployment: instances, addresses, and the load test."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from inference_econ.inputs.engine import launch_options
 from inference_econ.inputs.workload import percentiles
 from inference_econ.serving import STATISTICS, Service
 
-#: Load generators whose options are recorded.
+#: Load generators with recorded options.
 Generator = Literal["vllm", "aiperf", "guidellm"]
-#: Seconds that a run at a rate lasts, rounds of a run at a concurrency, and requests of any run at least [s], [1].
+#: Duration of a run at a rate [s], rounds of a run at a concurrency [1], and minimum requests of a run [1].
 _SECONDS, _ROUNDS, _LEAST = 180.0, 10, 100
-#: The option that lists percentiles.
+#: Option that lists percentiles.
 _PERCENTILES = "--metric-percentiles"
-#: How far vLLM's generator spreads lengths around their mean at most, over the mean [1].
+#: Largest spread of lengths around their mean in vLLM's generator, relative to the mean [1].
 _MOST_SPREAD = 0.99
-#: Where a run is written.
+#: File with the results of a run.
 RESULT = "result.json"
 
 
-#: What a run is held against.
+#: Quantity that a run compares with its prediction.
 Measure = Literal["ttft", "tpot", "e2e", "throughput"]
-#: How they are called, their unit, and how many of it make a base unit.
+#: Name, unit, and units per base unit of each quantity.
 UNITS: dict[Measure, tuple[str, str, float]] = {
     "ttft": ("TTFT", "ms", 1e3),
     "tpot": ("TPOT", "ms", 1e3),
@@ -50,38 +50,38 @@ UNITS: dict[Measure, tuple[str, str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One predicted number."""
+    """Predicted value of one quantity."""
 
     measure: Measure
-    """``ttft`` [s], ``tpot`` [s], ``e2e`` (to the last token) [s] or ``throughput`` [output tokens/s]."""
+    """``ttft`` [s], ``tpot`` [s], ``e2e`` [s] or ``throughput`` [output tokens/s]."""
     statistic: str
     """``mean``, or a percentile of requests such as ``p95``."""
     value: float
     """Predicted value."""
     low: float | None = None
-    """Lower end of its interval; None if it is unknown."""
+    """Lower end of its 80% interval; None if unknown."""
     high: float | None = None
-    """Upper end of its interval; None if it is unknown."""
+    """Upper end of its 80% interval; None if unknown."""
     promised: float | None = None
-    """SLO of this number; None without one."""
+    """SLO on the quantity, or None."""
 
     @property
     def name(self) -> str:
-        """Which number it is."""
+        """Name of the quantity with its statistic."""
         label = UNITS[self.measure][0]
         return label if self.measure == "throughput" else f"{label} {self.statistic}"
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedLoad:
-    """Load that a run offers to one address."""
+    """Load of a run at one address."""
 
     requests_per_second: float | None = None
-    """Rate [1/s], or None for a constant concurrency."""
+    """Request rate [1/s]; None for a constant concurrency."""
     concurrency: int | None = None
-    """Concurrent requests [1], or None for a rate."""
+    """Concurrent requests [1]; None for a rate."""
     arrival_scv: float = 1.0
-    """Burstiness of a rate, 1 if Poisson [1]."""
+    """Squared coefficient of variation of the interarrival times, 1 for Poisson [1]."""
 
     @property
     def requests(self) -> int:
@@ -91,7 +91,7 @@ class OfferedLoad:
 
     @property
     def text(self) -> str:
-        """The load in words."""
+        """Load as words."""
         if self.concurrency is not None:
             return f"{self.concurrency} requests under way"
         return f"{self.requests_per_second:.4g} requests/s"
@@ -99,10 +99,10 @@ class OfferedLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadTestRun:
-    """A run of a load generator."""
+    """Run of a load generator."""
 
     options: EngineOptions
-    """Options that its command knows."""
+    """Options of its command."""
     command: str
     """``vllm bench serve``, ``aiperf profile`` or ``guidellm run``."""
     arguments: Mapping[str, Any]
@@ -110,11 +110,11 @@ class LoadTestRun:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The command line."""
+        """Command line."""
         return (*self.command.split(), *words(self.arguments))
 
     def check(self) -> None:
-        """Hold the command line against what the generator's own parser reads."""
+        """Check the command line against the recorded options of the generator's parser."""
         self.options.parse(self.command, words(self.arguments))
 
 
@@ -127,29 +127,29 @@ def run(
     server: str = "",
     statistics: Collection[str] = (),
 ) -> LoadTestRun:
-    """The run of a load generator against a server.
+    """Create the run of a load generator against a server.
 
     Parameters
     ----------
     generator : str
         ``vllm``, ``aiperf`` or ``guidellm``.
     model : str
-        What the server calls the model, whose tokenizer is taken.
+        Model name on the server, also used for the tokenizer.
     url : str
-        Where the server listens.
+        Address of the server.
     requests : Requests
-        Lengths.
+        Request lengths.
     load : OfferedLoad
-        What is offered.
+        Load.
     server : str
-        Version of vLLM on the server, whose own generator is then taken; empty for the newest that is recorded.
+        vLLM version of the server, to use its generator; empty for the newest recorded one.
     statistics : collection of str
-        Means and percentiles that were predicted, which the run is to say where the generator can be told.
+        Predicted statistics (means and percentiles) to report, if the generator supports it.
 
     Raises
     ------
     InputError
-        If the generator cannot offer such requests.
+        If the generator cannot create such requests.
     """
     version = server if generator == "vllm" and server in launch_options.versions("vllm") else None
     options = launch_options.options(generator, version)
@@ -170,8 +170,8 @@ _COMMANDS = ("vllm bench serve", "aiperf profile", "guidellm run")
 
 def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
     isl, prefix = requests.isl.mean, round(requests.cached)
-    # How far lengths are from their mean at most, over the mean, of prompts behind their prefix and of answers.
-    # Versions that read one number for both get the smaller one.
+    # Largest spread of lengths over their mean: of prompts after their prefix, and of outputs. Versions with one option
+    # for both get the smaller value.
     output = _half_width(requests.osl) / requests.osl.mean
     widths = {"input": _half_width(requests.isl) / (isl - prefix), "output": output}
     ratios = {name: round(min(width, _MOST_SPREAD), 3) for name, width in widths.items()}
@@ -201,7 +201,7 @@ def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load
 
 
 def _half_width(length: Length) -> float:
-    """Half the width of lengths that are evenly spread, with the same deviation and none that are longer [tokens].
+    """Half width of a uniform distribution with the same deviation, at most the longest length [tokens].
 
     Examples
     --------
@@ -241,7 +241,7 @@ def _guidellm(options: EngineOptions, model: str, url: str, requests: Requests, 
         profile = f"kind={_arrivals(load)},rate={load.requests_per_second:g}"
     lengths = ",".join((_guided("prompt_tokens", requests.isl), _guided("output_tokens", requests.osl)))
     return {
-        # An address that a shell expands stays one.
+        # Concatenation keeps an address that a shell expands.
         "--backend": type(url)(f"kind=openai_http,target={url},model={model}"),
         "--profile": profile,
         "--data": f"kind=synthetic_text,{lengths}",
@@ -251,7 +251,7 @@ def _guidellm(options: EngineOptions, model: str, url: str, requests: Requests, 
 
 
 def _guided(name: str, length: Length) -> str:
-    """A length in the words of GuideLLM, which refuses a deviation of nothing."""
+    """Length in GuideLLM's syntax, which rejects a deviation of 0."""
     if round(_deviation(length)) == 0:
         return f"{name}={round(length.mean)}"
     least = 1 if length.kind == "lognormal" else round(length.least)
@@ -265,12 +265,12 @@ def _deviation(length: Length) -> float:
 
 
 def _arrivals(load: OfferedLoad) -> str:
-    """Words of generators for arrivals at a rate.
+    """Generator options for arrivals at a rate.
 
     Raises
     ------
     InputError
-        If they have no word for such arrivals.
+        If the generators do not support such arrivals.
     """
     shapes = {0.0: "constant", 1.0: "poisson"}
     if load.arrival_scv not in shapes:
@@ -287,13 +287,13 @@ _ARGUMENTS: Mapping[str, Callable[[EngineOptions, str, str, Requests, OfferedLoa
     "guidellm": _guidellm,
 }
 
-#: Engines that are started, the most usual first.
+#: Engines that can be launched, the most common first.
 ENGINES = ("vllm", "sglang", "trtllm", "llama_cpp", "mlx")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanPart:
-    """Some equal instances of a deployment."""
+    """Equal instances of a deployment."""
 
     service: Service
     """One instance."""
@@ -302,25 +302,25 @@ class PlanPart:
     role: Role = "both"
     """Role of the instances."""
     slots: int | None = None
-    """Maximum concurrent requests of an instance [1]; None for as many as its memory holds."""
+    """Maximum concurrent requests of an instance [1]; None for the memory limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A deployment to be started, before anybody says by which engine.
+    """Deployment to launch, before an engine is selected.
 
     Attributes
     ----------
     parts : sequence of Part
-        Its instances, of each kind.
+        Instances of each kind.
     load : OfferedLoad
-        Of the whole deployment.
+        Total load.
     expected : sequence of Expected
-        What was predicted under that load.
+        Predictions under that load.
     pick : str
-        Which of an answer it is, in words.
+        Which deployment of a result it is, as words.
     said : sequence of str
-        What else whoever starts it must know.
+        Notes for the operator.
     """
 
     parts: Sequence[PlanPart]
@@ -337,17 +337,17 @@ class Scaling:
     Attributes
     ----------
     least, most : int
-        Instances [1].
+        Minimum and maximum instances [1].
     metric : str
-        What it holds: ``in_flight`` requests, waiting ones included, or their ``rate``.
+        Target metric: ``in_flight`` requests, queued ones included, or their ``rate``.
     per_instance, before : float
-        Of the metric: what it holds for each instance, and what cheaper ones hold before [1, or 1/s].
+        Target of the metric per instance, and the amount that cheaper instances serve first [1, or 1/s].
     polling_seconds, scale_down_seconds : float
-        Between two looks, and before it removes an instance [s].
+        Polling interval, and delay before an instance is removed [s].
     dollars_per_hour : float
-        Of an instance [USD/h].
+        Price of an instance [USD/h].
     paid : str
-        How their machines are paid for.
+        Pricing model of its machines.
     """
 
     least: int
@@ -363,26 +363,26 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """Instances that are started, and the run that holds them to account.
+    """Instances to launch, and the load test that compares them with the prediction.
 
     Attributes
     ----------
     instances : sequence of Instance
         One of each kind.
     load : OfferedLoad
-        Of the whole deployment.
+        Total load.
     expected : sequence of Expected
-        What was predicted under that load.
+        Predictions under that load.
     generator : str
-        Which load generator offers it.
+        Load generator.
     pick : str
-        How it was chosen, in words.
+        How the deployment was selected, as words.
     asked : Speculation or None
-        Who was to propose tokens; instances speculate only where that pays under the load.
+        Requested speculation method; instances speculate only where that is faster under the load.
     scaling : Scaling or None
-        How many instances there are as traffic comes and goes; None where there are as many always.
+        Autoscaler settings; None for a constant number of instances.
     said : sequence of str
-        What else whoever starts it must know.
+        Notes for the operator.
     """
 
     instances: Sequence[Instance]
@@ -401,16 +401,16 @@ class LaunchPlan:
 
     @property
     def accelerators(self) -> int:
-        """Accelerators of all instances [1]."""
+        """GPUs of all instances [1]."""
         return sum(instance.accelerators * instance.replicas for instance in self.instances)
 
     @property
     def disaggregated(self) -> bool:
-        """Whether prompts and answers are on instances of their own."""
+        """True if prefill and decode run on separate instances."""
         return len(self.instances) > 1
 
     def run(self, url: str, share: float = 1.0) -> LoadTestRun:
-        """The run of the load generator against an address that gets a share of the load [1]."""
+        """Load test against an address that gets a share of the load [1]."""
         first = self.instances[0]
         version = self.engine.options.version if self.engine.name == "vllm" else ""
         load, seen = self.load, {entry.statistic for entry in self.expected}
@@ -420,38 +420,38 @@ class LaunchPlan:
 
 
 def engine(name: str, version: str | None = None, image: str | None = None) -> LaunchEngine:
-    """An engine at a recorded version, the newest without one; perhaps in a container image of another name.
+    """Engine at a recorded version, by default the newest; optionally with another container image.
 
     Raises
     ------
     InputError
-        If nothing is recorded of it, or of the version, or the image has no name.
+        If the engine or version has no recorded options, or the image name is empty.
     """
     _check_named("image", image, "the name of a container image")
     return LaunchEngine(name, launch_options.options(name, version), launch_options.launch(name), image)
 
 
 def usual_engine(engines: str) -> str | None:
-    """The most usual of some engines, named between commas; None if none of them can be started."""
+    """Most common of some engines, separated by commas; None if none can be launched."""
     return next((name for name in ENGINES if name in engines.split(", ")), None)
 
 
 def check_engine(engines: str, to: str, what: str) -> None:
-    """Refuse to start with one engine what was predicted of others.
+    """Reject launching an engine that differs from the predicted ones.
 
     Parameters
     ----------
     engines : str
-        Names of those that what was chosen is predicted of, between commas; empty where any layout was offered.
+        Predicted engines, separated by commas; empty if any layout was allowed.
     to : str
-        The name of the one that is to start it.
+        Engine to launch.
     what : str
-        What was chosen, in words.
+        Selected deployment, as words.
 
     Raises
     ------
     InputError
-        Naming them.
+        With the predicted engines.
     """
     if engines and to not in engines.split(", "):
         raise InputError(
@@ -471,12 +471,12 @@ def _check_named(option: str, name: str | None, needed: str) -> None:
 
 
 def weights(service: Service, named: str | None, draft: str | None = None) -> Weights:
-    """The weights that were named, or else a checkpoint of the model's file: in the format that was asked for, if any.
+    """Named weights, or a checkpoint of the model's file, in the requested format if there is one.
 
     Raises
     ------
     InputError
-        If nobody knows any, or they are named by nothing.
+        If no weights are known, or the name is empty.
     """
     _check_named("model_id", named, "ORGANISATION/NAME, or a path")
     _check_named("draft_model_id", draft, "ORGANISATION/NAME, or a path")
@@ -495,19 +495,19 @@ def weights(service: Service, named: str | None, draft: str | None = None) -> We
 
 
 def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
-    """The speculation that was priced: the draft length that is best for the batch of some requests in flight [1].
+    """Priced speculation, with the best draft length at a concurrency [1].
 
     Parameters
     ----------
     service : Service
-        An instance, which perhaps speculates.
+        Instance, possibly with speculation.
     in_flight : float
-        Requests under way in it [1].
+        Concurrent requests of the instance [1].
 
     Returns
     -------
     Speculation or None
-        With rounds of that one length, as engines run them; None where decoding plainly is faster, or nobody proposes.
+        Method with one draft length, as engines run it; None if plain decoding is faster, or speculation is off.
     """
     if service.speculation is None:
         return None
@@ -519,23 +519,23 @@ def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
 def instances(
     runner: LaunchEngine, parts: Sequence[PlanPart], served: Weights, longest: int | None = None
 ) -> list[Instance]:
-    """One instance of each part, held against the engine's own parser.
+    """Create one instance per part, checked against the engine's parser.
 
     Parameters
     ----------
     runner : LaunchEngine
-        What runs them.
+        Engine.
     parts : sequence of Part
-        What was predicted.
+        Predicted instances.
     served : Weights
-        Which weights.
+        Weights to serve.
     longest : int, optional
-        Prompt and answer of the longest request [tokens]; by default what the requests say.
+        Input and output of the longest request [tokens]; by default from the requests.
 
     Raises
     ------
     InputError
-        If the engine cannot run a part, or would not start with it.
+        If the engine does not support a part, or would not start with it.
     """
     made = []
     for part in parts:

@@ -1,11 +1,9 @@
-"""One grammar for the pictures of answers: Vega-Lite, made with Altair, for notebooks, pages and files alike.
+"""Charts of results: Vega-Lite, created with Altair, for notebooks, pages and files.
 
-What belongs here: the theme (all colours and sizes, light and dark), the marks that kinds of charts share (lines with
-bands, measured points, promises, titles, tooltips), one module per kind of chart, and the ways out (a specification,
-the JavaScript that draws it, files). What a chart shows is said by the page of its question.
+The package has the theme, the marks that charts share (lines with bands, measured points, SLOs, titles, tooltips), one
+module per kind of chart, and the outputs (specification, JavaScript, files). Pages of commands select the data.
 
-Altair and vl-convert are loaded when a picture is made. Nothing is loaded from a network: vl-convert carries the
-JavaScript.
+Altair and vl-convert are imported when a chart is created. Charts need no network: vl-convert includes the JavaScript.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Bars by name with the intervals that they may end in: shares, and what knowledge is worth."""
+"""Bar charts with intervals: shares, and the value of information."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import altair as alt
 
 from inference_econ.report.charts import marks, theme
 
-#: Height of a bar with the room between [pixels].
+#: Height of a bar with its spacing [pixels].
 _STEP = 30
 
 
@@ -20,11 +20,11 @@ class Bar:
     Attributes
     ----------
     value, half_width : float
-        The length, and how far it may be off, in one unit.
+        Length, and half width of its interval, in one unit.
     text : str
-        What hovering says.
+        Hover text.
     part : float or None
-        How much of it a tick marks; no tick if None.
+        Position of a tick on the bar; None for no tick.
     """
 
     value: float
@@ -35,14 +35,14 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bars from the left.
+    """Horizontal bars.
 
     Attributes
     ----------
     title, x_label : str
-        Units are part of the label.
+        Title, and axis label with its unit.
     bars : mapping of str to Bar
-        By what they are of, from the top.
+        Bars by label, from the top.
     """
 
     title: str
@@ -52,13 +52,13 @@ class Bars:
 
 @marks.quickly
 def bar_chart(bars: Bars) -> alt.LayerChart:
-    """Bars under their title."""
+    """Bar chart with its title."""
     title = marks.chart_heading(bars.title, theme.WIDE)
     return alt.LayerChart(layer=bar_layers(bars), title=title, width=theme.WIDE, height=_STEP * len(bars.bars))
 
 
 def bar_layers(bars: Bars) -> list[alt.Chart]:
-    """The bars, the intervals that they may end in, and ticks at parts of them."""
+    """Bars, their intervals, and ticks at parts of them."""
     base = alt.Chart(marks.data(_rows(bars))).encode(y=marks.names("of", bars.bars), tooltip=marks.fields("of", "text"))
     bar = base.mark_bar(style="part", height=alt.RelativeBandSize(band=0.6))
     drawn = bar.encode(x=marks.lengths("value", bars.x_label))

@@ -1,4 +1,4 @@
-"""Cost against speed, with the step of the point that is clicked beside it."""
+"""Chart of cost against speed, with the step of the clicked point next to it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from inference_econ.report.charts import lines, marks, waterfall
 from inference_econ.report.charts.plot import Plot
 
-#: What a part is called that is the whole.
+#: Label of the whole step.
 _WHOLE = "time per token"
-#: Parts that are less of every step are left out [1].
+#: Parts with a smaller share in every step are left out [1].
 _SMALLEST = 0.005
 
 
@@ -20,19 +20,18 @@ _SMALLEST = 0.005
 def frontier_chart(
     charts: Sequence[Plot], title: str, parts: Mapping[str, Sequence[float]], first: int
 ) -> alt.ConcatChart | alt.LayerChart:
-    """A frontier, what else is known of its points, and the step of the one that is clicked.
+    """Chart of a frontier, further metrics of its points, and the step of the clicked point.
 
     Parameters
     ----------
     charts : sequence of Plot
-        The first has the frontier as its first line.
+        The first one has the frontier as its first line.
     title : str
-        Above all; its first line is the question.
+        Title; its first line is the question.
     parts : mapping of str to sequence of float
-        Parts of the time per token of each of that line's points, by the names that people read; empty where points
-        have no steps [ms].
+        Parts of the time per token of each point, by label [ms]; empty if points have no steps.
     first : int
-        The point that is shown before any is clicked.
+        Point that is shown before a click.
     """
     if not parts:
         return lines.line_charts(charts, title)
@@ -44,11 +43,11 @@ def frontier_chart(
 
 
 def _step(steps: Mapping[str, Sequence[float]], clicked: alt.Parameter) -> alt.LayerChart:
-    """The parts of the time per token of the point that is clicked."""
+    """Parts of the time per token of the clicked point."""
     columns = {name: np.asarray(values) for name, values in steps.items()}
     whole = np.sum(list(columns.values()), axis=0)
     shares = {name: values / whole for name, values in columns.items()}
-    # Parts that are worth a bar, those first that take the most over all points.
+    # Parts that are large enough for a bar, the largest over all points first.
     kept = [name for name, share in shares.items() if share.max() >= _SMALLEST]
     names = sorted(kept, key=lambda name: -float(shares[name].mean()))
     shown = []
@@ -56,7 +55,7 @@ def _step(steps: Mapping[str, Sequence[float]], clicked: alt.Parameter) -> alt.L
         parts = {name: (float(steps[name][index]), f"{steps[name][index]:.3g} ms") for name in names}
         total = sum(float(values[index]) for values in steps.values())
         *rows, all_of_it = waterfall.waterfall_rows(parts, (_WHOLE, f"{total:.3g} ms"))
-        # Parts that are too small for a bar are in the whole.
+        # The whole includes parts that are too small for a bar.
         shown += [{**row, "n": index} for row in (*rows, {**all_of_it, "end": total, "words": total})]
     layers = waterfall.bars(shown, [*names, _WHOLE], "milliseconds", point=clicked)
     return lines.panel(layers, "Time per token of the ringed point")

@@ -1,4 +1,4 @@
-"""Tiles of rows and columns, coloured by what they name: the cheapest of everything that was tried."""
+"""Tile charts of rows and columns, colored by what wins each tile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from inference_econ.report.charts import marks, theme
 
 #: Size of a tile [pixels].
 _WIDTH, _HEIGHT = 128, 20
-#: Opacity of tiles, on which ink is read [1].
+#: Opacity of tiles, so that text on them is readable [1].
 _OPACITY = 0.42
-#: Names that have a colour of their own, the most frequent ones [1]; others share a grey.
+#: Names that have their own color, the most frequent ones [1]; others share a gray.
 _COLOURS = 6
 _OTHERS, _GREY = "others", "#9a9a9a"
 
@@ -27,13 +27,13 @@ class Tile:
     Attributes
     ----------
     row, column : str
-        Where.
+        Position.
     name : str
-        What it names, which gives it its colour.
+        Name, which sets the color.
     amount : str
-        What stands behind the name.
+        Text after the name.
     details : mapping of str to str
-        What else is said of it when somebody points at it.
+        Further hover texts.
     """
 
     row: str
@@ -45,18 +45,18 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class TileGrid:
-    """Tiles, before anything is drawn.
+    """Data of a tile chart.
 
     Attributes
     ----------
     title, x_label : str
-        Above, and below the columns.
+        Title, and label below the columns.
     legend : str
-        What tiles name.
+        Title of the legend.
     rows, columns : tuple of str
-        From the top, from the left; where there is no tile nothing is possible.
+        Labels from the top and from the left; positions without a tile are not feasible.
     tiles : tuple of Tile
-        At most one for each place.
+        At most one per position.
     """
 
     title: str
@@ -69,7 +69,7 @@ class TileGrid:
 
 @marks.quickly
 def grid_chart(grid: TileGrid) -> alt.LayerChart:
-    """Tiles with their names in them, so that colour is not all that tells them apart."""
+    """Tile chart with names in the tiles, so that tiles do not differ by color only."""
     width = max(_WIDTH * len(grid.columns), theme.NARROW)
     counts = Counter(tile.name for tile in grid.tiles)
     named = [name for name, _ in counts.most_common(_COLOURS)]
@@ -108,7 +108,7 @@ def grid_chart(grid: TileGrid) -> alt.LayerChart:
 
 
 def _row(tile: Tile, named: list[str]) -> marks.Row:
-    """A tile as data."""
+    """Tile as data."""
     return {
         **attributes(tile, "row column name amount"),
         "words": f"{tile.name} {tile.amount}",

@@ -1,4 +1,4 @@
-"""Lines over axes: comparisons, loads, speculation, disaggregation, prefixes."""
+"""Line charts: comparisons, loads, speculation, disaggregation, prefixes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import altair as alt
 from inference_econ.report.charts import marks, theme
 from inference_econ.report.charts.plot import Plot
 
-#: Channels with one legend for charts beside each other.
+#: Channels with one legend for charts side by side.
 _SHARED = ("color", "opacity", "shape", "strokeDash", "strokeWidth")
 
 
 @marks.quickly
 def line_chart(chart: Plot) -> alt.LayerChart:
-    """One chart under its title, over its legend."""
+    """One chart with its title above and its legend below."""
     title = marks.chart_heading(chart.title, theme.WIDE)
     layers = _layers(chart, [chart], "hovered")
     return alt.LayerChart(layer=layers, title=title, width=theme.WIDE, height=theme.HEIGHT)
@@ -23,20 +23,20 @@ def line_chart(chart: Plot) -> alt.LayerChart:
 
 @marks.quickly
 def line_charts(charts: Sequence[Plot], title: str) -> alt.ConcatChart:
-    """Charts beside each other under one legend; equal labels have equal colours.
+    """Charts side by side with one legend; equal labels have equal colors.
 
     Parameters
     ----------
     charts : sequence of Plot
-        With short titles of their own.
+        Charts with short titles.
     title : str
-        Above all; its first line is the question.
+        Common title; its first line is the question.
     """
     return together(panels(charts), title)
 
 
 def panels(charts: Sequence[Plot], clicked: alt.Parameter | None = None) -> list[alt.LayerChart]:
-    """Charts of equal size in the same colours; of the first, points can be clicked."""
+    """Charts of equal size and colors; points of the first can be clicked."""
     return [
         panel(_layers(chart, charts, f"hovered_{index}", None if index else clicked), chart.title)
         for index, chart in enumerate(charts)
@@ -44,31 +44,31 @@ def panels(charts: Sequence[Plot], clicked: alt.Parameter | None = None) -> list
 
 
 def panel(layers: Sequence[alt.Chart], title: str) -> alt.LayerChart:
-    """One of several charts beside each other."""
+    """One of several charts side by side."""
     short = alt.TitleParams(text=title, fontSize=theme.PANEL)
     return alt.LayerChart(layer=list(layers), title=short, width=theme.NARROW, height=theme.NARROW)
 
 
 def together(shown: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
-    """Panels in a row under a title, over a legend for all."""
+    """Panels in a row below a title, above a common legend."""
     wide = marks.chart_heading(title, len(shown) * theme.NARROW)
     shared = alt.ScaleResolveMap.from_dict(dict.fromkeys(_SHARED, "shared"))
     return alt.ConcatChart(concat=list(shown), columns=len(shown), title=wide, resolve=alt.Resolve(scale=shared))
 
 
 def _layers(chart: Plot, charts: Sequence[Plot], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
-    """The marks of one chart, in the colours that lines have in all of them.
+    """Marks of one chart, in the common colors of all charts.
 
     Parameters
     ----------
     chart : Plot
-        What is drawn.
+        Chart to draw.
     charts : sequence of Plot
-        All that are drawn beside each other.
+        All charts side by side.
     name : str
-        Of what the pointer is nearest to; another one in every panel.
+        Name of the hover selection, unique per panel.
     clicked : Parameter, optional
-        The selection of a point that is clicked.
+        Selection of the clicked point.
     """
     labels = marks.coloured(charts)
     ring = [] if clicked is None else [marks.ring(chart, clicked)]

@@ -1,4 +1,4 @@
-"""Marks that kinds of charts share: titles, axes, lines with their bands, points, rules, and texts of hovering."""
+"""Marks that charts share: titles, axes, lines with bands, points, rules, and hover texts."""
 
 from __future__ import annotations
 
@@ -14,55 +14,54 @@ from altair.utils.schemapi import debug_mode
 from inference_econ.report.charts import theme
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 
-#: Makes charts of pieces that are not checked against the schema one by one, which takes longer than an answer: tests
-#: check whole charts.
+#: Create charts without a schema check of each piece, which takes longer than a query. Tests check whole charts.
 quickly = debug_mode(False)
 C = TypeVar("C")
-#: A row of data: numbers and texts by field.
+#: Row of data: numbers and texts by field.
 Row = dict[str, Any]
-#: How numbers are written: three digits.
+#: Number format: three digits.
 DIGITS = ",.3~r"
-#: The style of axes that are in proportion to the price of a chip: by it a page finds what a slider changes.
+#: Style of axes that are proportional to the price of a GPU. A page finds by it what a price slider changes.
 DOLLARS = "dollars"
-#: How ticks are.
+#: Number format of ticks.
 _NUMBER = ",.6~r"
-#: The first digit of a tick of a logarithmic axis.
+#: First digit of a tick of a logarithmic axis.
 FIRST_DIGIT = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
-#: Fewest labels of a logarithmic axis [1].
+#: Minimum number of labels of a logarithmic axis [1].
 _FEWEST = 3
-#: Room between labels beside each other [pixels].
+#: Space between adjacent labels [pixels].
 _APART = 6
-#: From this ratio of ends on a logarithmic axis has no room for more labels than those of powers of ten [1].
+#: Ratio of ends above which a logarithmic axis has labels at powers of ten only [1].
 _DECADES = 2000.0
 #: Dashes of vertical lines [pixels].
 _RULE = [2, 3]
-#: Pixels that a character of a title takes on average.
+#: Mean width of a title character [pixels].
 _CHARACTER = 5.7
 
 
 class _Rows(alt.InlineData):
-    """Rows that copies of a chart share, as nobody changes them: copying them takes longer than making them."""
+    """Immutable rows that copies of a chart share, because copying them takes longer than creating them."""
 
     def __deepcopy__(self, memo: object) -> _Rows:
         return self
 
 
 class _Encoding(alt.FacetedEncoding):
-    """Channels that copies of a chart share, as nobody changes them."""
+    """Immutable channels that copies of a chart share."""
 
     def __deepcopy__(self, memo: object) -> _Encoding:
         return self
 
 
 def encoded(base: alt.Chart, **channels: Any) -> alt.Chart:
-    """A chart with what its data are drawn as.
+    """Add encodings to a chart.
 
     Parameters
     ----------
     base : Chart
         Data and mark.
     **channels
-        Objects of Altair by the name of the channel. Texts (``"x:Q"``) take much longer: Altair compares the schemas of
+        Altair objects by channel. Shorthand texts (``"x:Q"``) are much slower, because Altair compares the schemas of
         all its classes for each.
     """
     drawn = base.encode(**channels)
@@ -71,7 +70,7 @@ def encoded(base: alt.Chart, **channels: Any) -> alt.Chart:
 
 
 def data(rows: Iterable[Row]) -> alt.InlineData:
-    """Rows that a specification carries with it; six digits of numbers are more than ink shows."""
+    """Inline data of a specification, with numbers rounded to six digits."""
     return _Rows(values=[{name: _short(value) for name, value in row.items()} for row in rows])
 
 
@@ -80,14 +79,14 @@ def _short(value: object) -> object:
 
 
 def chart_heading(title: str, width: int) -> alt.TitleParams:
-    """The first line as a title, the others below it, broken where they are too long.
+    """Title with subtitle lines, wrapped to a width.
 
     Parameters
     ----------
     title : str
         Lines; the first is the question.
     width : int
-        Of the chart [pixels].
+        Width of the chart [pixels].
     """
     question, *others = title.splitlines()
     lines = [line for text in others for line in textwrap.wrap(text, int(width / _CHARACTER))]
@@ -95,14 +94,14 @@ def chart_heading(title: str, width: int) -> alt.TitleParams:
 
 
 def axis(chart: Plot, name: str) -> alt.X | alt.Y:
-    """The encoding of an axis of a chart.
+    """Encoding of an axis of a chart.
 
     Parameters
     ----------
     chart : Plot
-        What is drawn.
+        Chart.
     name : {"x", "y"}
-        Which axis; so is the field of the data called.
+        Axis, and field of the data.
     """
     logarithmic = name in chart.logarithmic
     scale = alt.Scale(type="log", nice=False, padding=8) if logarithmic else alt.Scale(zero=chart.from_zero)
@@ -120,12 +119,12 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
 
 
 def _values(chart: Plot, name: str) -> list[float]:
-    """All that lines have on an axis."""
+    """Values of all lines on an axis."""
     return [value for line in chart.lines for value in (line.x if name == "x" else line.y) if isfinite(value)]
 
 
 def _label(chart: Plot, name: str) -> str:
-    """Expression for the labels of a logarithmic axis, where bands end as well as lines."""
+    """Label expression of a logarithmic axis, from the range of bands and lines."""
     banded = (line.band for line in chart.lines if line.band is not None)
     edges = ((band.x, band.other_x) if name == "x" else (band.y, band.other_y) for band in banded)
     ends = [value for pair in edges for edge in pair for value in edge if isfinite(value) and value > 0]
@@ -135,7 +134,7 @@ def _label(chart: Plot, name: str) -> str:
 
 
 def first_digits(low: float, high: float) -> list[int]:
-    """First digits of the labels of a logarithmic axis: 1, or 1, 2 and 5; none where all ticks have to be labelled.
+    """First digits of the labels of a logarithmic axis: 1, or 1, 2 and 5; empty if all ticks need labels.
 
     Examples
     --------
@@ -155,17 +154,17 @@ def positions(chart: Plot) -> dict[str, Any]:
 
 
 def coloured(charts: Sequence[Plot]) -> list[str]:
-    """Labels of lines, each of which has a colour and dashes of its own in all charts."""
+    """Labels of lines that have a color and dashes each, over all charts."""
     return list(dict.fromkeys(line.label for chart in charts for line in chart.lines if not line.points))
 
 
 def colour(labels: Sequence[str]) -> alt.Color:
-    """The colour of a series; the palette is the theme's."""
+    """Color channel of a series, from the palette of the theme."""
     return kinds(alt.Color, "series", labels, symbolType="stroke")
 
 
 def dashes(labels: Sequence[str]) -> alt.StrokeDash:
-    """The dashes of a series."""
+    """Dash channel of a series."""
     patterns = [theme.DASHES[index % len(theme.DASHES)] for index in range(len(labels))]
     return kinds(alt.StrokeDash, "series", labels, patterns, symbolType="stroke")
 
@@ -179,22 +178,22 @@ def kinds(
     ordinal: bool = False,
     **legend: Any,
 ) -> C:
-    """A channel that tells kinds apart, with its legend.
+    """Channel that distinguishes kinds, with its legend.
 
     Parameters
     ----------
     channel : type
-        A class of Altair, for example ``alt.Color``.
+        Altair class, for example ``alt.Color``.
     field : str
-        What the kind of a row is called.
+        Field with the kind of a row.
     domain : sequence of str
-        All kinds, in the order of the legend.
+        All kinds, in legend order.
     looks : list, optional
-        What is drawn for each; the palette of the theme by default.
+        Appearance of each kind; by default the palette of the theme.
     ordinal : bool, optional
-        Whether looks are steps of one scale, such as widths.
+        True if ``looks`` are steps of one scale, such as widths.
     **legend
-        As ``alt.Legend`` takes it.
+        Parameters of ``alt.Legend``.
     """
     order: dict[str, Any] = {"type": "ordinal"} if ordinal else {}
     scale = alt.Scale(domain=list(domain), range=looks, **order)
@@ -203,14 +202,14 @@ def kinds(
 
 
 def names(field: str, values: Iterable[str]) -> alt.Y:
-    """Names of what is drawn, from the top."""
+    """Axis of labels, from the top."""
     return alt.Y(
         field=field, type="nominal", scale=alt.Scale(domain=list(values)), axis=alt.Axis(title=None, labelLimit=0)
     )
 
 
 def lengths(field: str, label: str) -> alt.X:
-    """Axis for the lengths of bars, from nothing on."""
+    """Axis of bar lengths, from zero."""
     return alt.X(field=field, type="quantitative", axis=alt.Axis(title=label), scale=alt.Scale(zero=True))
 
 
@@ -220,7 +219,7 @@ def fields(*shown: str) -> list[alt.Tooltip]:
 
 
 def curves(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
-    """The lines of a chart, and the bands behind them."""
+    """Lines of a chart, on top of their bands."""
     rows = _curve_rows(chart)
     lines = encoded(
         alt.Chart(data(rows)).mark_line(strokeWidth=2.2),
@@ -234,12 +233,12 @@ def curves(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
 
 
 def _curve_rows(chart: Plot) -> list[Row]:
-    """The points of all lines of a chart that are drawn as lines."""
+    """Points of all drawn lines of a chart."""
     return [row for line in chart.lines if not line.points for row in line_rows(line)]
 
 
 def line_rows(line: PlotSeries) -> Iterator[Row]:
-    """The points of a line: gaps part it into pieces, as data have no NaN."""
+    """Points of a line; gaps split it into pieces, because data have no NaN."""
     piece, broken = 0, False
     for index, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
         if not (isfinite(x) and isfinite(y)):
@@ -252,7 +251,7 @@ def line_rows(line: PlotSeries) -> Iterator[Row]:
 
 
 def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
-    """Bands of measured values behind the lines; one entry of the legend for all."""
+    """Bands of measured values behind the lines, with one legend entry for all."""
     banded = [(line.label, line.band) for line in chart.lines if line.band is not None]
     if not banded:
         return []
@@ -265,7 +264,7 @@ def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
 
 
 def _outline(label: str, band: Band) -> Iterator[Row]:
-    """The edge of a band and back along the other one."""
+    """Outline of a band: one edge, then back along the other."""
     x, y = [*band.x, *reversed(band.other_x)], [*band.y, *reversed(band.other_y)]
     corners = ((a, b) for a, b in zip(x, y, strict=True) if isfinite(a) and isfinite(b))
     for index, (across, up) in enumerate(corners):
@@ -273,7 +272,7 @@ def _outline(label: str, band: Band) -> Iterator[Row]:
 
 
 def points(chart: Plot, charts: Sequence[Plot], labels: Sequence[str]) -> list[alt.Chart]:
-    """The points of a chart by shape: those beside a line in its colour, others in that of the text."""
+    """Points of a chart by shape: in the color of their line, or in the text color."""
     shapes = list(dict.fromkeys(line.label for panel in charts for line in panel.lines if line.points))
     drawn = []
     for beside in (True, False):
@@ -295,9 +294,9 @@ def _points(chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: al
 
 
 def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
-    """Expression for the text of hovering over a row: its name, both axes, and its details, as far as the row has them.
+    """Hover text expression of a row: name, both axes, and the details that the row has.
 
-    Vega-Lite loses texts in lists of fields where the nearest point is meant, whose row is that of a cell around it.
+    Vega-Lite loses texts in lists of fields in nearest-point selections, where the row belongs to a surrounding cell.
     """
     special = {"series", "kind", "x", "y", "n", "piece"}
     details = dict.fromkeys(name for row in rows for name in row if name not in special)
@@ -308,7 +307,7 @@ def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
 
 
 def _hover_text(name: str, rows: Sequence[Row]) -> str:
-    """A field of the row that is meant, in words."""
+    """Field of the selected row as text."""
     field = f"(datum.datum || datum)[{json.dumps(name)}]"
     if any(isinstance(row.get(name), str) for row in rows):
         return field
@@ -316,18 +315,18 @@ def _hover_text(name: str, rows: Sequence[Row]) -> str:
 
 
 def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
-    """Points on the lines of a chart that show where the pointer is nearest, and what they are.
+    """Hover points on the lines of a chart.
 
     Parameters
     ----------
     chart : Plot
-        What is drawn.
+        Chart.
     labels : sequence of str
-        Of all lines that have a colour.
+        Labels of all colored lines.
     name : str
-        Of the selection of the point that the pointer is nearest to.
+        Name of the nearest-point selection.
     clicked : Parameter, optional
-        The selection of a point that is clicked.
+        Selection of the clicked point.
     """
     rows = _curve_rows(chart)
     if not rows:
@@ -342,20 +341,20 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
 
 
 def ring(chart: Plot, clicked: alt.Parameter) -> alt.Chart:
-    """A ring around the point that is clicked."""
+    """Ring around the clicked point."""
     rows = _curve_rows(chart)
     base = alt.Chart(data(rows)).mark_point(filled=False, size=170, strokeWidth=2)
     return encoded(base.transform_filter(clicked), **positions(chart))
 
 
 def rules(chart: Plot) -> list[alt.Chart]:
-    """Vertical lines at what is marked and horizontal ones at what is promised, with what they mean."""
+    """Vertical lines at marks and horizontal lines at SLOs, with their meanings."""
     drawn = {"x": chart.marks, "y": chart.promises}
     return [_rules(chart, name, places) for name, places in drawn.items() if places]
 
 
 def _rules(chart: Plot, name: str, places: Mapping[str, float]) -> alt.Chart:
-    """Lines across a chart, in the legend by their width: by their dashes they would be among the series there."""
+    """Rules across a chart. The legend distinguishes them by width, because dashes already distinguish series."""
     stroke = {"symbolType": "stroke", "symbolDash": _RULE}
     width = kinds(alt.StrokeWidth, "text", list(places), [theme.RULE], ordinal=True, **stroke)
     base = alt.Chart(data([{name: place, "text": text} for text, place in places.items()]))

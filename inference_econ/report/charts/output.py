@@ -1,4 +1,4 @@
-"""The ways out of a chart: its specification, the JavaScript that draws it, and files."""
+"""Output of charts: specification, JavaScript, and files."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-    #: Any chart that Altair makes.
+    #: Any Altair chart.
     AnyChart = alt.Chart | alt.LayerChart | alt.ConcatChart
 
-#: The version of Vega-Lite whose schema Altair carries, among those that vl-convert can draw.
+#: Vega-Lite version of Altair's schema, which vl-convert can draw.
 _VEGA_LITE = "6.4"
-#: What other scripts of a page may use; labels of legends are folded into lines that a phone of some width [pixels] has
-#: room for, one label below the other. Without a backslash, as bundling takes those away.
+#: Names for other scripts of a page. Legend labels are folded into lines that fit a phone [pixels]. No backslashes,
+#: because bundling removes them.
 _GLOBALS = """
 function foldLegends(view, config, width) {
   config.legend = { ...config.legend, columns: 1 };
@@ -37,31 +37,31 @@ function foldLegends(view, config, width) {
 }
 Object.assign(window, { vega, vegaLite, vegaEmbed, foldLegends });
 """
-#: Addresses that are enough for V8 to draw with: at 64e9 it ended the process, at 80e9 it drew [bytes].
+#: Address space that V8 needs [bytes]: with 64e9 the process ended, with 80e9 it worked.
 _ADDRESSES = 100e9
-#: Pixels of a picture for each of a specification.
+#: Pixels of a picture per pixel of a specification.
 _SCALE = 2.0
 
 
 def specification(chart: AnyChart, *, dark: bool = False) -> dict[str, Any]:
-    """A chart as Vega-Lite's JSON, with its data and the theme.
+    """Chart as Vega-Lite JSON, with data and theme.
 
     Parameters
     ----------
     chart : altair chart
-        From a page.
+        Chart of a page.
     dark : bool
-        On a dark ground.
+        Dark background.
     """
     plain: dict[str, Any] = chart.to_dict(validate=False)
     return {**plain, "config": theme.config(dark=dark)}
 
 
-@cache  # Bundling takes seconds, and always makes the same.
+@cache  # Bundling takes seconds and always gives the same result.
 def javascript() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, which sets ``vega``, ``vegaLite`` and ``vegaEmbed``.
+    """Vega, Vega-Lite and Vega-Embed in one script that sets ``vega``, ``vegaLite`` and ``vegaEmbed``.
 
-    It sets ``foldLegends`` too, which breaks the labels of a specification's legends into lines of so many characters.
+    It also sets ``foldLegends``, which wraps the legend labels of a specification to a width.
     """
     import vl_convert
 
@@ -77,30 +77,30 @@ def mime_type() -> str:
 
 
 def svg(chart: AnyChart) -> str:
-    """A chart as a drawing that needs no JavaScript.
+    """Chart as SVG, without JavaScript.
 
     Raises
     ------
     InputError
-        If the process may not reserve the addresses that drawing takes.
+        If the process may not reserve the address space that drawing needs.
     """
     return str(_drawing().vegalite_to_svg(specification(chart), vl_version=_VEGA_LITE))
 
 
 def write_chart(chart: AnyChart, path: Path | str) -> None:
-    """Write a chart to a file, whole or not at all.
+    """Write a chart to a file atomically.
 
     Parameters
     ----------
     chart : altair chart
-        From a page.
+        Chart of a page.
     path : Path or str
-        Where to, ending in .svg, .png, .pdf, or .html, which is interactive and loads nothing.
+        File with the extension .svg, .png, .pdf, or .html, which is interactive and needs no network.
 
     Raises
     ------
     InputError
-        If the path cannot be written, or is no picture.
+        If the path cannot be written, or has no picture extension.
     """
     content = drawn(chart, ending_of(check_picture(path, CHARTS)))
     with whole_file(path) as temporary:
@@ -108,7 +108,7 @@ def write_chart(chart: AnyChart, path: Path | str) -> None:
 
 
 def drawn(chart: AnyChart, ending: str) -> bytes:
-    """A chart in the format of an ending: .svg, .png, .pdf or .html."""
+    """Chart in the format of a file extension: .svg, .png, .pdf or .html."""
     if ending == ".svg":
         return svg(chart).encode()
     if ending == ".html":
@@ -119,7 +119,7 @@ def drawn(chart: AnyChart, ending: str) -> bytes:
 
 
 def _drawing() -> ModuleType:
-    """The library that draws, if it can: its V8 ends the process where it may not reserve addresses for its heaps."""
+    """Drawing library, after a memory check: V8 ends the process if it cannot reserve address space."""
     if resource is not None:
         allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
         if allowed != resource.RLIM_INFINITY and allowed < _ADDRESSES:
@@ -134,7 +134,7 @@ def _drawing() -> ModuleType:
 
 
 def _html(chart: AnyChart) -> str:
-    """A page with one chart that loads nothing; light or dark as its reader's system is, narrow as the screen is."""
+    """HTML page with one chart that needs no network, follows the system's color mode, and fits narrow screens."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -145,7 +145,7 @@ def _html(chart: AnyChart) -> str:
         title=plain["title"]["text"],
         light=plain["config"],
         dark=theme.config(dark=True),
-        # The scripts of the page itself, without anything of the answer in it.
+        # The script of the page contains no text of the result.
         javascript=Markup(javascript()),
         chart=plain,
     )

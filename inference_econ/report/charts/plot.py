@@ -1,4 +1,4 @@
-"""Data of charts of lines and of tornados, before anything is drawn."""
+"""Data of line charts and tornado charts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from inference_econ.studies.exhibits import Chart, ChartLine
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The region between two edges; values that are NaN are left out.
+    """Region between two edges; NaN values are left out.
 
     Attributes
     ----------
     x, y, other_x, other_y : sequence of float
-        The edges, each from left to right.
+        Edges, each from left to right.
     """
 
     x: Sequence[float]
@@ -26,17 +26,16 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class PlotSeries(ChartLine):
-    """A line with what is known around it, or points beside one.
+    """Line with its band, or points that belong to a line.
 
     Attributes
     ----------
     band : Band or None
-        Where it may lie.
+        Interval around the line.
     beside : str
-        Points only: the label of the line that they belong to, whose colour they have; they are told by their shape,
-        which the legend shows once for all lines.
+        For points: label of the line that sets their color. Their shape has one legend entry for all lines.
     details : mapping of str to sequence
-        What else is said of each point when somebody points at it, numbers or texts by name; as long as the line.
+        Further hover values of each point by name; as long as the line.
     """
 
     band: Band | None = None
@@ -51,13 +50,13 @@ class Plot(Chart):
     Attributes
     ----------
     bands : str
-        What the legend says of the bands.
+        Legend entry of the bands.
     from_zero : bool
-        The x axis begins at zero.
+        True if the x axis starts at zero.
     promises : mapping of str to float
-        Horizontal lines by what the legend says of them.
+        Horizontal lines by legend entry.
     dollars : str
-        Axes of dollars per tokens, which are in proportion to the price of a chip: "", "x", "y" or "xy".
+        Axes in dollars per tokens, which are proportional to the price of a GPU: "", "x", "y" or "xy".
     """
 
     lines: tuple[PlotSeries, ...]
@@ -74,11 +73,11 @@ class TornadoBar:
     Attributes
     ----------
     name, value : str
-        The input and its value there, for people.
+        Display name and value of the input.
     end : str
-        Which end: an entry of the legend.
+        Legend entry of the end.
     factor : float
-        The answer there over what it is [1]; NaN where there is none.
+        Result at that end over the current result [1]; NaN if there is none.
     """
 
     name: str
@@ -89,16 +88,16 @@ class TornadoBar:
 
 @dataclass(frozen=True, slots=True)
 class Tornado:
-    """Bars of inputs around what an answer is.
+    """Bars of inputs around the current result.
 
     Attributes
     ----------
     title, label : str
-        Above the bars, and of the axis.
+        Title, and axis label.
     ends : (str, str)
-        What the legend says of less and of more of an input.
+        Legend entries for less and more of an input.
     bars : sequence of TornadoBar
-        Two of each input, from the top.
+        Two per input, from the top.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""The operators of a step on the roofline of the chip."""
+"""Roofline chart of the operators of a step."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from inference_econ.formulas.roofline import attainable
 from inference_econ.records.texts import prefixed
 from inference_econ.report.charts import marks, theme
 
-#: What can take longest of an operator, in the order of the palette.
+#: Possible limits of an operator, in palette order.
 _BOUNDS = ("memory", "compute", "network", "launch")
-#: A smaller share of the step is a point without a label [1].
+#: Points with a smaller share of the step have no label [1].
 _LABELLED = 0.01
-#: Area of the marker of an operator that takes the whole step, and of the smallest [pixels²].
+#: Marker area of an operator that takes the whole step, and of the smallest [pixels²].
 _LARGEST, _SMALLEST = 1600.0, 22.0
-#: Height of the picture [pixels].
+#: Height of the chart [pixels].
 _HEIGHT = 420
-#: Of a character and a line of text [pixels].
+#: Size of a character and of a line of text [pixels].
 _CHARACTER, _LINE = 6.2, 14.0
-#: A label that is so far above or below its marker has a line to it [pixels].
+#: Labels further above or below their marker get a connecting line [pixels].
 _NEAR = 13
-#: Of a roof, so that no label lies between two of them [1].
+#: Segments of a roof, for the overlap check of labels [1].
 _PIECES = 150
-#: Below this width of the picture only the largest operators have names, as there is no room for more [pixels], [1].
+#: Narrower charts label only the largest operators [pixels], [1].
 _CROWDED, _NAMED = 450, 3
-#: On which side of its marker a label may stand, and how far above it [pixels], nearest first.
+#: Label positions: side of the marker, and height above it [pixels], nearest first.
 _HEIGHTS = (0, 7, -7, 13, -13, 20, -20, 37, -37, 56, -56, 76, -76, 96, -96)
 _OFFSETS = tuple((side, up) for up in _HEIGHTS for side in (1, -1))
 
 
 class _Box(NamedTuple):
-    """Rectangle that something covers [pixels]."""
+    """Occupied rectangle [pixels]."""
 
     left: float
     top: float
@@ -49,7 +49,7 @@ class _Box(NamedTuple):
 
 
 class _Axes(NamedTuple):
-    """Ends of both logarithmic axes [FLOP/B], [FLOP/s]."""
+    """Ranges of both logarithmic axes [FLOP/B], [FLOP/s]."""
 
     least: float
     most: float
@@ -57,47 +57,47 @@ class _Axes(NamedTuple):
     high: float
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """Place of a point [pixels]."""
+        """Position of a point [pixels]."""
         across = log(x / self.least) / log(self.most / self.least)
         up = log(y / self.low) / log(self.high / self.low)
         return theme.WIDE * across, _HEIGHT * (1.0 - up)
 
 
 class RooflinePoint(NamedTuple):
-    """An operator of a step on the roofline of a chip: the operator in layers of all kinds together."""
+    """Operator of a step on a roofline, over layers of all kinds."""
 
     name: str
     """Name of the operator."""
     unit: str
-    """Maths unit that it runs on."""
+    """Compute unit that it runs on."""
     bound: str
-    """What takes longest of it."""
+    """Resource that takes the longest."""
     flop_per_byte: float
     """Arithmetic intensity [FLOP/B]."""
     flops_per_second: float
-    """Achieved over the operator's time, network and launches included [FLOP/s]."""
+    """Achieved arithmetic rate, network and launches included [FLOP/s]."""
     share: float
     """Share of the step [1]."""
 
 
 class RooflinePicture(NamedTuple):
-    """The operators of a step and what the chip could do."""
+    """Operators of a step, and the peaks of the GPU."""
 
     bytes_per_second: float
-    """Memory bandwidth of a chip [B/s]."""
+    """Memory bandwidth of a GPU [B/s]."""
     peaks: Mapping[str, float]
-    """Peaks of the maths units in use [FLOP/s]."""
+    """Peaks of the used compute units [FLOP/s]."""
     points: Sequence[RooflinePoint]
     """Operators, largest share first."""
 
     @property
     def left_out(self) -> float:
-        """Share of the step without arithmetic or memory traffic, and outside of operators [1]."""
+        """Share of the step without arithmetic or memory traffic, or outside of operators [1]."""
         return max(1.0 - sum(point.share for point in self.points), 0.0)
 
 
 def roofline(setup: Setup, operators: Sequence[OperatorCosts], step_seconds: float) -> RooflinePicture:
-    """The operators of a step on the roofline of its chip; those without arithmetic or memory traffic are left out."""
+    """Operators of a step with both arithmetic and memory traffic, on the roofline of its GPU."""
     points = []
     for name in dict.fromkeys(row.name for row in operators):
         rows = [row for row in operators if row.name == name]
@@ -112,7 +112,7 @@ def roofline(setup: Setup, operators: Sequence[OperatorCosts], step_seconds: flo
 
 @marks.quickly
 def roofline_chart(roof: RooflinePicture, title: str) -> alt.LayerChart:
-    """Achieved arithmetic against intensity; the distance to the roof is time that something else takes."""
+    """Chart of the achieved rate against intensity. The distance to the roof is time that other resources take."""
     axes = _axes(roof)
     layers = [*_roofs(roof, axes), _operators(roof, axes), *_names(roof, axes)]
     area = f"Area: share of the step; {100 * roof.left_out:.0f} % of it is without arithmetic."
@@ -121,7 +121,7 @@ def roofline_chart(roof: RooflinePicture, title: str) -> alt.LayerChart:
 
 
 def _axes(roof: RooflinePicture) -> _Axes:
-    """Ends beyond all operators and ridges."""
+    """Ranges that include all operators and ridge points."""
     across = [*(point.flop_per_byte for point in roof.points), *_ridges(roof).values()]
     least, most = min(across) / 3.0, max(across) * 8.0
     up = [point.flops_per_second for point in roof.points]
@@ -129,7 +129,7 @@ def _axes(roof: RooflinePicture) -> _Axes:
 
 
 def _ridges(roof: RooflinePicture) -> dict[str, float]:
-    """Intensity from which on each maths unit is the limit [FLOP/B]."""
+    """Intensity above which each compute unit is the limit [FLOP/B]."""
     return {unit: peak / roof.bytes_per_second for unit, peak in roof.peaks.items()}
 
 
@@ -144,13 +144,13 @@ def _positions(axes: _Axes) -> dict[str, Any]:
 
 
 def _axis(title: str, form: str) -> alt.Axis:
-    """Labels at powers of ten."""
+    """Axis with labels at powers of ten."""
     ten = f"{marks.FIRST_DIGIT} == 1 ? replace(format(datum.value, '{form}'), 'G', ' G') : ''"
     return alt.Axis(title=title, labelExpr=ten)
 
 
 def _roofs(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
-    """The bandwidth's slope, and the peak and ridge of each maths unit in use."""
+    """Bandwidth slope, and peak and ridge point of each used compute unit."""
     ridges, speed = _ridges(roof), roof.bytes_per_second
     rows = [
         {"unit": unit, "x": x, "y": float(attainable(x, speed, peak))}
@@ -173,7 +173,7 @@ def _roofs(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
 
 
 def _operators(roof: RooflinePicture, axes: _Axes) -> alt.Chart:
-    """A marker for each operator, in the colour of what takes longest of it."""
+    """Marker of each operator, in the color of its limit."""
     rows = [
         {
             "operator": point.name,
@@ -198,7 +198,7 @@ def _operators(roof: RooflinePicture, axes: _Axes) -> alt.Chart:
 
 
 def _names(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
-    """Names beside the markers, largest share first, each where it covers nothing else, or none."""
+    """Labels of the markers, largest share first; labels that would overlap are left out."""
     rows = list(_placed(roof, axes))
     if not rows:
         return
@@ -216,10 +216,10 @@ def _names(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
 
 
 def _placed(roof: RooflinePicture, axes: _Axes) -> Iterator[marks.Row]:
-    """Each label with its distance from its marker, at the nearest place that is free."""
+    """Each label with its distance from its marker, at the nearest free position."""
     places = {point.name: axes.place(point.flop_per_byte, point.flops_per_second) for point in roof.points}
     markers = {point.name: _around(*places[point.name], _radius(point)) for point in roof.points}
-    # The roofs, in small pieces.
+    # Roofs as small segments.
     steps = (axes.least * (axes.most / axes.least) ** (piece / _PIECES) for piece in range(_PIECES + 1))
     taken = [
         _around(*axes.place(x, float(attainable(x, roof.bytes_per_second, peak))), 3.0)
@@ -239,7 +239,7 @@ def _placed(roof: RooflinePicture, axes: _Axes) -> Iterator[marks.Row]:
                 continue
             taken.append(box)
             start = {"x": point.flop_per_byte, "y": point.flops_per_second}
-            # The place beside the marker, in the units of the axes.
+            # Position next to the marker, in axis units.
             end = {
                 "x": start["x"] * (axes.most / axes.least) ** (side * beside / theme.WIDE),
                 "y": start["y"] * (axes.high / axes.low) ** (up / _HEIGHT),

@@ -1,4 +1,4 @@
-"""All colours and sizes of charts, light and dark."""
+"""Colors and sizes of charts, light and dark."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
-#: Dashes of lines of different colours, so that colour is not all that tells them apart [pixels].
+#: Line dashes, so that lines do not differ by color only [pixels].
 DASHES: tuple[list[int], ...] = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [10, 4], [4, 2])
-#: Shapes of points.
+#: Point shapes.
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
-#: Width of a chart that stands alone, and of one of several beside each other [pixels].
+#: Width of a single chart, and of one of several side by side [pixels].
 WIDE, NARROW = 600, 300
 #: Height of a chart [pixels].
 HEIGHT = 340
-#: Size of the title of a panel [pixels].
+#: Font size of a panel title [pixels].
 PANEL = 13
-#: Width of lines across a chart [pixels].
+#: Width of rules across a chart [pixels].
 RULE = 1.2
 #: Opacity of bands, and of points of measured servers [1].
 BAND, MEASURED = 0.16, 0.6
-#: Fonts of one width per letter, one of which every system has: boxes are measured with the second.
+#: Metric-compatible fonts, of which every system has one. Text boxes are measured with the second.
 _FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"
 
 
 class _Inks(NamedTuple):
-    """Colours of a theme: the ground, what is written on it, lines of the grid, and series."""
+    """Colors of a theme: background, text, grid lines, and series."""
 
     ground: str
     ink: str
@@ -36,23 +36,23 @@ class _Inks(NamedTuple):
     series: tuple[str, ...]
 
 
-#: Okabe and Ito's palette, which colour-blind readers can tell apart, without yellow and black, which the ground hides.
+#: Okabe and Ito's palette for color-blind readers, without yellow and black, which the backgrounds hide.
 _LIGHT = _Inks(
     "#ffffff", "#1a1a1a", "#5a5a5a", "#e4e4e4", ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 )
-#: The same hues, lighter where the ground is dark.
+#: Lighter shades of the same hues for a dark background.
 _DARK = _Inks(
     "#16181d", "#ececec", "#a8a8a8", "#33363d", ("#4FA8E0", "#F0803C", "#2FC49A", "#E29AC4", "#9AD2F5", "#F2BE4A")
 )
 
 
 def config(*, dark: bool = False) -> dict[str, Any]:
-    """The theme as Vega-Lite's ``config``: another one in its place makes a light chart dark.
+    """Theme as Vega-Lite's ``config``; replacing it switches between light and dark.
 
     Parameters
     ----------
     dark : bool
-        On a dark ground.
+        Dark background.
     """
     inks = _DARK if dark else _LIGHT
     written = {"font": _FONT, "first": inks.series[0], "series": json.dumps(inks.series)}

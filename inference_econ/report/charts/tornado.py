@@ -1,4 +1,4 @@
-"""Bars around what an answer is: how far each input moves it."""
+"""Tornado charts: how far each input moves the result."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import altair as alt
 from inference_econ.report.charts import marks, theme
 from inference_econ.report.charts.plot import Tornado
 
-#: Height of an input with the room between [pixels].
+#: Height of an input with its spacing [pixels].
 _STEP = 22
-#: Ends of bars over the nearest to the middle that an axis begins and ends with [1].
+#: Smallest extent of an axis around 1, as a factor [1].
 _LEAST = 1.02
-#: Factors that ticks may be at, and about how many there are at most [1].
+#: Factors that may have ticks, and their approximate maximum number [1].
 _LESS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _MORE = (1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0)
 _TICKS = 8
@@ -22,14 +22,14 @@ _TICKS = 8
 
 @marks.quickly
 def tornado_chart(tornados: Sequence[Tornado], title: str) -> alt.ConcatChart:
-    """Tornados beside each other, of the same inputs, under one legend."""
+    """Tornado charts side by side, of the same inputs, with one legend."""
     panels = [_panel(tornado) for tornado in tornados]
     wide = marks.chart_heading(title, len(panels) * theme.NARROW)
     return alt.ConcatChart(concat=panels, columns=len(panels), title=wide)
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round factors between two ends, 1 among them, far enough from each other on a logarithmic axis [1].
+    """Round factors between two ends, 1 included, with enough space on a logarithmic axis [1].
 
     Examples
     --------

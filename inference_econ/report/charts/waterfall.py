@@ -1,4 +1,4 @@
-"""Parts as bars, each beginning where the last one ends, and the whole below."""
+"""Waterfall charts: parts that add up to a whole."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import altair as alt
 from inference_econ.engine import bounds
 from inference_econ.report.charts import marks, theme
 
-#: Parts of a whole by name: how much each is, in one unit and in words.
+#: Parts of a whole by label: amount, and amount as text.
 Parts = Mapping[str, tuple[float, str]]
-#: Height of a bar with the room between [pixels].
+#: Height of a bar with its spacing [pixels].
 _STEP = 26
-#: Of a bar, of that.
+#: Bar height as a share of that.
 _BAR = alt.RelativeBandSize(band=0.7)
-#: Of an axis, over what its bars reach [1].
+#: Axis length relative to its bars [1].
 _ROOM = 1.35
 
 
@@ -24,24 +24,24 @@ _ROOM = 1.35
 def waterfall_chart(
     title: str, label: str, parts: Parts, whole: tuple[str, str], likely: tuple[float, float] | None = None
 ) -> alt.LayerChart:
-    """Parts on their way to the whole.
+    """Waterfall chart of parts and their whole.
 
     Parameters
     ----------
     title, label : str
-        Above the bars, and of the axis, with its unit.
+        Title, and axis label with its unit.
     parts : mapping of str to (float, str)
-        From the top, by the names that people read: how much each is, in one unit and in words.
+        Parts from the top: amount, and amount as text.
     whole : (str, str)
-        What the whole is called, and how much it is in words.
+        Label of the whole, and its amount as text.
     likely : (float, float), optional
-        Where a measured whole probably lies.
+        Interval of a measured whole.
     """
     rows = waterfall_rows(parts, whole, 0.0 if likely is None else likely[1])
     names = [row["part"] for row in rows]
     layers = bars(rows, names, label)
     if likely is not None:
-        # Marks of the interval of a measured whole, with its entry in the legend.
+        # Marks of the interval of a measured whole, with a legend entry.
         band = f"{100 * bounds.LEVEL:.0f} % of measured values"
         row = {"part": whole[0], "low": likely[0], "high": likely[1], "text": band}
         base, up = alt.Chart(marks.data([row])), marks.names("part", names)
@@ -54,9 +54,9 @@ def waterfall_chart(
 
 
 def waterfall_rows(parts: Parts, whole: tuple[str, str], high: float = 0.0) -> list[marks.Row]:
-    """Bars as data: what they are, where they begin and end, and how much they are in words.
+    """Bars as data: label, start, end and text.
 
-    Parts that are nothing are left out, and a negative one leads back.
+    Parts of 0 are left out; negative parts go back.
     """
     rows, end = list[marks.Row](), 0.0
     for name, (value, text) in parts.items():
@@ -68,18 +68,18 @@ def waterfall_rows(parts: Parts, whole: tuple[str, str], high: float = 0.0) -> l
 
 
 def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered: Any) -> list[alt.Chart]:
-    """The bars, and how much they are beside them.
+    """Bars with their amounts.
 
     Parameters
     ----------
     rows : sequence of dict
-        From :func:`waterfall_rows`.
+        Data of :func:`waterfall_rows`.
     names : sequence of str
-        Of the parts, from the top.
+        Labels from the top.
     label : str
-        Of the axis, with its unit.
+        Axis label with its unit.
     **filtered
-        ``point``: the selection whose rows are shown, where there are those of several points.
+        ``point``: selection of the points to show, if there are several.
     """
     base = alt.Chart(marks.data(rows))
     if filtered:

@@ -1,4 +1,4 @@
-"""Pages of questions: tables, headings and charts of one answer each."""
+"""Pages of commands: tables, headings and charts of one result each."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""A measured deployment compared with frontiers and a bound, as tables and in sentences."""
+"""Page of a measured deployment compared with frontiers and the ideal bound."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ NAMES = {**PART_NAMES, "prompts": "prompts of others"}
 
 
 class AssessmentPage(AnswerPage[Assessment]):
-    """A measured deployment beside what could be, ready to be shown."""
+    """Page of a measured deployment compared with predicted ones."""
 
     def tables(self) -> Sequence[Table]:
-        """The point among deployments, and its step if it was predicted."""
+        """Table of the compared deployments, and of the step if it was predicted."""
         step = step_table(self.answer)
         measured = self.answer.measured
         speed, dollars_of_it = measured.tokens_per_second_per_user, dollars(measured.dollars_per_million_output_tokens)
@@ -54,16 +54,16 @@ class AssessmentPage(AnswerPage[Assessment]):
         return [with_engines(table, layouts, [self.answer.setup]), *([] if step is None else [step])]
 
     def blocks(self) -> Sequence[Block]:
-        """The verdict and what it rests on, before the tables."""
+        """Verdict and its basis, before the tables."""
         return Headline(verdict(self.answer)), *self.tables()
 
     def markdown(self) -> str:
-        """Markdown of the verdict and of the tables below it."""
+        """Markdown of the verdict and the tables."""
         lines = "".join(f"{line}\n\n" for line in verdict(self.answer))
         return lines + super().markdown()
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Draw the frontiers and the measured point."""
+        """Chart of the frontiers and the measured point."""
         return {"assessment": charts.line_chart(assessment_chart(self.answer))}
 
     def question(self) -> str:
@@ -75,13 +75,13 @@ class AssessmentPage(AnswerPage[Assessment]):
         )
 
     def conclusion(self) -> Pieces:
-        """The verdict, beside the prediction and beside other deployments."""
+        """Verdict against the prediction and against other deployments."""
         predicted, others, _ = verdict(self.answer)
         return (f"{predicted} {others}",)
 
 
 def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
-    """Gaps to the frontiers by their names for people, after that of the profile they are of, if it is wanted."""
+    """Gaps to the frontiers by display name, with the name of their profile if given."""
     chips, of = chips_label(assessment.measured.instance_accelerators), f"{profile}, " if profile else ""
     names = f"{of}any size", f"{of}{chips}", f"ideal, {chips}"
     return dict(zip(names, assessment.gaps.values(), strict=True))
@@ -96,7 +96,7 @@ def _cells(point: ComparedPoint | None, ratio: str, *, bound: bool = False) -> t
 
 
 def step_table(assessment: Assessment) -> Table | None:
-    """The predicted step by part, with the share of each in the gap to the ideal one; None without a prediction."""
+    """Table of the predicted step by part, with its share of the gap to the ideal step; None without a prediction."""
     if assessment.predicted is None:
         return None
     whole, ideal = assessment.measured.seconds, sum(part.ideal_seconds for part in assessment.parts)
@@ -124,7 +124,7 @@ def step_table(assessment: Assessment) -> Table | None:
 
 
 def assessment_chart(assessment: Assessment) -> Plot:
-    """The frontiers and the measured point, to be drawn."""
+    """Chart data of the frontiers and the measured point."""
     measured, gaps = assessment.measured, _gaps(assessment, assessment.setup.assumptions.name)
     lines = [PlotSeries(label, gap.speeds.tolist(), gap.dollars.tolist()) for label, gap in gaps.items()]
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
@@ -140,7 +140,7 @@ def assessment_chart(assessment: Assessment) -> Plot:
 
 
 def findings(assessment: Assessment) -> tuple[str, ...]:
-    """Compose the whole result in sentences."""
+    """Whole result as sentences."""
     front = assessment.anywhere.frontier
     sizes = front.candidates[0].plans.accelerators if isinstance(front, ServiceFrontier) else front.grid.accelerators
     return (
@@ -153,7 +153,7 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
 
 
 def verdict(assessment: Assessment) -> tuple[str, str, str]:
-    """Compose three lines for a terminal: compared with the prediction, compared with the frontier, and their basis."""
+    """Three lines for a terminal: verdict against the prediction, verdict against the frontier, and their basis."""
     return _beside_prediction(assessment), _beside_others(assessment), _basis(assessment)
 
 
@@ -207,14 +207,14 @@ def _ms(seconds: float) -> str:
 
 
 def _fleet(measured: OperatingPoint) -> str:
-    """The measured GPUs, by instance."""
+    """Measured GPUs per instance, as words."""
     if measured.instances == 1:
         return chips_label(measured.accelerators)
     return f"{measured.instances} instances of {chips_label(measured.instance_accelerators)}"
 
 
 def _on_the_point(assessment: Assessment) -> Iterator[str]:
-    """Sentences on what was measured, and on whether it is possible."""
+    """Sentences on the measured values, and on whether they are physically possible."""
     measured, requests, shortage = assessment.measured, assessment.requests, assessment.shortage
     batch = "a batch of " if requests is None else ""
     load = f"{batch}{size(round(measured.batch, 1))}{' in flight' if requests else ''}"
@@ -252,7 +252,7 @@ def _on_the_point(assessment: Assessment) -> Iterator[str]:
 
 
 def _on_frontiers(assessment: Assessment) -> Iterator[str]:
-    """Sentences that compare the point with the frontier, with errors of predictions, and with the ideal bound."""
+    """Sentences that compare the point with the frontier, with prediction errors, and with the ideal bound."""
     gap, name, likely = assessment.anywhere, assessment.setup.assumptions.name, assessment.anywhere.likely_seconds
     chips, same, ideal = chips_label(assessment.measured.instance_accelerators), assessment.same_size, assessment.ideal
     if gap.verdict == "on":
@@ -291,7 +291,7 @@ def _on_frontiers(assessment: Assessment) -> Iterator[str]:
 
 
 def _on_the_step(assessment: Assessment) -> Iterator[str]:
-    """Sentences on the time that is unexplained, and on the parts that close most of the gap to a frontier."""
+    """Sentences on the unexplained time, and on the parts that close most of the gap to a frontier."""
     left, measured, likely = assessment.unexplained_seconds, assessment.measured.seconds, assessment.likely_seconds
     if left is not None:
         predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
@@ -305,7 +305,7 @@ def _on_the_step(assessment: Assessment) -> Iterator[str]:
             yield f"{predicted}: the server is faster than predicted by {-1e3 * left:.2f} ms."
         else:
             yield f"{predicted}; {1e3 * left:.2f} ms are unexplained: scheduler, sampling{prompts}, kernels."
-    # To the bound where the point is not behind the frontier.
+    # Use the ideal bound if the point is not behind the frontier.
     behind = assessment.anywhere.verdict == "behind"
     name, gap = ("frontier", assessment.anywhere) if behind else ("ideal bound", assessment.ideal)
     names = {**NAMES, "unexplained": "the unexplained time"}
@@ -325,7 +325,7 @@ def _beyond(measured: OperatingPoint) -> str:
 
 
 def _better(gap: Gap, *, named: bool = False) -> str:
-    """Advantage of a frontier over a point behind it; with the better deployments if ``named``."""
+    """Lead of a frontier over a point behind it; with the better deployments if ``named``."""
     fast, cheap = gap.faster, gap.cheaper
     assert fast is not None and cheap is not None and gap.cost_factor is not None
     by = ["", ""]
@@ -342,7 +342,7 @@ def _better(gap: Gap, *, named: bool = False) -> str:
 
 
 def _worse(gap: Gap) -> str:
-    """The best speed and cost of a frontier that a point is ahead of."""
+    """Best speed and cost of a frontier that the point beats."""
     at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
     if gap.faster is not None:
         at_cost = f"at this cost {gap.faster.tokens_per_second_per_user:.1f} tokens/s at most"

@@ -1,4 +1,4 @@
-"""The catalogue as tables, with the prices, API offers and recipes that it records."""
+"""Catalog as tables, with its prices, API offers and recipes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from inference_econ.report.page import Page, Table
 
 @dataclass(frozen=True)
 class ListingPage(Page):
-    """All entries of a kind."""
+    """Entries of a kind."""
 
     kind: inputs.Kind
 
     def tables(self) -> Sequence[Table]:
-        """One row per entry."""
+        """Table with one row per entry."""
         records = listing(self.kind)
         notes = (GIGABYTES,) if self.kind == "hardware" else ()
         return (_listed(f"{len(records)} {self.kind}", records, {name: name for name in records[0]}, notes, _LEAST),)
@@ -34,26 +34,26 @@ class ListingPage(Page):
 
 @dataclass(frozen=True)
 class EntryPage(Page):
-    """One entry, by its name or path."""
+    """One entry, by name or path."""
 
     kind: inputs.Kind
     name: str
 
     def tables(self) -> Sequence[Table]:
-        """One line per number, with its source."""
+        """Table with one row per number and its source."""
         return (detail_table(self.kind, self.name, detail(self.kind, self.name)),)
 
     def record(self) -> object:
-        """Every field, derived counts included."""
+        """All fields, derived values included."""
         return detail(self.kind, self.name)
 
 
 def listing(kind: inputs.Kind) -> list[dict[str, object]]:
-    """One record per entry of the catalogue."""
+    """Records of the entries of the catalog."""
     return [{"name": name, **_summary(_read(kind, name))} for name in inputs.catalog.names(kind)]
 
 
-#: Any entry of the catalogue.
+#: Entry of the catalog.
 _Entry: TypeAlias = (
     inputs.HardwareSpec
     | inputs.ModelSpec
@@ -62,9 +62,9 @@ _Entry: TypeAlias = (
     | inputs.EngineSpec
     | inputs.TrafficSpec
 )
-#: Numbers of a long list that are shown [1].
+#: Maximum numbers shown of a long list [1].
 _SHOWN = 12
-#: Columns of listings that a narrow terminal does without.
+#: Columns that narrow terminals leave out.
 _LEAST = (
     *("domain", "link GB/s", "layers", "published in", "pipeline", "overlap", "redundant experts", "inside", "date"),
     *("exchange of wide groups", "8-bit TFLOP/s", "KV elements per token", "kind", "source"),
@@ -78,13 +78,13 @@ def _listed(
     notes: tuple[str, ...],
     least: tuple[str, ...] = (),
 ) -> Table:
-    """Table of records, whose fields stand under their heads."""
+    """Table of records with a heading per field."""
     rows = tuple(tuple(_text(record[name]) for name in heads) for record in records)
     return Table(title, tuple(heads.values()), rows, notes, least=least)
 
 
 def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
-    """Everything about one entry as plain data, derived counts included."""
+    """Record of one entry, derived values included."""
     spec = _read(kind, name)
     record: dict[str, object] = spec.model_dump(mode="json", exclude_none=True)
     if isinstance(spec, inputs.ModelSpec):
@@ -94,11 +94,11 @@ def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
 
 
 def detail_table(kind: inputs.Kind, name: str, record: Mapping[str, object]) -> Table:
-    """Table of one entry: a line per number, with its source."""
+    """Table of one entry: one row per number, with its source."""
     sources, rows = record.get("sources"), []
     by_field = sources if isinstance(sources, Mapping) else {}
     for path, value in _leaves({key: item for key, item in record.items() if key != "sources"}, ""):
-        # The source of a field is that of the nearest field around it that has one.
+        # A field without a source has that of the nearest enclosing field.
         parts = path.split(".")
         around = (by_field.get(".".join(parts[:end])) for end in range(len(parts), 0, -1))
         source = next((found for found in around if isinstance(found, Mapping)), None)
@@ -145,7 +145,7 @@ def _summary(spec: _Entry) -> dict[str, object]:
             "source": next((source.ref for source in spec.sources.values()), None),
         }
     if isinstance(spec, inputs.EngineSpec):
-        # The newest version; exchanges stand behind their phase where they have one of their own.
+        # Facts of the newest version. All-to-all facts of a phase follow that phase.
         facts = spec.at()
         redundant, phased = (
             facts.redundant_experts,
@@ -209,13 +209,13 @@ _OF_PRICES = (
 
 @dataclass(frozen=True)
 class PricesPage(Page):
-    """The prices of some chips, with who said so and when."""
+    """Prices of some GPUs, with source and date."""
 
     chips: Sequence[str]
     """Names or paths."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per price."""
+        """Table with one row per price."""
         rows = [
             {**record, "verified": "yes" if record["verified"] else "no", "default": "*" if record["default"] else ""}
             for record in self.record()
@@ -258,13 +258,13 @@ _OF_OFFERS = (
 
 @dataclass(frozen=True)
 class OffersPage(Page):
-    """The last recorded API offers of a model, or of all: who charges what for a million tokens, and who says so."""
+    """Latest recorded API offers of one model or all: provider, price per million tokens, source."""
 
     model: str | None = None
     """Name or path; None for all models."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per offer."""
+        """Table with one row per offer."""
         rows = [{**record, "hours": record["hours"] or None} for record in self.record()]
         of = "" if self.model is None else f" of {inputs.catalog.model(self.model).name}"
         return (_listed(f"{len(rows)} API offers{of}", rows, _OFFERS, _OF_OFFERS),)
@@ -288,19 +288,19 @@ _OF_RECIPES = (
 
 @dataclass(frozen=True)
 class RecipesPage(Page):
-    """Recipes by which engines are run with a model on a chip, with who published them and when."""
+    """Published recipes of engines for a model on a GPU, with source and date."""
 
     model: str
     """Name or path."""
     chip: str
     """Name or path."""
     weights: str | None = None
-    """Format of the weights; as published without."""
+    """Weight format; by default as published."""
     engine: str | None = None
-    """Only this one; all that are known without."""
+    """Engine; None for all."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per practice, degrees as people write them."""
+        """Table with one row per recipe."""
         model, chip = inputs.catalog.model(self.model).name, inputs.catalog.hardware(self.chip).name
         title, rows = f"Recipes of {model} on {chip}" + (f", weights {self.weights}" if self.weights else ""), []
         for practice in self._practices():
@@ -317,7 +317,7 @@ class RecipesPage(Page):
         return (_listed(title, rows, _RECIPES, _OF_RECIPES, ("where",)),)
 
     def record(self) -> list[dict[str, object]]:
-        """One record per practice."""
+        """One record per recipe."""
         return [
             {
                 "engine": practice.engine,
@@ -346,7 +346,7 @@ class RecipesPage(Page):
 
 
 def _degrees(counts: Mapping[str, int]) -> str:
-    """Degrees as people write them: ``tp8``, ``dp8ep8``.
+    """Degrees in short notation: ``tp8``, ``dp8ep8``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Several frontiers in one table."""
+"""Page of several frontiers in one table."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ from inference_econ.search import Metric
 from inference_econ.studies.compare import Comparison
 from inference_econ.studies.results import Curve
 
-#: Smallest probability of being cheaper than the second with which a series is the cheapest by itself [1].
+#: Probability of being cheaper than the second, from which a series is the single cheapest [1].
 _ALIKE = 0.55
-#: With more lines their bands would lie over each other [1].
+#: Maximum number of lines with bands; more would overlap [1].
 _BANDS = 4
 
 
 @dataclass(frozen=True)
 class ComparisonPage(AnswerPage[Comparison]):
-    """Several frontiers, ready to be shown."""
+    """Page of several frontiers."""
 
     wanted_speeds: Sequence[float] = ()
-    """Columns of the table, ascending [tokens/s per user]; round ones if neither speeds nor costs are given."""
+    """Speeds of the columns, ascending [tokens/s per user]; round numbers if neither speeds nor costs are given."""
     costs: Sequence[float] = ()
-    """Columns of speeds and sizes at these costs, ascending [USD per 1e6 output tokens]."""
+    """Costs of the columns with speeds and sizes, ascending [USD per 1e6 output tokens]."""
     y: Metric = "cost"
-    """Metric that the picture draws over speed."""
+    """Metric of the chart."""
 
     @property
     def speeds(self) -> Sequence[float]:
-        """Columns of the table [tokens/s per user]."""
+        """Speeds of the columns [tokens/s per user]."""
         if self.wanted_speeds or self.costs:
             return self.wanted_speeds
         return self.answer.speeds
 
     def tables(self) -> Sequence[Table]:
-        """One row per series."""
+        """Table with one row per series."""
         table = comparison_table(self.answer, self.speeds, self.costs)
         reasons, priced = self.undrawn(), (curve.label for curve in self.answer.curves if curve.is_priced)
         return (with_notes(table, [f"Not drawn: {reasons[label]}." for label in priced if label in reasons]),)
 
     def undrawn(self) -> dict[str, str]:
-        """Reasons for which series cannot be held against speed in the picture, by their labels."""
+        """Reasons why series are missing in the chart, by label."""
         return _undrawn(self.answer, self.y)
 
     def record(self) -> object:
-        """Every series with its points."""
+        """Series with their points."""
         return self.answer.record(self.speeds, self.costs)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """The frontiers."""
+        """Chart of the frontiers."""
         return {"frontiers": charts.line_chart(comparison_chart(self.answer, self.y))}
 
     def question(self) -> str:
@@ -70,7 +70,7 @@ class ComparisonPage(AnswerPage[Comparison]):
         return f"Which is the cheapest at which speed: {names}?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the costs of the series at a speed in the middle, the cheapest first."""
+        """Sentence on the costs of the series at a medium speed, cheapest first."""
         series = [curve for curve in self.answer.curves if curve.is_priced]
         speeds = self.speeds or self.answer.speeds
         speed = speeds[len(speeds) // 2]
@@ -88,16 +88,16 @@ class ComparisonPage(AnswerPage[Comparison]):
 
 
 def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequence[float] = ()) -> Table:
-    """One row per series: its cost at some speeds, its speed and size at some costs, and its preferred point.
+    """Table with one row per series: cost at some speeds, speed and size at some costs, and preferred point.
 
     Parameters
     ----------
     result : Comparison
-        From :func:`inference_econ.studies.compare.compare`.
+        Result of :func:`inference_econ.studies.compare.compare`.
     speeds : sequence of float
-        [tokens/s per user]
+        Speeds [tokens/s per user].
     costs : sequence of float
-        [USD per 1e6 output tokens]
+        Costs [USD per 1e6 output tokens].
     """
     by_label = {curve.label: curve for curve in result.curves}
     fronts = {label: curve.front for label, curve in by_label.items()}
@@ -150,20 +150,20 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
 
 
 def _marked(label: str, shown: str, bound: Collection[str]) -> str:
-    """Label of a series, which says so where the series is a bound."""
+    """Label of a series, marked if the series is a bound."""
     return f"{shown} (bound)" if label in bound else shown
 
 
 def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
-    """A series at some speeds, marked where it may well be the cheapest, at some costs, and at its preferred point."""
-    # Costs are empty where no price is known, dashes where nothing is as fast.
+    """Row of a series. Costs at which it may be the cheapest are marked."""
+    # Costs are empty if the price is unknown, and dashes if no point is as fast.
     none = "-" if curve.is_priced else ""
     cells = [price_cell(curve.front.setup)]
     for speed in speeds:
         cost = curve.dollars_at(speed)
         cells.append(none if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}")
     for point in map(curve.fastest_at, costs):
-        # Speed and size of the fastest instance at a cost; dashes where nothing is as cheap.
+        # Speed and size of the fastest deployment at a cost; dashes if none is as cheap.
         cells += [none, none] if point is None else [amount(point.tokens_per_second_per_user), size(point.accelerators)]
     best = curve.front.preferred()
     cells += [amount(float(curve.tokens_per_second[-1])), amount(best.tokens_per_second_per_user)]
@@ -175,7 +175,7 @@ def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: 
 
 
 def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
-    """The frontiers to be drawn, where measured values lie, and of cost measured servers like them."""
+    """Chart data of the frontiers with their bands; charts of cost include similar measured servers."""
     bound, undrawn = result.bounds, _undrawn(result, y)
     fronts = {
         _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.front
@@ -195,7 +195,7 @@ def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
 
 
 def _undrawn(result: Comparison, y: Metric) -> dict[str, str]:
-    """Reasons for which some series have nothing to be held against speed, by their labels."""
+    """Reasons why series lack the metric, by label."""
     reasons = {}
     for curve in result.curves:
         if not curve.is_priced and y in ("cost", "blended"):
@@ -215,7 +215,7 @@ def _titled(part: str) -> str:
 
 
 def _listed(names: Sequence[str], last: str) -> str:
-    """Names in a sentence.
+    """Names as an enumeration.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Estimates of one deployment as a table and as data."""
+"""Page of an estimate of one deployment."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import fleet_label, service_title
 
-#: Columns that a narrow terminal may leave out, the least important first.
+#: Columns that narrow terminals leave out, least important first.
 _LEAST = ("joules_per_output_token", "e2e_seconds", "requests_per_second")
 
 
 class EstimatePage(AnswerPage[DeploymentEstimate]):
-    """One deployment at several numbers of concurrent requests."""
+    """Page of one deployment at several concurrencies."""
 
     def tables(self) -> Sequence[Table]:
-        """One row for each number of concurrent requests."""
+        """Table with one row per concurrency."""
         answer, records = self.answer, self.answer.records()
         columns: list[Column] = [
             "concurrency", "requests_per_second", "ttft_seconds", _bounded(records, "tpot_seconds"), "e2e_seconds",
@@ -45,11 +45,11 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
         return (view(title, records, columns, kind="estimate_point", notes=notes, why=why, least=_LEAST),)
 
     def question(self) -> str:
-        """Question about what the deployment does."""
+        """Question about the performance of the deployment."""
         return f"What does {subject_label(self.answer.states.setup)} do at each number of concurrent requests?"
 
     def conclusion(self) -> Pieces:
-        """Speed and throughput at the largest number."""
+        """Sentence on speed and throughput at the largest concurrency."""
         last = self.answer.records()[-1]
         return (
             f"At {last['concurrency']:,.0f} concurrent requests each user gets "

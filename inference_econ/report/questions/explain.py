@@ -1,4 +1,4 @@
-"""One explained step as tables, as data and as a bar."""
+"""Page of one explained step: tables, data and a bar."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from inference_econ.report.service import milliseconds, power_basis, started
 
 @dataclass(frozen=True)
 class ExplanationPage(AnswerPage[Explanation]):
-    """One step, ready to be shown."""
+    """Page of one step."""
 
     operators: bool | None = None
-    """Whether operators are shown; by default in tables, but not as rows."""
+    """Show operators; by default in tables, but not as rows."""
     memory: bool | None = None
-    """Whether it is shown what takes the memory of an accelerator; by default in tables where operators are."""
+    """Show the memory of a GPU by use; by default in tables that also show operators."""
 
     def tables(self) -> Sequence[page.Table]:
-        """The parts of the step; its operators and what takes the memory, unless they are not wanted."""
+        """Tables of the parts of the step, and optionally of operators and memory."""
         wanted = self.operators is not False
         return (
             explain_table(self.answer),
@@ -48,7 +48,7 @@ class ExplanationPage(AnswerPage[Explanation]):
         )
 
     def frame(self) -> Frame:
-        """The parts of the step, or its operators, or what takes the memory, if they are wanted."""
+        """Rows of the parts of the step; of operators or memory if requested."""
         if self.operators and self.memory:
             raise InputError(
                 "rows are of operators or of the memory: give --operators or --memory, or ask for json",
@@ -61,12 +61,12 @@ class ExplanationPage(AnswerPage[Explanation]):
         return frame_of(operator_records(self.answer)) if self.operators else super().frame()
 
     def blocks(self) -> Sequence[Block]:
-        """The tables, with a bar of the parts below the first."""
+        """Tables, with a bar of the parts after the first."""
         parts, *others = self.tables()
         return parts, ShareBar({name: max(value, 0.0) for name, value in named_parts(self.answer).items()}), *others
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """The parts of the step on their way to the total, and its operators on the roofline of its chip."""
+        """Waterfall chart of the step, and roofline chart of its operators."""
         step, total, likely = self.answer, 1e3 * self.answer.seconds, None
         if step.prompt is None:
             (instances,) = step.subjects()
@@ -86,16 +86,16 @@ class ExplanationPage(AnswerPage[Explanation]):
         }
 
     def draw_roofline(self, path: str) -> None:
-        """Draw the operators of the step on the roofline of its chip."""
+        """Draw the roofline chart to a file."""
         charts.write_chart(self.charts()["roofline"], path)
 
     def question(self) -> str:
-        """Question about where time goes."""
+        """Question about the time of the step."""
         phase = "decode" if self.answer.prompt is None else "prefill"
         return f"Where does the time of a {phase} step of {subject_label(self.answer.setup)} go?"
 
     def conclusion(self) -> Pieces:
-        """The time of the step with its three largest parts, and its cost where the chip has a price."""
+        """Sentence on the step time with its three largest parts, and its cost if the GPU has a price."""
         step, parts = self.answer, named_parts(self.answer)
         largest, total = sorted(parts.items(), key=lambda part: -part[1])[:3], sum(parts.values())
         shares = ", ".join(f"{100 * value / total:.0f} % {name}" for name, value in largest)
@@ -105,7 +105,7 @@ class ExplanationPage(AnswerPage[Explanation]):
 
 
 def explain_table(explanation: Explanation) -> page.Table:
-    """The parts of one step, largest first."""
+    """Table of the parts of a step, largest first."""
     total, names = explanation.seconds, dict(PART_NAMES)
     if explanation.setup.levels is not None:
         level = explanation.setup.levels.level(recorded_key(explanation.layout))
@@ -121,7 +121,7 @@ def explain_table(explanation: Explanation) -> page.Table:
 
 
 def _explain_notes(explanation: Explanation) -> Iterator[str]:
-    """Notes on the layout, the meaning of the step for users, money and power, and warnings."""
+    """Notes on the layout, the effect on users, cost and power, and warnings."""
     setup, layout = explanation.setup, explanation.layout
     replicas, share = float(layout["dp"]), ""
     if replicas > 1:
@@ -162,7 +162,7 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
 
 
 def _explain_why(explanation: Explanation) -> Iterator[str]:
-    """Notes on the basis of a step: memory, stages, errors, engines that can start it."""
+    """Notes on the basis of a step: memory, stages, errors, supporting engines."""
     setup, needed, (instances,) = explanation.setup, explanation.memory, explanation.subjects()
     yield f"Assumptions: {setup.assumptions.name}."
 
@@ -213,7 +213,7 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
 
 
 def operator_table(explanation: Explanation) -> page.Table:
-    """The operator table of a step: what each row does, and what bounds it."""
+    """Table of operators: work, time and limit of each."""
     ridges = [f"{ridge(explanation.setup, row.unit):.0f} {row.unit}" for row in explanation.operators]
     columns = (
         "name", "repeats", "flop", "moved_bytes", "flop_per_byte", ("ridge", ridges), "seconds", "collective_bytes",
@@ -247,12 +247,12 @@ def operator_table(explanation: Explanation) -> page.Table:
     return view("Operators", operator_records(explanation), columns, kind="operator", why=notes, least=least)
 
 
-#: What takes the memory of an accelerator, as people read it.
+#: Display names of the uses of memory.
 _HELD_NAMES = words("memory")
 
 
 def memory_table(explanation: Explanation) -> page.Table:
-    """Table of the memory of each accelerator by use."""
+    """Table of the memory of a GPU by use."""
     held, total = explanation.held, sum(explanation.held.values())
     parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held.get(name)]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
@@ -261,5 +261,5 @@ def memory_table(explanation: Explanation) -> page.Table:
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:
-    """Seconds by part under the names that people read."""
+    """Seconds by part, by display name."""
     return {PART_NAMES[name]: seconds for name, seconds in seconds_by_part(explanation.costs).items()}

@@ -1,4 +1,4 @@
-"""Fit of a model on a chip, as a table and as data."""
+"""Page of the memory check of a model on a GPU."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from inference_econ.report.page import AnswerPage, Pieces, Table
 
 
 class FitsPage(AnswerPage[Fits]):
-    """Sizes of instances that hold a model, ready to be shown."""
+    """Page of the instance sizes that fit a model."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per size."""
+        """Table with one row per size."""
         answer, most = self.answer, self.answer.setup.model.max_context
         notes = ["Slots: requests at a time, on average as long as these; longest request: alone."]
         if most is not None and any(fit.largest_context >= most for fit in answer.instances):
@@ -34,7 +34,7 @@ class FitsPage(AnswerPage[Fits]):
         return f"Does {subject_label(self.answer.setup)} fit?"
 
     def conclusion(self) -> Pieces:
-        """The smallest instance that holds it."""
+        """Sentence on the smallest instance that fits the model."""
         first = self.answer.instances[0]
         where = f"{chips_label(first.service.accelerators)} ({layout_label(self.answer.records()[0]['layout'])})"
         return (

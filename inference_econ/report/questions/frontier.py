@@ -1,4 +1,4 @@
-"""Frontiers as tables, records, rows and pictures: of services, and of decode steps alone."""
+"""Page of a frontier of services or decode steps: tables, records, rows and charts."""
 
 from __future__ import annotations
 
@@ -28,56 +28,56 @@ from inference_econ.report.service import with_engines, with_recipes
 from inference_econ.report.speed_cost import AnyFront, between
 from inference_econ.search import Frontier, Metric, PlanTable
 
-#: What a point of decode steps is, in words.
+#: Note on the points of decode steps.
 DECODED = "The bill is that of decode steps alone; prefill is not in it."
-#: What a point of services is, in words.
+#: Note on the points of services.
 COUNTED = "Prefill is counted; a queue is not: 'load' has it."
-#: The same at length.
+#: Long form of that note.
 MEANS = (
     "The bill, TTFT and TPOT include the prefill of all requests; both times are means with as many in flight all the "
     "time; for a queue see 'inference-econ load'."
 )
-#: Points of a frontier that tables show beside the preferred one at most [1].
+#: Maximum points in a table, in addition to the preferred one [1].
 _SHOWN = 14
 
 
 @dataclass(frozen=True)
 class FrontierPage(AnswerPage[AnyFront]):
-    """A frontier, ready to be shown."""
+    """Page of a frontier."""
 
     y: Metric = "cost"
-    """Metric over speed."""
+    """Metric of the chart."""
     plans: PlanTable | None = None
-    """Every plan of the grid of decode steps, dominated ones included, if they are wanted."""
+    """All plans of the grid of decode steps, dominated ones included, if requested."""
 
     def setups(self) -> Sequence[Setup]:
         """Setup of the preferred point."""
         return [self.answer.setup]
 
     def tables(self) -> Sequence[Table]:
-        """Some points; how many plans there are, if they are wanted."""
+        """Table of some points, and of the plans if requested."""
         points = frontier_table(self.answer, self.y)
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
     def record(self) -> dict[str, object]:
-        """Every point, and every plan."""
+        """Points, and plans if requested."""
         return self.answer.record(self.plans) if isinstance(self.answer, Frontier) else self.answer.record()
 
     def frame(self) -> Frame:
-        """Every point, or every plan."""
+        """Rows of all points, or of all plans."""
         return super().frame() if self.plans is None else self.plans.to_frame()
 
     def blocks(self) -> Sequence[Block]:
-        """The tables, and the frontier drawn with characters."""
+        """Tables, and the frontier as a character plot."""
         speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
         return (*self.tables(), Sketch(speed, metric, "tokens/s per user", speed_cost.field_of(self.y).heading))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of a metric against speed, with the step of the clicked point, and of services of the TTFT."""
+        """Charts of a metric against speed with the step of the clicked point, and of the TTFT of services."""
         front = self.answer
         of_cost = f"What do{' services' if isinstance(front, ServiceFrontier) else 'es decoding'} cost at each speed?"
         title = f"{speed_cost.speed_question(self.y, of_cost)}\n{frontiers_title([front])}"
-        # Parts of the time per token of every point; none of services that speculate.
+        # Parts of the time per token of every point; empty for services with speculation.
         if isinstance(front, ServiceFrontier):
             parts = {PART_NAMES[name]: (1e3 * seconds).tolist() for name, seconds in token_parts(front).items()}
         else:
@@ -95,7 +95,7 @@ class FrontierPage(AnswerPage[AnyFront]):
         return f"What does decoding {subject} cost at each speed, without prefill?"
 
     def conclusion(self) -> Pieces:
-        """Ends of the frontier and its preferred point."""
+        """Sentence on the ends of the frontier and its preferred point."""
         front = self.answer
         slowest, fastest, best = front.points()[0], front.fastest(), front.preferred()
         return (
@@ -108,7 +108,7 @@ class FrontierPage(AnswerPage[AnyFront]):
         )  # fmt: skip
 
     def start(self) -> Start | None:
-        """The preferred point of services, with a constant number of requests in flight."""
+        """Preferred point of services, at a constant concurrency."""
         front, best = self.answer, self.answer.preferred_index()
         if isinstance(front, Frontier):
             return None
@@ -125,12 +125,12 @@ class FrontierPage(AnswerPage[AnyFront]):
 
 
 def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
-    """A frontier for people: some points, evenly spaced in speed.
+    """Table of some points, evenly spaced in speed.
 
     Raises
     ------
     InputError
-        If it takes watts, and the hardware file has none.
+        If the metric needs power data, and the GPU has none.
     """
     speed, best = front.tokens_per_second, front.preferred_index()
     nearest = {int(np.argmin(np.abs(speed - value))) for value in np.linspace(speed[0], speed[-1], _SHOWN)}
@@ -151,7 +151,7 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
     setups: Sequence[Setup] = (front.setup,)
     predicted: Sequence[Quantity] = ("tpot",)
     counted = ""
-    # A note or a refusal has said that the model was not made for requests so long.
+    # Another note or error already reports too long requests.
     lengths_told = not isinstance(front, Frontier) or (front.traffic is not None and front.traffic.isl is not None)
     basis = [f"{DECODED} Assumptions: {front.setup.assumptions.name}."]
     if isinstance(front, ServiceFrontier):
@@ -190,7 +190,7 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
 
 
 def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
-    """Plots of a metric against speed, with measured servers, and of services of the time to first token."""
+    """Charts of a metric against speed with measured servers, and of the TTFT of services."""
     best, factor, details = front.preferred_index(), AXES[y].factor, point_details(front)
     speed, metric, services = front.tokens_per_second, front.metric(y), isinstance(front, ServiceFrontier)
     name = f"Pareto frontier of {'services' if services else 'decode steps'}"
@@ -206,9 +206,9 @@ def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
         beside=name,
         details={key: [values[index] for index in apart] for key, values in details.items()},
     )
-    # Where all points are disaggregated, or none is, a mark tells nothing.
+    # Mark disaggregated points only if there are others.
     marked = [groups] if 0 < len(apart) < len(front) else []
-    # What measured servers drew is not recorded.
+    # Power of measured servers is not recorded.
     comparable = AXES[y].good and y != "joules" if services else y == "cost"
     measured = speed_cost.measured_lines({name: front} if comparable else {}, y)
     head = AXES[y].head
@@ -224,7 +224,7 @@ def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
 
 
 def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
-    """Texts of hovering over each point: its deployment, its times and its cost, with their ends."""
+    """Hover texts of each point: deployment, latencies and cost, with intervals."""
     points: Sequence[Any] = front.points()
     details: dict[str, list[float | str | None]] = {
         "layout": [layout_label(point.layout) for point in points],
@@ -245,7 +245,7 @@ def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
         off = front.ends()["milliseconds"]
         details["batch"] = [point.batch for point in points]
         details["TPOT ms"] = [between(1e3 / point.tokens_per_second_per_user, off) for point in points]
-    # Costs as numbers: they are proportional to the price of a chip.
+    # Costs stay numbers, because they are proportional to the price of a GPU.
     (low, high), costs = front.ends()["dollars_per_million_output_tokens"], np.asarray(front.dollars)
     details["$/M output"] = costs.tolist()
     if low is not None and high is not None:
@@ -255,7 +255,7 @@ def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
 
 
 def plans_table(plans: PlanTable) -> Table:
-    """Table of the plans of a grid: how many can run, how many of them are of use, and why the others cannot run."""
+    """Table of the plans of a grid: number of feasible and of useful ones, and reasons for the others."""
     dominated = int(plans.dominated.sum())
     counts = {
         "feasible, on the frontier": len(plans) - dominated,
@@ -268,13 +268,13 @@ def plans_table(plans: PlanTable) -> Table:
 
 
 def warned(fronts: Mapping[str, AnyFront]) -> list[str]:
-    """Warnings on some series, which a reader must not miss."""
+    """Warnings on some series."""
     setups = [front.setup for front in fronts.values()]
     return [*doubts(setups, _preferred(fronts)), *scale_notes(setups)]
 
 
 def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:
-    """The assumptions of some series of one kind, and how far off their preferred points may be."""
+    """Assumptions of series of one kind, and the errors of their preferred points."""
     named = {label: front.setup.assumptions.name for label, front in fronts.items()}
     shown = [
         f"{name} ({', '.join(label for label, other in named.items() if other == name)})"
@@ -290,7 +290,7 @@ def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:
 
 
 def _preferred(fronts: Mapping[str, AnyFront]) -> list[Instances]:
-    """The preferred points of some series, with their labels if there are several."""
+    """Preferred points of some series, labelled if there are several."""
     return [
         instances._replace(label=label if len(fronts) > 1 else "")
         for label, front in fronts.items()

@@ -1,4 +1,4 @@
-"""A model that was imported, as a table and as data: how its parameters are counted."""
+"""Page of an imported model: its parameters by part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_econ.records.plain import attributes
 from inference_econ.report.notes import LEFT_OUT
 from inference_econ.report.page import Page, Table
 
-#: What is counted beside parameters.
+#: Counted quantities other than parameters.
 _COUNTED = (
     "active_parameters_without_input_embedding kv_elements_per_token index_elements_per_token "
     "window_elements_per_token state_elements_per_sequence"
@@ -21,23 +21,23 @@ _COUNTED = (
 _FORMATS = (
     "weights expert_weights shared_expert_weights attention_weights attention_output_weights embedding_weights kv"
 )
-#: Names of tensors that may be why counts differ [1].
+#: Maximum tensor names that may explain a difference [1].
 _NAMED = 6
 
 
 @dataclass(frozen=True)
 class ImportedModelPage(Page):
-    """A model, ready to be shown."""
+    """Page of an imported model."""
 
     model: ModelSpec
     checkpoint: Checkpoint | None = None
-    """Checkpoint beside its configuration."""
+    """Checkpoint to compare with the configuration."""
 
     def tables(self) -> Sequence[Table]:
-        """Tables of what is counted, of what is unknown, and of the checkpoint."""
+        """Tables of the counted parameters, the unknown ones, and the checkpoint."""
         model, shown = self.model, [model_table(self.model)]
         if model.unknown:
-            # Families of tensors with their parameters, and keys.
+            # Groups of tensors with their parameters, and keys.
             share = unknown_share(model)
             sentences = {
                 "They are counted as read once per step and multiplied with every token; intervals of answers hold "
@@ -56,7 +56,7 @@ class ImportedModelPage(Page):
         return shown if self.checkpoint is None else [*shown, stored_table(model, self.checkpoint)]
 
     def record(self) -> object:
-        """The summary; the keys are the names of fields and properties."""
+        """Summary; keys are names of fields and properties."""
         model, blocks = self.model, list[dict[str, object]]()
         for block in model.blocks:
             spec = block.feed_forward
@@ -77,7 +77,7 @@ class ImportedModelPage(Page):
 
 
 def stored_record(model: ModelSpec, checkpoint: Checkpoint) -> dict[str, object]:
-    """Record of a checkpoint beside what is counted."""
+    """Record of a checkpoint and the counted parameters."""
     uncounted = _uncounted(model, checkpoint)
     return {
         "bytes": checkpoint.size,
@@ -90,14 +90,14 @@ def stored_record(model: ModelSpec, checkpoint: Checkpoint) -> dict[str, object]
 
 
 def _uncounted(model: ModelSpec, checkpoint: Checkpoint) -> int | None:
-    """Parameters of the text that are stored and not counted; None if shapes do not say."""
+    """Stored text parameters that are not counted; None if shapes are unknown."""
     if checkpoint.packed or not checkpoint.elements:
         return None
     return sum(count for part, count in checkpoint.parameters.items() if part not in OUTSIDE) - model.total_parameters
 
 
 def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
-    """Table of a checkpoint beside what is counted: all of it, its parts, and names where they differ."""
+    """Table of a checkpoint and the counted parameters: total, parts, and tensor names if they differ."""
     checkpoint = checkpoint.apart({part.name for part in model.unknown})
     uncounted, parts = _uncounted(model, checkpoint), checkpoint.parameters
     counted = {part: round(count) for part, count in model.parameter_parts().items()}
@@ -131,11 +131,11 @@ def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
 
 
 def model_table(model: ModelSpec) -> Table:
-    """The summary for people: what is counted, then what is cached, then in which formats."""
+    """Table of the summary: counted parameters, KV cache, and formats."""
     parts = model.parameter_parts()
     experts = [block for block in model.blocks if block.feed_forward.routed_experts]
     if experts and "feed_forward" in parts:
-        # The experts of the feed-forward part stand apart, in its place.
+        # Experts are listed separately from the other feed-forward parameters.
         apart = sum(block.layers * block.feed_forward.parameters(model.hidden_size).total for block in experts)
         dense = parts["feed_forward"] - apart
         split = {"dense feed-forward": dense, "experts": apart} if dense > 0 else {"experts": apart}

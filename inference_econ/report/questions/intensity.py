@@ -1,4 +1,4 @@
-"""Arithmetic intensity of a step over what is varied, as a table, as data and as pictures."""
+"""Page of the arithmetic intensity of a step: table, data and charts."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from inference_econ.report.notes import cannot_start, setup_warnings, unit_notes
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import started
 
-#: What is varied: in a sentence, at the head of an axis, and a value of it.
+#: Text of each variable: in a sentence, on an axis, and with a value.
 _WORDS: Mapping[Axis, tuple[str, str, str]] = {
     "batch": ("the batch", "sequences decoded together", "batch {}"),
     "context": ("the context", "tokens in the cache of each sequence", "context {}"),
     "prompt": ("the prompt", "prompt tokens that a step reads of each sequence", "{} prompt tokens"),
 }
-#: Lines of a picture beside the step, so that each has a colour of its own [1].
+#: Maximum lines of a chart in addition to the step, one color each [1].
 _LINES = 3
 
 
 class IntensityPage(AnswerPage[Intensity]):
-    """Page of the turn of a step from memory traffic to arithmetic."""
+    """Page of the change of a step from memory-bound to compute-bound."""
 
     def tables(self) -> Sequence[Table]:
-        """A line for each operator with its intensity at both ends, and where each turns; the step last."""
+        """Table with one row per operator: intensity at both ends, and turning point; the step last."""
         answer = self.answer
         closed = answer.over != "context"
         rows: list[tuple[str, ...]] = []
@@ -65,21 +65,21 @@ class IntensityPage(AnswerPage[Intensity]):
         return (Table(intensity_title(answer), columns, tuple(rows), tuple(_notes(answer)), why, least),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Intensity over what is varied, and the same operators on their way along the roofline."""
+        """Charts of intensity over the variable, and of the operators along the roofline."""
         title = f"From which {self.answer.over} on is arithmetic the limit?\n{intensity_title(self.answer)}"
         return {"intensity": charts.line_charts(intensity_charts(self.answer), title)}
 
     def question(self) -> str:
-        """Question about where arithmetic becomes the limit."""
+        """Question about where compute becomes the limit."""
         return f"From which {self.answer.over} on is arithmetic the limit of {subject_label(self.answer.setup)}?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on what the whole step waits for."""
+        """Sentence on the limit of the whole step."""
         return [step_sentence(self.answer)]
 
 
 def intensity_title(answer: Intensity) -> str:
-    """Heading: what is varied, model and chip, lengths, in one line."""
+    """Heading: variable, model, GPU and lengths, in one line."""
     setup, over = answer.setup, answer.over
     gpus = f"{answer.accelerators:g} GPU{'s' if answer.accelerators > 1 else ''}"
     phase = "decode" if answer.prompt is None else "prefill"
@@ -90,7 +90,7 @@ def intensity_title(answer: Intensity) -> str:
 
 
 def _notes(answer: Intensity) -> Iterator[str]:
-    """The answer in sentences, and what a reader must not miss."""
+    """Result as sentences, and important notes."""
     yield f"Layout {layout_label(answer.layout)}{started(answer.layout)}. {step_sentence(answer)}"
     if answer.room is not None:
         turn, unit = answer.step.turns_at, _WORDS[answer.over][2]
@@ -112,7 +112,7 @@ def _notes(answer: Intensity) -> Iterator[str]:
 
 
 def _turns(sweep: IntensitySweep) -> tuple[str, str]:
-    """Cells of the ranges in which memory traffic, and in which arithmetic, is the limit."""
+    """Cells with the ranges in which memory, and compute, are the limit."""
     if sweep.turns_at is None:
         throughout = ("throughout", "-")
         return throughout if sweep.bound == "memory" else throughout[::-1]
@@ -121,7 +121,7 @@ def _turns(sweep: IntensitySweep) -> tuple[str, str]:
 
 
 def step_sentence(answer: Intensity) -> str:
-    """Sentence on what the whole step waits for."""
+    """Sentence on the limit of the whole step."""
     step, words, unit = answer.step, _WORDS[answer.over][0], _WORDS[answer.over][2]
     names = {"compute": "arithmetic", "memory": "memory traffic"}
     if step.turns_at is None:
@@ -132,8 +132,8 @@ def step_sentence(answer: Intensity) -> str:
 
 
 def intensity_charts(answer: Intensity) -> list[Plot]:
-    """Intensity over what is varied with the ridges, and arithmetic over intensity with the roofs."""
-    # Of each kind of operator, the one that takes longest at the largest value.
+    """Charts of intensity over the variable with ridge points, and of arithmetic over intensity with roofs."""
+    # Operator of each kind with the longest time at the largest value.
     kinds: dict[str, IntensitySweep] = {}
     for sweep in sorted(answer.operators, key=lambda sweep: -float(sweep.worked_seconds[-1])):
         name = sweep.name
@@ -162,5 +162,5 @@ def intensity_charts(answer: Intensity) -> list[Plot]:
 
 
 def _drawable(values: Array) -> list[float]:
-    """Values with a place on a logarithmic axis; gaps for others."""
+    """Values that fit on a logarithmic axis; NaN for others."""
     return [value if value > 0.0 else nan for value in values.tolist()]

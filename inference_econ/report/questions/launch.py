@@ -1,4 +1,4 @@
-"""Scripts that start one instance of a deployment, and hold it to account."""
+"""Launch scripts: start one instance of a deployment, and run the load test."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from inference_econ.report.service import fleet_label
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: Longest line of a remark.
+#: Maximum length of a comment line [characters].
 _WIDTH = 110
 _ROUTER = (
     "a router sends each prompt to the one and then to the other (--as llm-d and --as dynamo bring one), and is",
     "told to the load generator: ROUTER=http://HOST:PORT sh launch.sh bench",
 )
-#: Where the load generator finds it.
+#: Address of the router, for the load generator.
 _ROUTED = Expanded("${ROUTER:?write the address of the router, ROUTER=http://HOST:PORT}")
-#: Ports on which instances of vLLM, and of SGLang, agree on caches that travel; the first ones on a machine.
+#: First ports of a machine for the KV-cache transfer of vLLM and SGLang instances.
 SIDE_CHANNEL, _BOOTSTRAP = 5600, 8998
-#: What the words behind the name of a script say: which instance, from 0; which of its machines; where the first is.
+#: Arguments of a script: instance from 0, its machine, and the address of the first machine.
 _NUMBER, _RANK, _LEADER = "${2:-0}", Expanded("${3:-0}"), Expanded("${4:-localhost}")
 
 
 @cache
 def templates() -> Environment:
-    """The templates of the package; a name that is missing is an error."""
+    """Templates of the package; an undefined name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("inference_econ.report")
@@ -55,7 +55,7 @@ def templates() -> Environment:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Case of the script: one word behind its name, and what it does."""
+    """Subcommand of the script: its word and its actions."""
 
     name: str
     command: str
@@ -64,19 +64,19 @@ class _Kind:
 
 
 def start_script(start: Start, to: str | None = None) -> str:
-    """The script of a deployment that an answer chose.
+    """Launch script of the deployment of a result.
 
     Parameters
     ----------
     start : Start
-        The deployment.
+        Deployment.
     to : str, optional
-        Engine; by default the one that it was predicted of.
+        Engine; by default the predicted one.
 
     Raises
     ------
     InputError
-        If the engine is not known to start it.
+        If the engine cannot be launched.
     """
     first, engines = start.parts[0].service, str(layout_of(start.parts[-1].service).get("engine", ""))
     named = to or plan.usual_engine(engines) or plan.ENGINES[0]
@@ -87,19 +87,19 @@ def start_script(start: Start, to: str | None = None) -> str:
 
 
 def script(deployment: LaunchPlan, size: int) -> str:
-    """A script that starts one instance, or one machine of it, or runs the load generator against it.
+    """Script that starts one instance, or one machine of it, or runs the load generator.
 
     Parameters
     ----------
     deployment : LaunchPlan
-        What is started.
+        Launch plan.
     size : int
-        Accelerators of a machine [1].
+        GPUs of a machine [1].
 
     Raises
     ------
     InputError
-        If an instance does not fit whole machines.
+        If an instance does not fill its machines.
     """
     kinds = [_serve(instance, size, deployment.instances[:at]) for at, instance in enumerate(deployment.instances)]
     first = deployment.instances[0]
@@ -114,15 +114,14 @@ def script(deployment: LaunchPlan, size: int) -> str:
 
 
 def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
-    """Case that starts one instance, or one machine of it, behind earlier ones that share its machines."""
-    # Instances of other roles on the same chips are numbered before this one: how many there are, and how many
-    # instances of this size would take up as many accelerators.
+    """Subcommand that starts one instance or machine, after earlier instances that share its machines."""
+    # Number instances of other roles on the same GPUs first: count them, and convert them to instances of this size.
     sharers = [other for other in earlier if other.service.setup.hardware == instance.service.setup.hardware]
     each, ahead = instance.accelerators, sum(other.replicas for other in sharers)
     places = -(-sum(other.replicas * other.accelerators for other in sharers) // each)
 
     def numbered(first: int) -> str:
-        """A port of its own for each instance of a machine."""
+        """Port that is unique per instance on a machine."""
         return str(first + ahead) if instance.replicas == 1 else Expanded(f"$(({first + ahead} + {_NUMBER}))")
 
     count, sharing = machines(instance, size), size // each
@@ -133,7 +132,7 @@ def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
     several = commands_per_machine(instance, size, InstanceMachine(_RANK, _LEADER)) if count > 1 else []
     flag = headless(instance, _RANK) if count > 1 else None
     text = command_text((*instance.words, *several, *address)) + (f" \\\n    {flag}" if flag else "")
-    # The first accelerator of an instance on its machine, as shell arithmetic.
+    # First GPU of an instance on its machine, as shell arithmetic.
     first = f"{each} * (({_NUMBER} + {places}) % {sharing})" if places else f"{_NUMBER} % {sharing} * {each}"
     before = []
     if count == 1 and instance.replicas + places > 1 and sharing > 1:
@@ -144,7 +143,7 @@ def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
             "export CUDA_VISIBLE_DEVICES",
         ]
     if "--kv-transfer-config" in instance.arguments:
-        # Instances of vLLM find those of the other role, each rank on a port of its own.
+        # vLLM instances find those of the other role at one port per rank.
         port = f"$(({SIDE_CHANNEL} + {first}))" if size > each else f"{SIDE_CHANNEL}"
         before += [
             "export VLLM_NIXL_SIDE_CHANNEL_HOST=\"${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -I | cut -d' ' -f1)}\"",
@@ -154,12 +153,12 @@ def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
 
 
 def files(instance: Instance) -> dict[str, str]:
-    """The files that an instance reads, by name."""
+    """Files that an instance reads, by name."""
     return {CONFIG: yaml_text(instance.file)} if instance.file else {}
 
 
 def command_text(words: Iterable[str]) -> str:
-    """A command line with each option on a line of its own, as a shell reads it."""
+    """Command line with one option per line, for a shell."""
     lines: list[list[str]] = [[]]
     for word in words:
         if word.startswith("-") and len(word) > 2 and lines[-1]:
@@ -169,12 +168,12 @@ def command_text(words: Iterable[str]) -> str:
 
 
 def shell_word(word: str) -> str:
-    """A word as a shell reads it: letter by letter, but for those that it is to expand."""
+    """Word quoted for a shell, except for words that the shell must expand."""
     return f'"{word}"' if isinstance(word, Expanded) else shlex.quote(word)
 
 
 def launch_comments(deployment: LaunchPlan) -> list[str]:
-    """Comments on a deployment: its parts, its needs and its predictions, in lines."""
+    """Comment lines on a deployment: parts, requirements and predictions."""
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
     if deployment.pick:
         lines.append(f"picked: {deployment.pick}")
@@ -191,14 +190,14 @@ def launch_comments(deployment: LaunchPlan) -> list[str]:
     lines.append(f"predicted at {deployment.load.text}{share} (80 % of measured values lie in the intervals):")
     lines += [f"  {expected_label(expected)}" for expected in deployment.expected]
     lines += notes(deployment)
-    # Names come from files of strangers: whatever a reader takes for the end of a line, it is none of the comment's.
+    # Names come from untrusted files: no line break in them may end a comment.
     whole = [" ".join(line.splitlines()) for line in lines]
     wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
     return [part for line in whole for part in wrap.wrap(line)]
 
 
 def expected_label(expected: Expected) -> str:
-    """A predicted number with its interval and its SLO.
+    """Prediction with its interval and SLO.
 
     Examples
     --------
@@ -221,7 +220,7 @@ def expected_label(expected: Expected) -> str:
 
 
 def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
-    """Remark on instances that were predicted with a fast link over more accelerators than machines of a size have."""
+    """Note on instances that are predicted with a fast link over more GPUs than a machine has."""
     linked = max(
         min(instance.accelerators, chip.link_domain, node(chip))
         for instance in instances
@@ -236,7 +235,7 @@ def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
 
 
 def notes(deployment: LaunchPlan) -> list[str]:
-    """Remarks on where a run differs from the prediction."""
+    """Notes on differences between the load test and the prediction."""
     remarks, instance = [*deployment.said], deployment.instances[0]
     service, tokens = instance.service, instance.limits.tokens
     if deployment.asked is not None and service.speculation is None:

@@ -1,4 +1,4 @@
-"""Loads of a fleet as tables, data and charts."""
+"""Page of a fleet under several loads: tables, data and charts."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from inference_econ.report.service import (
 )
 from inference_econ.serving import Gamma, Loaded, arrivals_of, needs_simulation, seen, simulate_where_needed
 
-#: Percentiles of each latency that are shown beside those that are promised.
+#: Percentiles of each latency that are shown in addition to those of SLOs.
 _PERCENTILES = {"ttft": {"p50", "p99"}, "tpot": {"p50", "p99"}, "e2e": {"p99"}}
-#: Those of them that a narrow page leaves out unless they are promised.
+#: Percentiles that narrow pages leave out, unless they have an SLO.
 _LEAST = (("tpot", "p50"), ("ttft", "p50"), ("e2e", "p99"), ("tpot", "p99"), ("ttft", "p99"))
-#: Fuller fleets are for nobody: a little more traffic, and queues grow without end [1].
+#: Maximum recommended load [1]; slightly above it, queues grow without bound.
 _FULLEST = 0.85
-#: Percentiles of a picture; the last has a band, and stands back for that which is promised.
+#: Percentiles of a chart; the last one has a band, and the percentile of an SLO replaces it.
 _DRAWN = ("p50", "p90")
 
 
 class LoadPage(AnswerPage[LoadCurve]):
-    """A fleet under some loads, ready to be shown."""
+    """Page of a fleet under several loads."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per load; the same loads in the simulation, if they were played."""
+        """Table with one row per load, and the simulated loads if there are some."""
         points, targets, bursts = self.answer.points, self.answer.targets, self.answer.bursts
         notes = picked(points[0].sheet.service, self.answer.pick)
         if bursts is not None:
@@ -64,7 +64,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         return (loads, simulation_table(played)) if played else (loads,)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Latencies and cost against the load."""
+        """Charts of latencies and cost against the load."""
         points, assumed, bursts = self.answer.points, self.answer.arrival_scv, self.answer.bursts
         under = {assumed: [point.load for point in points]}
         if bursts is not None:
@@ -75,7 +75,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         return {"load": charts.line_charts(load_charts(points, under, self.answer.targets), title)}
 
     def question(self) -> str:
-        """Question about waits of users and costs of tokens as traffic grows."""
+        """Question about latencies and token costs under rising load."""
         sheet = self.answer.points[0].sheet
         return (
             f"What do users of {subject_label(sheet.service.setup)} wait, and what do tokens cost, as traffic on "
@@ -83,7 +83,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         )
 
     def conclusion(self) -> Pieces:
-        """Sentence on what the fleet completes, and on latencies at a load that is fit to be run."""
+        """Sentence on the capacity of the fleet, and on latencies at a recommended load."""
         point = self._working()
         sheet, load = point.sheet, point.load
         most = sheet.replicas * sheet.service.most_requests_per_second
@@ -95,13 +95,13 @@ class LoadPage(AnswerPage[LoadCurve]):
         )  # fmt: skip
 
     def start(self) -> Start:
-        """The fleet, at a load that is fit to be run."""
+        """Fleet at a recommended load."""
         point = self._working()
         which = f"the fleet at {point.requests_per_second:.4g} requests/s"
         return start_of(point.sheet, self.answer.targets, which)
 
     def _working(self) -> LoadPoint:
-        """The fullest load that keeps what is promised and leaves room for more, or the lightest where none does."""
+        """Largest load within the SLOs and the recommended maximum; the smallest load if there is none."""
         points, targets = self.answer.points, self.answer.targets
         light = [
             point for point in points if point.load.utilization <= _FULLEST and not targets.first_violated(point.load)
@@ -148,7 +148,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
 
 
 def _load_notes(points: Sequence[LoadPoint]) -> Iterator[str]:
-    """Notes on the fleet, on its saturation, on preemptions and on what is found in caches."""
+    """Notes on the fleet, saturation, preemptions and cache hits."""
     sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
     yield f"{fleet_label(sheet.service, sheet.replicas)}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not."
@@ -187,7 +187,7 @@ def _rates(points: Iterable[LoadPoint]) -> str:
 
 
 def _doubtful(points: Iterable[LoadPoint]) -> str:
-    """The loads at which closed forms are doubtful, and why; empty if there are none."""
+    """Loads outside the validated range of the analytical model, and why; empty if there are none."""
     rates = _rates(point for point in points if needs_simulation(point.sheet.service, point.closed))
     if not rates:
         return ""
@@ -198,12 +198,12 @@ def _doubtful(points: Iterable[LoadPoint]) -> str:
 
 
 def _promised_of(name: str, targets: Targets) -> set[str]:
-    """The statistic that is promised of a latency; none if nothing is."""
+    """Statistic of the SLO of a latency; empty without one."""
     return {targets.percentile_of(name)} if name in targets.given else set()
 
 
 def simulation_table(points: Sequence[LoadPoint]) -> Table:
-    """The closed forms beside the simulation, one row per load that was simulated."""
+    """Table of analytical and simulated latencies, one row per simulated load."""
     columns = (
         "requests/s",
         "concurrency",
@@ -237,9 +237,9 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
 
 
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
-    """An instance under the loads of some points with other arrivals, or as they are, played where they were played.
+    """Loads of an instance at some points, under other arrivals or the assumed ones; simulated where the points are.
 
-    Bursts are played, as assumed ones too, so that it takes a second or two.
+    Bursts are always simulated, which takes a second or two.
     """
     if arrival_scv == assumed_scv == POISSON:
         return [point.load if point.simulated is None else seen(point.load, point.simulated) for point in points]
@@ -252,17 +252,17 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
 
 
 def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Loaded]], targets: Targets) -> list[Plot]:
-    """TTFT, TPOT and cost against the load, the former under kinds of arrivals and with what is promised of them.
+    """Charts of TTFT, TPOT and cost against the load; latencies under several arrivals, with SLOs.
 
     Parameters
     ----------
     points : sequence of LoadPoint
-        The fleet under some loads.
+        Fleet under some loads.
     under : mapping of float to sequence of Loaded
-        An instance under these loads with arrivals as they are assumed, and perhaps with others, by the squared
-        coefficient of variation of the times between arrivals.
+        Loads of an instance by the squared coefficient of variation of the interarrival times: the assumed one, and
+        possibly others.
     targets : Targets
-        What is promised.
+        SLOs.
     """
     rates, sheet = [point.requests_per_second for point in points], points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
@@ -276,7 +276,7 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
         lines = []
         for scv, loads in under.items():
             for statistic in drawn:
-                # Percentiles of a latency [ms]; gaps where queues grow without end.
+                # Percentiles of a latency [ms]; gaps where queues grow without bound.
                 seconds = [getattr(load, f"{name}_seconds")[statistic] for load in loads]
                 values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
                 banded = scv == assumed and statistic == drawn[-1]

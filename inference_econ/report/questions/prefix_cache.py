@@ -1,4 +1,4 @@
-"""Prefix caches on their tiers, as a table, as data and as a chart."""
+"""Page of prefix caching by tier: table, data and chart."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import milliseconds
 
-#: Where turns go, in words.
+#: Routing policies as words.
 _ROUTED = words("routing")
-#: Lengths that a chart shows [tokens].
+#: Prefix lengths of the chart [tokens].
 _LENGTHS = 2.0 ** np.arange(4.0, 17.5, 0.5)
 
 
 class PrefixCachePage(AnswerPage[Offloading]):
-    """A repeated prefix, ready to be shown."""
+    """Page of a repeated prefix."""
 
     def tables(self) -> Sequence[Table]:
-        """Computing the prefix again, then every tier."""
+        """Table with one row for recomputing, then one per tier."""
         return (offload_table(self.answer),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Seconds against the length of the prefix."""
+        """Chart of time against prefix length."""
         title = heading("Prefix cache", [self.answer.service.setup], [])
         names = {"computed": "computed again"}
         plot = Plot(
@@ -40,7 +40,7 @@ class PrefixCachePage(AnswerPage[Offloading]):
             f"tokens of the prefix, before {self.answer.new_tokens:,.0f} new ones",
             "seconds until it is there",
             tuple(
-                # A logarithmic axis has no place for a prefix that takes no time beside its new tokens.
+                # A time of 0 has no place on a logarithmic axis.
                 PlotSeries(names.get(name, f"read from {name}"), list(_LENGTHS), np.where(y > 0, y, np.nan).tolist())
                 for name, y in curve(self.answer, _LENGTHS).items()
             ),
@@ -48,12 +48,12 @@ class PrefixCachePage(AnswerPage[Offloading]):
         return {"prefix": charts.line_chart(plot)}
 
     def question(self) -> str:
-        """Question about whether a cache is quicker."""
+        """Question about whether a cache is faster."""
         subject = subject_label(self.answer.service.setup)
         return f"Is a repeated prefix of {subject} better read from a cache than computed again?"
 
     def conclusion(self) -> Pieces:
-        """Seconds of computing the prefix and of reading it from every tier."""
+        """Sentence on the times of recomputing and of reading from each tier."""
         answer = self.answer
         read = " and ".join(
             f"{milliseconds(reading.seconds)} ms from {reading.tier}" for reading in answer.readings[1:]
@@ -66,7 +66,7 @@ class PrefixCachePage(AnswerPage[Offloading]):
 
 
 def offload_table(offloading: Offloading) -> Table:
-    """Computing a prefix again, then reading it from every tier."""
+    """Table of recomputing a prefix, then of reading it from each tier."""
     service, conversation = offloading.service, offloading.conversation
     notes = [
         f"{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}, at "

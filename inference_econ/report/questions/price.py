@@ -1,4 +1,4 @@
-"""Prices of tokens as a table and as data."""
+"""Page of token prices."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from inference_econ.report.service import (
 )
 from inference_econ.serving import loaded
 
-#: What people call the kinds of tokens.
+#: Display names of the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
 
 
 class PricePage(AnswerPage[Sheet]):
-    """Prices, ready to be shown."""
+    """Page of token prices."""
 
     def tables(self) -> Sequence[Table]:
-        """Costs by kind of token."""
+        """Table of costs by kind of token."""
         sheet, api = self.answer, self.answer.api
         records = [record for record in sheet.records() if record["tokens_per_hour"]]
         kinds = [str(record["tokens"]) for record in records]
@@ -83,7 +83,7 @@ class PricePage(AnswerPage[Sheet]):
         return (view(price_title(sheet), rows, columns, kind="kind_price", notes=notes, why=why, least=least),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Chart of the shares of the bill of an hour."""
+        """Chart of the shares of the hourly bill."""
         sheet, rate = self.answer, self.answer.load.completed_per_second * self.answer.replicas
         title = (
             "Which tokens does the bill of an hour go to?\n"
@@ -105,7 +105,7 @@ class PricePage(AnswerPage[Sheet]):
         return f"What does each kind of token cost on {subject_label(sheet.service.setup)} at {rate:.4g} requests/s?"
 
     def conclusion(self) -> Pieces:
-        """Costs of a million tokens by kind, the fleet, and its bill."""
+        """Sentence on the cost per million tokens by kind, the fleet, and its bill."""
         sheet = self.answer
         kinds = [kind for kind, hourly in sheet.tokens_per_hour.items() if hourly]
         costs = [piece for kind in kinds for piece in (", $", dollars(sheet.average[kind]), f" of {KIND_NAMES[kind]}")]
@@ -114,15 +114,15 @@ class PricePage(AnswerPage[Sheet]):
 
     @property
     def proportional(self) -> bool:
-        """Without prices of somebody else, over which a margin is a difference."""
+        """True without API prices, because a margin is a difference."""
         return self.answer.api is None
 
     def start(self) -> Start:
-        """Start of the deployment that is priced."""
+        """Priced deployment."""
         return start_of(self.answer, self.answer.targets, "what is priced")
 
     def mix(self) -> Mapping[str, float] | None:
-        """Costs by kind of token and lengths of a request, where its input may be cached."""
+        """Costs by kind of token, and request lengths, for results with cacheable input."""
         costs, requests = self.answer.average, self.answer.service.requests
         if not self.answer.tokens_per_hour["cached_input"]:
             return None
@@ -131,7 +131,7 @@ class PricePage(AnswerPage[Sheet]):
 
 
 def offer_label(offer: Offer) -> str:
-    """Whose prices are compared, of which day, in words."""
+    """Provider and date of the compared prices, as words."""
     hours = f", {offer.hours} hours" if offer.hours else ""
     cached = "" if offer.dollars_per_million_cached_input_tokens else "; it says nothing of cached input"
     return f"API: {offer.provider}, {offer.model_as_written}{hours}, {offer.date} ({offer.source}){cached}."
@@ -151,7 +151,7 @@ def _output_price(sheet: Sheet, input_price: float) -> str:
 
 
 def price_title(sheet: Sheet) -> str:
-    """Heading: model and chip, rate, and the speed of one user, in one line."""
+    """Heading: model, GPU, rate, and user speed, in one line."""
     rate = sheet.requests_per_second
     promises = sheet.targets if sheet.usual is None else None
     title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=promises)
@@ -161,12 +161,12 @@ def price_title(sheet: Sheet) -> str:
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
-    """At which traffic this fleet earns its bill at some prices."""
+    """Sentence on the request rate at which this fleet covers its bill at some prices."""
     revenue, fleet = sheet.revenue_per_hour(api), sheet.fleet
     if revenue <= 0:
         return "These prices bring in nothing."
     needed, reach = sheet.load.completed_per_second * sheet.replicas * sheet.dollars_per_hour / revenue, ""
-    # Requests per second that all instances complete [1/s].
+    # Capacity of all instances [1/s].
     most = sheet.service.most_requests_per_second * sheet.replicas
     if fleet is not None:
         most = sheet.load.requests_per_second / max(fleet.prefill_utilization, fleet.decode_utilization)

@@ -1,4 +1,4 @@
-"""Recommended deployments as a table and as data."""
+"""Page of recommended deployments."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from inference_econ.report.service import (
     with_recipes,
 )
 
-#: End of the name of a GPU that says its memory.
+#: Memory suffix of a GPU name.
 _LENGTHY = re.compile(r" \d+ ?GB.*$")
-#: Instances that are less busy than that are idle for people [1].
+#: Instances below this utilization are called idle [1].
 _IDLE = 0.05
 
 
 class RecommendationPage(AnswerPage[Recommendation]):
-    """Deployments that keep some promises, ready to be shown."""
+    """Page of the deployments that meet the SLOs."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per deployment."""
+        """Table with one row per deployment."""
         startable, targets, notes = self.answer.startable, self.answer.targets, list[str]()
         if startable is not None:
             saved = max(1.0 - self.answer[0].dollars_per_hour / startable.dollars_per_hour, 0.0)
@@ -72,7 +72,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
         return (with_notes(recommend_table(self.answer, targets), notes),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of the costs of deployments against waits of their users, the cheapest marked."""
+        """Charts of cost against latency of the deployments, with the cheapest marked."""
         title = f"What do deployments that meet the SLOs cost?\n{recommend_title(self.answer, self.answer.targets)}"
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
@@ -85,7 +85,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
         )
 
     def conclusion(self) -> Pieces:
-        """The cheapest, what it costs, and what its users see."""
+        """Sentence on the cheapest deployment, its cost and its latencies."""
         best, targets = self.answer[0], self.answer.targets
         ttft, tpot = (
             f"{targets.percentile_of(name)} {name.upper()} {milliseconds(targets.statistic(name, best.load))} ms"
@@ -99,12 +99,12 @@ class RecommendationPage(AnswerPage[Recommendation]):
         )  # fmt: skip
 
     def start(self) -> Start:
-        """The cheapest."""
+        """Cheapest deployment."""
         return start_of(self.answer[0], self.answer.targets, "the first row")
 
 
 def _margin_note(margin: Margin) -> str:
-    """Sentence on the capacity beyond the load."""
+    """Sentence on the capacity above the load."""
     parts = [
         *([f"{100 * margin.headroom:g} % headroom"] if margin.headroom else ()),
         *([f"{margin.spare} spare replica{'s' * (margin.spare > 1)}"] if margin.spare else ()),
@@ -114,7 +114,7 @@ def _margin_note(margin: Margin) -> str:
 
 
 def _users_note(users: Users, best: Deployment) -> str:
-    """Sentence on the rate that follows from users."""
+    """Sentence on the rate that results from a number of users."""
     seconds, rate = best.load.e2e_seconds["mean"], best.requests_per_second
     if not users.think_seconds:
         return f"{users.number:g} concurrent requests of {seconds:.3g} s each are {rate:.4g} requests/s."
@@ -123,7 +123,7 @@ def _users_note(users: Users, best: Deployment) -> str:
 
 
 def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
-    """Choices, the cheapest first."""
+    """Table of deployments, cheapest first."""
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
     kept = [choice.chances(targets) for choice in choices]
     best, setups = choices[0], [setup for choice in choices for setup in choice.setups]
@@ -172,7 +172,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
 
 
 def evidence_column(choices: Iterable[Deployment]) -> Column:
-    """A column of how much of each deployment was measured."""
+    """Column of the evidence for each deployment."""
     return "evidence", [choice.evidence.text for choice in choices]
 
 
@@ -186,10 +186,10 @@ def choices_table(
     why: Iterable[str],
     least: Iterable[str],
 ) -> Table:
-    """A view of deployments, one row each, with the engine of each and its recipe where these differ.
+    """Table of deployments, one row each, with engines, and with recipes if they differ.
 
-    Parameters are those of :func:`inference_econ.report.fields.view`; doubts and grounds of what is predicted stand
-    behind the notes.
+    See :func:`inference_econ.report.fields.view` for the parameters. Warnings and basis of the predictions follow the
+    notes.
     """
     setups = [choice.service.setup for choice in choices]
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
@@ -202,25 +202,25 @@ def choices_table(
 
 
 def _short_names(names: Collection[str]) -> Mapping[str, str]:
-    """Names of GPUs without vendor and memory, where these tell them apart: H200 SXM5."""
+    """GPU names without vendor and memory, if they stay unique: H200 SXM5."""
     short = {name: _LENGTHY.sub("", name.partition(" ")[2]) or name for name in names}
     return short if len(set(short.values())) == len(names) else {name: name for name in names}
 
 
 def several_chips(choices: Sequence[Deployment]) -> Sequence[Column]:
-    """The columns of chips and of their prices, where there are several."""
+    """Columns of GPUs and their prices, if there are several."""
     setups = [choice.service.setup for choice in choices]
     prices = "$/GPU-h", [*map(price_cell, setups)]
     return ("hardware", prices) if len({setup.hardware.name for setup in setups}) > 1 else ()
 
 
 def _partly_rented(choices: Sequence[Deployment]) -> Sequence[str]:
-    """The column of chips that are billed, where some of them are not used."""
+    """Column of billed GPUs, if some of them are idle."""
     return ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
 
 
 def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
-    """One deployment as tables and pictures have it: both pools in its layout, who can start it, and its recipe."""
+    """Record of one deployment for tables and charts, with both pools in its layout, supporting engines, and recipe."""
     layout = choice.layout()
     return {
         **choice.served_record(targets),
@@ -232,29 +232,29 @@ def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
 
 
 def instances_label(choice: Deployment) -> str:
-    """Number of instances; of pools ``4P2D``."""
+    """Number of instances; ``4P2D`` for pools."""
     fleet = choice.fleet
     return str(choice.replicas) if fleet is None else f"{fleet.prefill_instances}P{fleet.decode_instances}D"
 
 
 def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
-    """Heading: model and chips, rate, promises, in one line."""
+    """Heading: model, GPUs, rate and SLOs, in one line."""
     services, rate = [choice.service for choice in choices], choices[0].requests_per_second
     setups = [setup for choice in choices for setup in choice.setups]
     return service_title("Cheapest deployments", services, setups, rate=rate, promises=targets)
 
 
-#: What hovering over a deployment says.
+#: Hover texts of a deployment.
 _HOVER = (
     *("accelerators", "replicas", "layout", "engine", "recipe", "dollars_per_million_output_tokens"),
     *("utilization", "binding"),
 )
-#: What users wait for: in promises, and on an axis.
+#: Latencies of SLOs, and their axis labels.
 _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
 
 
 def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Plot]:
-    """Dollars per hour over each latency: a named mark for each deployment, and the SLOs as lines."""
+    """Charts of hourly cost against each latency, with one labelled mark per deployment, and the SLOs as lines."""
     records = [shown_record(choice, targets) for choice in choices]
     kinds = {
         f"{'the cheapest' if row == 1 else f'row {row}'}: {choice_label(choice)}": record
@@ -279,7 +279,7 @@ def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Pl
 
 
 def choice_label(choice: Deployment) -> str:
-    """Instances, chips, layout and who can start it in words."""
+    """Instances, GPUs, layout and supporting engines as words."""
     if choice.fleet is None:
         return fleet_label(choice.service, choice.replicas)
     chips = f"{choice.accelerators} x {choice.service.setup.hardware.name}"
@@ -288,10 +288,10 @@ def choice_label(choice: Deployment) -> str:
 
 
 class MostTrafficPage(AnswerPage[MostTraffic]):
-    """Deployments that carry the most with some means, ready to be shown."""
+    """Page of the deployments with the largest request rates within a limit."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per deployment."""
+        """Table with one row per deployment."""
         answer, targets = self.answer, self.answer.targets
         ttft, tpot = (f"{name}_seconds.{targets.percentile_of(name)}" for name in ("ttft", "tpot"))
         kept = [choice.chances(targets) for choice in answer]
@@ -326,18 +326,18 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         return (table,)
 
     def question(self) -> str:
-        """Question about how much the means carry."""
+        """Question about the request rate within the limit."""
         means, promise = self.answer.means.text, promises_label(self.answer.targets)
         model = self.answer[0].service.setup.model.name
         return f"How much traffic of {model} do {means} carry{f' with {promise}' if promise else ''}?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the deployment that carries the most."""
+        """Sentence on the deployment with the largest rate."""
         best = self.answer[0]
         rate, fleet = best.load.requests_per_second * best.replicas, fleet_name(best.service, best.replicas)
         return (f"{rate:.4g} requests/s on {fleet}, for $", per_hour(best.dollars_per_hour), " per hour.")
 
     @property
     def proportional(self) -> bool:
-        """True for chips alone: at other prices a budget buys other fleets."""
+        """True for a limit on GPUs only: at other prices a budget allows other fleets."""
         return self.answer.means.dollars_per_hour is None

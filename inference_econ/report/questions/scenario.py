@@ -1,4 +1,4 @@
-"""Answers to scenarios as tables, as data and as pictures."""
+"""Page of a scenario: tables, data and figures."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from inference_econ.report.questions.frontier import assumed, warned
 from inference_econ.studies.exhibits import Cell, CellTable, like, off_by
 from inference_econ.studies.results import Result
 
-#: Of the preference speed^a / cost of the published study (eq. 45) [1].
+#: Exponent a of the buyer preference speed^a / cost of the published study (eq. 45) [1].
 _EXPONENT = 3.0
 
 
 class ScenarioPage(AnswerPage[Result]):
-    """The answer to a scenario, ready to be shown."""
+    """Page of the result of a scenario."""
 
     def tables(self) -> Sequence[Table]:
-        """Every table, in the order of reading."""
+        """Tables, in reading order."""
         return scenario_tables(self.answer)
 
     def blocks(self) -> Sequence[Block]:
-        """The tables, and at the end the verdicts on a measured deployment."""
+        """Tables, then the verdict on a measured deployment."""
         return (*self.tables(), *(Headline(verdict(assessment)) for assessment in self.answer.assessments))
 
     def markdown(self) -> str:
-        """The tables; with their titles where several are no panels of one figure."""
+        """Markdown of the tables; with titles if there are several that are not panels of one figure."""
         tables = self.tables()
         titled = len(tables) > 1 and not self.answer.panels
         text = "\n".join((f"**{table.title}**\n\n" if titled else "") + table.markdown() for table in tables)
@@ -44,11 +44,11 @@ class ScenarioPage(AnswerPage[Result]):
         figures.save(scenario_figure.draw(self.answer), [path])
 
     def question(self) -> str:
-        """The description of the scenario."""
+        """Description of the scenario."""
         return self.answer.scenario.description
 
     def conclusion(self) -> Pieces:
-        """The verdict on a measured deployment, else the preferred points of all series, else what a table says."""
+        """Verdict on a measured deployment, else the preferred points of all series, else the note of a table."""
         if self._assessed is not None:
             return self._assessed.conclusion()
         preferred = [
@@ -67,7 +67,7 @@ class ScenarioPage(AnswerPage[Result]):
 
     @property
     def proportional(self) -> bool:
-        """True for a measured deployment alone."""
+        """True for a measured deployment only."""
         return self._assessed is not None
 
     @property
@@ -82,12 +82,12 @@ class ScenarioPage(AnswerPage[Result]):
 
     @property
     def _assessed(self) -> AssessmentPage | None:
-        """Page of the measured deployment, if that was asked for."""
+        """Page of the measured deployment, if there is one."""
         return None if self.answer.assessment is None else AssessmentPage(self.answer.assessment)
 
 
 def scenario_tables(result: Result) -> tuple[Table, ...]:
-    """Every table of a scenario, in the order of reading."""
+    """Tables of a scenario, in reading order."""
     if result.assessment is not None:
         return tuple(AssessmentPage(result.assessment).tables())
     tables = []
@@ -102,7 +102,7 @@ def scenario_tables(result: Result) -> tuple[Table, ...]:
 
 
 def cell_table(shown: CellTable) -> Table:
-    """Numbers with as many decimals as were printed or with three digits, each next to the printed one."""
+    """Table of numbers next to the published ones, with their decimals or three digits."""
     compared = {column for row in shown.rows for column in row.printed}
     matched = bool(compared) and not shown.errors
     heads, rows = [*shown.names], []
@@ -127,7 +127,7 @@ def cell_table(shown: CellTable) -> Table:
 
 
 def _offers_table(result: Result) -> Table:
-    """Offers against the series that they are drawn beside."""
+    """Table of offers and the series that they are compared with."""
     rows = []
     for record in result.offer_records:
         cost, price = record["series_dollars_per_million_output_tokens"], record["dollars_per_million_output_tokens"]
@@ -145,7 +145,7 @@ def _offers_table(result: Result) -> Table:
 
 
 def scenario_table(result: Result) -> Table:
-    """The table of a scenario: ours, and what was printed where it differs."""
+    """Table of a scenario, with published values where they differ."""
     shown = result.table
     if result.comparison is not None:
         rows = tuple(
@@ -170,7 +170,7 @@ def scenario_table(result: Result) -> Table:
 
 
 def _matches(compared: Sequence[Cell]) -> list[str]:
-    """Sentences on printed cells that are not met, and on how many are."""
+    """Sentences on published cells that differ, and on the number that agree."""
     notes = [f"{cell.row}, {cell.column}: printed {cell.printed}. {cell.note}" for cell in compared if not cell.match]
     if compared:
         notes.append(f"{sum(cell.match for cell in compared)} of {len(compared)} printed cells match.")

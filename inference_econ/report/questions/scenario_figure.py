@@ -1,4 +1,4 @@
-"""The figures of scenarios."""
+"""Figures of scenarios."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from inference_econ.studies.results import BesideSeries, Result, SquareRootLaw
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: With more series no corner of a figure is empty [1].
+#: Maximum legend entries in a corner of a figure [1].
 _CORNER_ENTRIES = 5
 
 
@@ -38,12 +38,12 @@ def draw(result: Result) -> Figure:
     Parameters
     ----------
     result : Result
-        The answer to a scenario.
+        Result of a scenario.
 
     Returns
     -------
     matplotlib.figure.Figure
-        For :func:`inference_econ.report.figures.save`.
+        Figure for :func:`inference_econ.report.figures.save`.
     """
     spec = result.scenario.figure
     title = spec.title if spec is not None else result.scenario.name
@@ -69,7 +69,7 @@ def draw(result: Result) -> Figure:
         else:
             plot_frontiers(axes, result.curves, title)
             _offers(axes, result)
-            # Many series leave no empty corner: their legend goes below the axes.
+            # Many series leave no free corner: their legend goes below the axes.
             if len(axes.get_legend_handles_labels()[1]) > _CORNER_ENTRIES:
                 figure.legend(loc="outside lower center", ncols=3, fontsize=8.5)
             else:
@@ -83,7 +83,7 @@ def draw(result: Result) -> Figure:
 
 
 def _offers(axes: Axes, result: Result) -> None:
-    """Marks for the offers of providers, in the colours of the series, with a marker for each day."""
+    """Draw marks for the offers of providers, in the colors of the series, with one marker per day."""
     days = list(dict.fromkeys(beside.offer.date for beside in result.offers))
     for beside in result.offers:
         marker = MARKERS[days.index(beside.offer.date) % len(MARKERS)]
@@ -95,7 +95,7 @@ def _offers(axes: Axes, result: Result) -> None:
 
 
 def _name_offers(figure: Figure, panels: Sequence[tuple[Axes, Result]]) -> None:
-    """Write the names of providers beside what they offered, once everything else has its place."""
+    """Write the names of providers next to their offers, after the layout is final."""
     if not any(result.offers for _, result in panels):
         return
     figure.draw_without_rendering()
@@ -112,7 +112,7 @@ def _name_offers(figure: Figure, panels: Sequence[tuple[Axes, Result]]) -> None:
 
 
 def _colour(result: Result, beside: BesideSeries) -> str:
-    """The colour of the series that an offer is held against."""
+    """Color of the series that an offer is compared with."""
     labels = [curve.label for curve in result.curves]
     return COLOURS[labels.index(beside.series) % len(COLOURS)]
 
@@ -136,17 +136,17 @@ def _comparison(axes: Axes, comparison: SquareRootLaw, title: str) -> None:
     axes.legend(loc="lower right")
 
 
-#: Where a name may lie: to the right, in the middle or to the left, above, level or below; nearest first [points].
+#: Directions in which a name may lie from its point, with the alignment of its text.
 _ACROSS = {1: "left", -1: "right", 0: "center"}
 
 
 _ALONG = {1: "bottom", -1: "top", 0: "center"}
 
 
-#: Between points of a curve that are looked at, around a name, and of a point of its own [pixels].
+#: Step along a curve for overlap checks, margin around a name, and size of a point [pixels].
 _STEP, _AROUND, _POINT = 2.0, 3.0, 4.0
-#: What a name costs that lies on another name or point, or outside the axes, and on a step of a curve [1]; a point away
-#: from its own place costs 1.
+#: Penalty for a name that covers another name, a point or the outside of the axes, and per curve step [1]. A distance
+#: of one point to its own mark costs 1.
 _COVERED, _CROSSED = 400.0, 4.0
 
 _DISTANCES = (5.0, 14.0, 24.0, 36.0)
@@ -156,18 +156,18 @@ _FONT_SIZE = 7.5
 
 
 class Named(NamedTuple):
-    """A point with a name."""
+    """Point with a name."""
 
     name: str
-    """Text beside it."""
+    """Text next to the point."""
     place: tuple[float, float]
-    """Place in the units of the axes."""
+    """Position in axis units."""
     colour: str
-    """Colour of the name."""
+    """Color of the name."""
 
 
 def write_names(axes: Axes, points: Sequence[Named]) -> None:
-    """Write the name of every point where it covers least, with a thin line to it where that is not beside it.
+    """Write each name where it overlaps least, with a thin line to its point if they are apart.
 
     Limits and layout of the figure must be final.
     """
@@ -207,7 +207,7 @@ def write_names(axes: Axes, points: Sequence[Named]) -> None:
 
 
 def _stepped(line: Array) -> Array:
-    """Points of a line in equal steps, from its corners, shape (n, 2) [pixels]."""
+    """Points at equal distances along a line, shape (n, 2) [pixels]."""
     if len(line) < 2:
         return line
     lengths = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])

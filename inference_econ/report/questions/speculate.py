@@ -1,4 +1,4 @@
-"""Speculation beside plain decoding, as a table, as data and as charts."""
+"""Page of speculation compared with plain decoding: table, data and charts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.service import started
 
-#: Vocabularies that differ by more are said to [1].
+#: Relative difference of vocabulary sizes that is reported [1].
 _OTHER_VOCABULARY = 0.01
 _COLUMNS = (
     "concurrency", "batch", "plain_tpot_seconds", "tpot_seconds", "draft_tokens", "tokens_per_round", "speedup",
@@ -27,10 +27,10 @@ _COLUMNS = (
 
 
 class SpeculationPage(AnswerPage[Speculated]):
-    """A deployment with and without speculation, ready to be shown."""
+    """Page of a deployment with and without speculation."""
 
     def tables(self) -> Sequence[Table]:
-        """Rows by requests in flight, in powers of two."""
+        """Table by concurrency, in powers of two."""
         speculated, speculation = self.answer, chosen_speculation(self.answer)
         setup, subjects = speculated.plain.setup, speculated.subjects()
         draft, model, notes, why = speculation.model, setup.model, [_verdict(speculated)], []
@@ -69,17 +69,17 @@ class SpeculationPage(AnswerPage[Speculated]):
         return (table,)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Speed-up and draft length."""
+        """Charts of speedup and draft length."""
         heading = f"With how many requests in flight does speculation pay?\n{title(self.answer)}"
         return {"speculation": charts.line_charts(speculation_charts(self.answer), heading)}
 
     def question(self) -> str:
-        """When speculation pays."""
+        """Question about when speculation is faster."""
         return f"When does speculation pay for {subject_label(self.answer.plain.setup)}?"
 
 
 def title(speculated: Speculated) -> str:
-    """Heading: what is counted, model, layout and lengths, in one line."""
+    """Heading: quantity, model, layout and lengths, in one line."""
     setup, requests = speculated.plain.setup, speculated.plain.requests
     layout = layout_of(speculated.plain)
     where = f"{speculated.plain.accelerators} GPUs, {layout_label(layout)}{started(layout)}"
@@ -92,7 +92,7 @@ def title(speculated: Speculated) -> str:
 
 
 def _loss(speculated: Speculated) -> str:
-    """Sentence on where it is slowest against plain decoding; empty where it is not slower."""
+    """Sentence on the largest slowdown compared with plain decoding; empty if there is none."""
     worst = int(np.argmin(speculated.speedup))
     if speculated.speedup[worst] >= 1.0 - 1e-6:
         return ""
@@ -101,7 +101,7 @@ def _loss(speculated: Speculated) -> str:
 
 
 def _verdict(speculated: Speculated) -> str:
-    """Sentence on where speculation pays."""
+    """Sentence on where speculation is faster."""
     pays = np.flatnonzero(speculated.pays)
     if not pays.size:
         most = f"{speculated.concurrency[-1]:.0f}"
@@ -119,7 +119,7 @@ def _verdict(speculated: Speculated) -> str:
 
 
 def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:
-    """Speed-up, and draft length, over the requests in flight."""
+    """Charts of speedup and draft length over the concurrency."""
     lines = {
         "time per output token": speculated.speedup,
         "cost per output token": speculated.dollars(speculated.plain_state) / speculated.dollars(speculated.state),

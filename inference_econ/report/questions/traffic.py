@@ -1,4 +1,4 @@
-"""Traces of requests as tables, data and pictures."""
+"""Page of a request trace: tables, data and charts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
-#: Shares of the requests of a picture of lengths [1].
+#: Quantiles of a chart of lengths [1].
 _SHARES = tuple(place / 100 for place in range(1, 100))
 
 
@@ -21,7 +21,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Tables of its numbers, its lengths, and what caches would find."""
+        """Tables of statistics, lengths, and cache hit rates."""
         profile = self.answer
         lengths = tuple(
             (what, *(amount(value) for value in profile.lengths[name]))
@@ -39,7 +39,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
         return shown
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Requests by minute, lengths, and what caches would find, as far as they are known."""
+        """Charts of the known ones of requests per minute, lengths, and cache hit rates."""
         return {"traffic": charts.line_charts(plots(self.answer), f"What is in {self.answer.origin}?")}
 
     def question(self) -> str:
@@ -47,7 +47,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
         return f"What requests does {self.answer.origin} have?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the number of requests, their bursts and their repetitions."""
+        """Sentence on the number of requests, their bursts and their reuse."""
         profile = self.answer
         rate = "" if profile.rate is None else f", {amount(profile.rate)} a second"
         bursts = [
@@ -59,7 +59,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
 
 
 def facts_table(profile: TraceProfile) -> Table:
-    """Table of a trace in numbers."""
+    """Table of the statistics of a trace."""
     sessions, arrivals, notes = profile.sessions, profile.traffic.arrivals, []
     rows = [("requests", f"{profile.requests:,}")]
     minutes = None if profile.seconds is None else profile.seconds / 60
@@ -92,7 +92,7 @@ def facts_table(profile: TraceProfile) -> Table:
 
 
 def plots(profile: TraceProfile) -> list[Plot]:
-    """Requests by minute, lengths, and what caches would find."""
+    """Chart data of requests per minute, lengths, and cache hit rates."""
     shown: list[Plot] = []
     minutes = profile.windows.get(60, ())
     if len(minutes) > 1:

@@ -1,4 +1,4 @@
-"""What-ifs of an answer as tables, data and a tornado."""
+"""Page of the sensitivity of a result: tables, data and a tornado chart."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from inference_econ.report.notes import setup_warnings
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.studies.what_if import WhatIf, size_of
 
-#: Inputs that a chart of elasticities over speed shows at most: those that move cost most [1].
+#: Maximum inputs in a chart of elasticities over speed: those with the largest effect on cost [1].
 _MOST_LINES = 6
-#: Places of the least and the most of an input among its values.
+#: Indices of the smallest and largest value of an input.
 _ENDS = (0, -1)
-#: A step that is known within this ratio is said to be at one value [1].
+#: A step that is located within this ratio is reported at one value [1].
 _POINT = 1.02
 
 
 class WhatIfPage(AnswerPage[WhatIf]):
-    """Page of the inputs that an answer depends on."""
+    """Page of the inputs that affect a result."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Elasticities, and the steps if there are any."""
+        """Tables of elasticities, and of steps if there are any."""
         steps = steps_table(self.answer)
         return (effects_table(self.answer), *([steps] if steps.rows else []))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of the effects of inputs on cost and speed, and of a per cent of them at each speed."""
+        """Charts of the effects of inputs on cost and speed, and of a 1% change at each speed."""
         answer, speeds, heading = self.answer, list(self.answer.speeds), frontiers_title([self.answer.front])
         title = f"What moves cost and speed?\n{heading}\n{_at(answer)}"
         panels = tornados(answer)
@@ -42,7 +42,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
             title += "\nNone: there nothing is as fast as this (left), or costs as little (right)."
         drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(panels, title)}
         if len(speeds) > 1:
-            # Elasticities of cost over speed, of the inputs that move it most anywhere.
+            # Elasticities of cost over speed, for the inputs with the largest effect at any speed.
             moved = {effect.input.label: [effect.cost(at) for at in range(len(speeds))] for effect in answer.effects}
             most = sorted(moved, key=lambda label: -max(map(size_of, moved[label])))[:_MOST_LINES]
             lines = tuple(PlotSeries(label, speeds, moved[label]) for label in most)
@@ -52,18 +52,18 @@ class WhatIfPage(AnswerPage[WhatIf]):
         return drawn
 
     def question(self) -> str:
-        """Question about the inputs that move the cost."""
+        """Question about the inputs that affect the cost."""
         return f"What moves the cost of serving {subject_label(self.answer.front.setup)} most?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the effect of a per cent of the input that moves the cost most."""
+        """Sentence on a 1% change of the input with the largest effect on cost."""
         effect, speed = self.answer.by_size[0], amount(self.answer.speeds[0])
         cost = f"changes the cost of {speed} tokens/s per user by {effect.cost():+.2f} %."
         return (f"A per cent more of {effect.input.label} {cost}",)
 
 
 def effects_table(answer: WhatIf) -> Table:
-    """One row per input, the one that moves cost most first."""
+    """Table with one row per input, largest effect on cost first."""
     several, front = len(answer.speeds) > 1, answer.front
     services = isinstance(front, ServiceFrontier)
     promised = list(front.promises.given) if isinstance(front, ServiceFrontier) else []
@@ -101,7 +101,7 @@ def effects_table(answer: WhatIf) -> Table:
 
 
 def _at(answer: WhatIf) -> str:
-    """The answer that is varied, in words."""
+    """Varied result, as words."""
     best = answer.best[0]
     counted = "concurrent requests" if isinstance(answer.front, ServiceFrontier) else "decoded together"
     return (
@@ -115,14 +115,14 @@ def _signed(elasticity: float) -> str:
     return "-" if math.isnan(elasticity) else f"{elasticity:+.2f}".replace("-0.00", "0.00").replace("+0.00", "0.00")
 
 
-#: What happens at a step, in words.
+#: Kinds of steps, as words.
 _HAPPENS = words("step")
 
 
 def steps_table(answer: WhatIf) -> Table:
-    """Table of the values at which answers change their kind.
+    """Table of the values at which the result changes abruptly.
 
-    Of costs that are flat below and above, one row says between which values they are not.
+    If the cost is flat on both sides, one row has the values between which it changes.
     """
     rows = []
     for effect in answer.by_size:
@@ -144,9 +144,9 @@ def steps_table(answer: WhatIf) -> Table:
 
 
 def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
-    """Tornados of the effects of the ends of the range on cost at a speed, and on speed at a cost.
+    """Tornado charts of the ends of the ranges: cost at equal speed, and speed at equal cost.
 
-    An input is named with both ends where they are counts, and with those at which nothing answers.
+    The label of an input has both ends if they are counts, and the ends without a result.
     """
     low, high = answer.span
     ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")
