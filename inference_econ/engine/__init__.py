@@ -1,12 +1,12 @@
-"""One step of one deployment: what must be done, what fits, and how long it takes.
+"""Cost model of one step: the time, memory and energy of a deployment under given assumptions.
 
-What belongs here: a :class:`Setup` (model, chip, formats, assumptions, price), ``layouts`` (which deployments could
-exist), ``operators`` (the operator table), ``memory`` (the only capacity check there is), collectives, ``step``
-(seconds of a step), ``prefill`` (of a prompt), ``speculation`` (the only model of it), and how far off a prediction
-may be (``uncertainty``).
+A :class:`Setup` combines a model, a GPU, number formats, assumptions and a price. The package lists the layouts that
+could exist (``layouts``), builds the operator table of a step (``operators``), and checks whether a layout fits in
+memory (``memory``). It predicts the time of collectives, of a step (``step``), of a prefill (``prefill``) and of
+speculative decoding (``speculation``), and how far off these predictions may be (``uncertainty``).
 
-What others use stands in ``__init__.pyi``. A step knows neither requests nor queues (``serving``) nor which
-deployment is best (``search``).
+The public names are listed in ``__init__.pyi``. Requests and queues belong to ``serving``, the choice of the best
+deployment to ``search``.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Where measured values probably lie around predictions: factors, and columns beside those of a table."""
+"""Intervals of measured values around predictions: factors, and the columns of a table that hold the bounds."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from inference_econ._types import Array
 from inference_econ.engine.uncertainty import Instances, Interval, Subject, factors_of, likely_errors, unlike_layouts
 from inference_econ.inputs import Calibration, Quantity, Range
 
-#: Probability of the intervals that are shown [1].
+#: Probability of the intervals that results show [1].
 LEVEL = 0.8
-#: Columns that follow from a quantity, and the power of it that they are proportional to [1].
+#: Columns that follow from a quantity, and the exponent of that quantity that each is proportional to [1].
 Follows = Mapping[str, tuple[Quantity, int]]
-#: From a value, or from each of n, to where measured ones probably lie; None where nobody knows [1].
+#: Factors from predicted values to the low and high bound of measured values [1]; None if unknown.
 Factors = tuple["float | Array | None", "float | Array | None"]
 #: Factors of columns [1].
 Ends = Mapping[str, Factors]
-#: Of a decode step with its batch.
+#: Columns of a decode step with its batch.
 STEP: Follows = {
     "tokens_per_second_per_user": ("tpot", -1),
     "dollars_per_million_output_tokens": ("tpot", 1),
@@ -27,11 +27,11 @@ STEP: Follows = {
     "step_seconds": ("tpot", 1),
     "milliseconds": ("tpot", 1),
 }
-#: Of a prefill step by itself: errors are known of TTFTs under load, which hold more than one step.
+#: Columns of a single prefill step. Their errors are unknown, because measured TTFTs include load and several steps.
 PREFILL: Ends = dict.fromkeys(
     ("tokens_per_second_per_user", "dollars_per_million_input_tokens", "step_seconds"), (None, None)
 )
-#: Of a service under a given load, whose bill is certain.
+#: Columns of a service under a given load. Its cost is exact.
 LOAD: Follows = {
     "ttft_seconds": ("ttft", 1),
     "tpot_seconds": ("tpot", 1),
@@ -39,7 +39,7 @@ LOAD: Follows = {
     "e2e_seconds_per_output_token": ("request", 1),
     "requests_per_second_when_full": ("throughput", 1),
 }
-#: Of a service that always has as many requests in flight.
+#: Columns of a service at constant concurrency.
 FULL: Follows = {
     "tokens_per_second_per_user": ("tpot", -1),
     "milliseconds": ("tpot", 1),
@@ -57,15 +57,14 @@ FULL: Follows = {
 
 
 def around(instances: Instances, quantity: Quantity) -> Interval | None:
-    """Where a measured value of any instance that is shown probably lies, over the predicted one [1]."""
+    """Interval of measured over predicted values that covers all shown instances [1]."""
     return _around(instances, [quantity])[quantity]
 
 
 def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
-    """Return where measured values of several quantities probably lie [1].
+    """Intervals of measured over predicted values of several quantities [1].
 
-    A request is no surer than its tokens, whose times add up to its own: where few requests were measured, they may all
-    have been shorter than predicted.
+    The interval of a request is at least as wide as that of its TPOT, because a request consists of its tokens.
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
     errors = {quantity: likely_errors(assumptions, quantity, subjects) for quantity in {*quantities, "tpot"}}
@@ -77,10 +76,10 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
 
 
 def subjects_of(instances: Instances) -> list[Subject]:
-    """Return what the instances have in common, and those that are the most unlike what was measured.
+    """Properties that the instances share, followed by the instances least like the measured ones.
 
-    Nothing if they speculate, and none like them was measured: no profile knows errors of such servers, so that all of
-    them may speak.
+    The list is empty if the instances use speculative decoding and no similar server was measured: then all errors of
+    the profile apply.
     """
     calibration = instances.setup.assumptions.calibration
     if calibration is None or (instances.speculates and instances.subject.unseen is None):
@@ -90,19 +89,19 @@ def subjects_of(instances: Instances) -> list[Subject]:
 
 
 def extremes(instances: Instances, calibration: Calibration) -> Iterator[Subject]:
-    """The instances that are the most unlike those that were measured, by size and by the load of an accelerator."""
+    """Instances that are least like the measured ones, by size and by requests per accelerator."""
     for size in _beyond(instances.accelerators, calibration.accelerators):
         yield instances.subject._replace(accelerators=size)
     pairs = zip(instances.concurrency, instances.accelerators, strict=True) if instances.concurrency else ()
     loads = [flight / size for flight, size in pairs]
-    # A size that was measured, so that the load alone counts.
+    # A measured size, so that only the load differs.
     usual = float(calibration.accelerators.low)
     for load in _beyond(loads, calibration.requests_per_accelerator):
         yield instances.subject._replace(accelerators=usual, concurrency=load * usual)
 
 
 def _beyond(values: Sequence[float], measured: Range) -> list[float]:
-    """The least value if it is below a range, the largest if it is above."""
+    """Smallest value if it is below the range, and largest value if it is above."""
     if not values:
         return []
     low, high = float(min(values)), float(max(values))
@@ -110,7 +109,7 @@ def _beyond(values: Sequence[float], measured: Range) -> list[float]:
 
 
 def ends(instances: Instances, follows: Follows) -> Ends:
-    """Factors from columns to where measured values probably lie [1]; None where nobody knows."""
+    """Factors from columns to the bounds of measured values [1]; None if unknown."""
     factors: dict[str, Factors] = {}
     around_each = _around(instances, (quantity for quantity, _ in follows.values()))
     for name, (quantity, power) in follows.items():
@@ -123,19 +122,20 @@ def ends(instances: Instances, follows: Follows) -> Ends:
 
 
 def bounded(columns: Mapping[str, Any], factors: Ends) -> dict[str, Any]:
-    """Columns with those beside them that hold where measured values probably lie.
+    """Add columns with the bounds of measured values.
 
     Parameters
     ----------
     columns : mapping of str
-        Numbers, arrays of them, mappings of them or None.
+        Numbers, arrays or mappings of them, or None.
     factors : mapping
         See :func:`ends`.
 
     Returns
     -------
     dict
-        With ``NAME_low`` and ``NAME_high`` after each; None where the assumptions were not fitted to such a quantity.
+        The columns, each followed by ``NAME_low`` and ``NAME_high``. Bounds are None if the assumptions were not fitted
+        to the quantity.
     """
     beside: dict[str, Any] = {}
     for name, value in columns.items():

@@ -1,4 +1,4 @@
-"""Cache and states of sequences: bytes of one, and what a stage holds of it, copies included."""
+"""Size of the KV cache and of recurrent states: bytes per sequence, and bytes per instance with copies."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from inference_econ.inputs import (
 def kv_bytes_per_sequence(
     model: ModelSpec, precision: Precision, context: float, assumptions: Assumptions | None = None
 ) -> float:
-    """Cache and states of one sequence of ``context`` tokens over all layers, once [B].
+    """KV cache and states of one sequence of ``context`` tokens over all layers, without copies [B].
 
-    Without assumptions every token counts by itself, and of MLA the latent is kept.
+    Without assumptions there are no blocks of tokens, and MLA caches the latent.
     """
     held = sum(block.layers * _kept(block.attention, precision, context, assumptions) for block in model.blocks)
     return float(held * _held_share(model, assumptions))
 
 
 def _held_share(model: ModelSpec, assumptions: Assumptions | None) -> float:
-    """Layers whose cache is held at a time, over all [1]."""
+    """Share of the layers whose cache is in memory at once [1]."""
     recomputed = assumptions is not None and assumptions.attention.cache == "recomputed"
     return 1.0 / model.layers if recomputed else 1.0
 
@@ -38,7 +38,7 @@ def _held_share(model: ModelSpec, assumptions: Assumptions | None) -> float:
 def _kept(
     spec: Attention, precision: Precision, context: Array | float, assumptions: Assumptions | None
 ) -> Array | float:
-    """Cache and state of one sequence in one layer, in whole blocks of tokens [B]."""
+    """KV cache and state of one sequence in one layer, rounded up to full blocks of tokens [B]."""
     if assumptions is not None and assumptions.capacity.kv_block > 1:
         context = np.ceil(context / assumptions.capacity.kv_block) * float(assumptions.capacity.kv_block)
     assumed = None if assumptions is None else assumptions.attention
@@ -53,7 +53,7 @@ def _kept(
 
 
 def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAssumptions | None) -> float:
-    """Bytes of index keys that one layer caches per token of context [B]."""
+    """Index keys that one layer caches per token of context [B]."""
     elements = spec.cache.index_elements
     if assumed is not None and assumed.index_keys == "eight_bit" and not spec.index_keys_as_cache:
         return eight_bit_key_bytes(elements)
@@ -63,9 +63,9 @@ def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAss
 def held_cache(
     model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
 ) -> dict[str, Array | float]:
-    """Cache and states over all accelerators of an instance, copies included, of one sequence [B].
+    """KV cache and states of one sequence over all accelerators of an instance, with copies [B].
 
-    Stages of a pipeline count as if all had as many layers as the fullest.
+    All pipeline stages are assumed to have as many layers as the fullest one.
     """
     held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
     page, assumed = _page_tokens(model, precision, plans, assumptions), assumptions.attention
@@ -77,7 +77,7 @@ def held_cache(
             kept = kept * assumptions.capacity.compressed_padding
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
-            # Ranks beyond the heads hold copies, or other tokens of the same sequence.
+            # Ranks in excess of the KV heads hold copies, or other tokens of the same sequence.
             apart = _apart(block.attention, assumed) * (plans.dcp if block.attention.caches else 1.0)
             kept = kept * (ranks / np.minimum(ranks, apart))
         if block.attention.cache.has_state:
@@ -88,9 +88,9 @@ def held_cache(
 
 
 def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | None:
-    """Tokens of a page that holds a state or the keys and values of as many tokens [tokens]; None where they lie apart.
+    """Size of a page that stores a recurrent state or as many bytes of keys and values [tokens]; None without pages.
 
-    The page is as wide as the state of a recurrent layer on its rank, in whole blocks of attention.
+    A page is as large as the state of a recurrent layer on its rank, rounded up to full attention blocks.
     """
     if not assumptions.capacity.state_pages:
         return None
@@ -111,7 +111,7 @@ def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptio
 
 
 def own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> float:
-    """Tokens of a sequence that are not of the prefix that all have in common, whose whole blocks are [tokens]."""
+    """Tokens of a sequence outside the full blocks of the prefix that all sequences share [tokens]."""
     block = float(assumed.kv_block)
     return context - min(shared, context) // block * block
 
@@ -119,9 +119,9 @@ def own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> f
 def held_prefix(
     model: ModelSpec, precision: Precision, plans: Plans, shared: float, assumptions: Assumptions
 ) -> Array | float:
-    """Cache of the first tokens of all sequences, over all accelerators of an instance [B].
+    """KV cache of the prefix that all sequences share, over all accelerators of an instance [B].
 
-    Each group of attention ranks holds them once, and with them a state of recurrent layers.
+    Each attention-DP group holds one copy, including one state of the recurrent layers.
     """
     if not shared:
         return 0.0
@@ -134,5 +134,5 @@ def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool
 
 
 def _apart(spec: Attention, assumed: AttentionAssumptions) -> float:
-    """Heads whose cache or state can lie on chips of their own."""
+    """Number of heads whose cache or state can be placed on different chips [1]."""
     return spec.heads if spec.cache.has_state or _decompressed(spec, assumed) else spec.cache.heads

@@ -1,4 +1,4 @@
-"""Steps that decode and read prompts at once: what they read and launch once instead of twice."""
+"""Steps that decode and prefill together (chunked prefill), and the time that they save over separate steps."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from inference_econ.engine.step import operator_roofline
 
 
 def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: Array) -> Array:
-    """Time of a step that decodes and reads some prompts [s].
+    """Time of a step that decodes and prefills some prompts [s].
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how, at the context of the sequences that decode.
+        Model, chip, formats and assumptions, at the context of the decoding sequences.
     plans : Plans
-        Deployments with the batch that decodes, shape (...).
+        Deployments with their decode batch, shape (...).
     tokens, cached : float
-        New tokens of each prompt, and tokens of it that are in the cache [tokens].
+        New tokens of each prompt, and its tokens in the cache [tokens].
     prompts : ndarray, shape (...)
-        Of a micro-batch, dealt out to its groups of attention ranks [1].
+        Prompts of a micro-batch, distributed over its attention-DP groups [1].
 
     Returns
     -------
     ndarray, shape (...)
-        One pass: matrices are read and multiplied for the tokens of both, experts are those that both touch, messages
-        carry both, and each kernel is launched once. Attention over the cache is that of decoding and that of the
-        prompts, one after the other.
+        Time of one pass. Weights are read once, messages carry the tokens of both, and each kernel is launched once.
+        Attention of decode and of prefill run one after the other.
     """
     groups = reading_groups(setup, plans)
     fullest = dealt(prompts, groups) * groups / prompts
     step = fastest_cut(setup, replace(plans, riding=prompts * tokens, riding_fullest=fullest))
     reading = replace(plans, batch=prompts * plans.pp, new_tokens=tokens, prefill=True, fullest=fullest)
-    # What reads the cache: scores, and what is decompressed for them.
+    # Operators that read the cache: scores, and decompression for them.
     after = replace(setup, context=cached)
     work = after.work(reading)
     rows = [row for row in work.operators if row.kind == "scores" or np.any(row.kv_bytes_per_sequence)]
@@ -48,17 +47,17 @@ def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float,
 def saved_seconds(
     setup: Setup, plans: Plans, tokens: float, cached: float, prompts: Array, alone: Array | None = None
 ) -> Array:
-    """Return the time that a step which decodes and reads prompts takes less than two for both, shape (...) [s].
+    """Time that a step with decode and prefill saves over two separate steps, shape (...) [s].
 
-    ``alone`` is the time of the step that only reads the prompts [s]; the rest is as in :func:`mixed_step_seconds`. At
-    most what either takes by itself.
+    ``alone`` is the time of the prefill step [s]; the other parameters are those of :func:`mixed_step_seconds`. The
+    result is at most the time of either step.
     """
     bare = setup.unmeasured
     decode = fastest_cut(bare, plans)
     if alone is None:
         alone = group_steps(setup, plans, tokens, cached, prompts, dealt(prompts, reading_groups(setup, plans)))
     both = mixed_step_seconds(bare, plans, tokens, cached, prompts)
-    # What operators read and launch once is no more where an engine takes longer for prompts than they do.
+    # Longer prefill times in an engine do not increase what sharing weights and launches saves.
     reading = replace(plans, batch=prompts * plans.pp)
     operators = alone / over_operators(setup, reading)
     decoding, prefilling = (setup.measured_factor(plans, prefill=prefill) for prefill in (False, True))

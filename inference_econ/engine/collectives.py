@@ -1,4 +1,4 @@
-"""Seconds of the operator table's collectives on a chip, under a model of collectives."""
+"""Time of the collectives in an operator table on a chip's network."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from inference_econ.inputs import (
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The links of a chip, and how collectives run on them.
+    """Links of a chip, and the model of collectives on them.
 
     Attributes
     ----------
     model : NcclTree, Mesh or Free
-        The model of collectives.
+        Model of collectives.
     protocols, exchange_protocols : sequence of Protocol
-        What NCCL and engines can choose from, for all-reduces and for everything else.
+        Protocols that NCCL and engines choose from, for all-reduces and for other collectives.
     inside, between : float
-        Sustained one-way bandwidth of a chip inside a link domain, and between domains [B/s]. A missing link
-        counts as infinitely fast: plans that would need it are infeasible.
+        Sustained one-way bandwidth of a chip within a link domain, and between domains [B/s]. A missing link counts as
+        infinitely fast; plans that need it are infeasible.
     overhead : float
-        What ranks wait for each other before a collective [s].
+        Synchronization time of the ranks before a collective [s].
     neighbours : float or None
         Bandwidth to the next chip of a torus [B/s].
     peers : float or None
-        Other chips that ``inside`` is shared among, link by link; None behind a switch [1].
+        Number of other chips that share ``inside``, with one link each; None behind a switch [1].
     name : str
-        The chip, for messages.
+        Name of the chip, for error messages.
     hop : float
-        Time between neighbours of a mesh [s].
+        Latency between neighbors of a mesh [s].
     """
 
     model: NcclTree | Mesh | Free
@@ -62,18 +62,18 @@ class Network:
     @staticmethod
     @by_identity
     def of(hardware: HardwareSpec, assumed: NetworkAssumptions) -> Network:
-        """The network of a chip under some assumptions."""
+        """Network of a chip under given assumptions."""
         model, share = assumed.collectives, assumed.link_efficiency
         link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
         nearest, tree = link or nic, model if isinstance(model, NcclTree) else None
         between = np.inf if nic is None else nic * share
         if tree is not None and tree.network_factor is not None and nic is not None:
-            # What the network carries of payload over what the protocols do.
+            # Convert the payload bandwidth of the network to the bandwidth that protocols are relative to.
             most = max(protocol.bandwidth_factor for protocol in tree.protocols.values())
             between = nic * share * (tree.network_factor / most)
         inside = np.inf if link is None else link * share
         if tree is not None and tree.chain is not None and nic is not None:
-            # Chips of a domain have the network, too.
+            # Chips of a domain can use the network, too.
             inside = max(inside, between)
         slower = assumed.latency_factor
         return Network(
@@ -90,7 +90,7 @@ class Network:
         )
 
     def for_kind(self, kind: nccl.Kind) -> Sequence[nccl.Protocol]:
-        """The protocols for a kind of collective."""
+        """Protocols for a kind of collective."""
         return self.protocols if kind == "all_reduce" else self.exchange_protocols
 
     def inside_for(self, ranks: Array, domains: Array) -> Array | float:
@@ -118,7 +118,7 @@ def _sent(
     size, domains = collective.bytes_per_token * tokens, collective.domains
     per_byte = _seconds_per_byte(network, model, collective, domains)
     if model.chain is not None and not np.all(np.less_equal(domains, 1.0)):
-        # What crosses between domains passes the links of a chip, too.
+        # Data that cross between domains also pass the links of a chip.
         per_byte = np.maximum(per_byte, _seconds_per_byte(network, model, collective, np.ones_like(domains)))
     return collective.kind, collective.ranks, domains, size, network.for_kind(collective.kind), per_byte
 
@@ -142,7 +142,7 @@ def collective_parts(network: Network, collective: Collective, tokens: Array) ->
 
 
 def _protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
-    """Tree and ring protocols, and kernels for all-reduces inside a domain, with fixed times so many times as long."""
+    """Tree and ring protocols, and all-reduce kernels within a domain, with latencies multiplied by ``slower``."""
     algorithms: tuple[tuple[nccl.Shape, dict[ProtocolName, ProtocolConstants]], ...]
     algorithms = (("tree", model.protocols), ("ring", model.ring))
     chain = np.inf if model.chain is None else model.chain
@@ -167,7 +167,7 @@ def _protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
 
 
 def _exchange_protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
-    """Return the protocols of everything else, with the kernels of exchanges."""
+    """Protocols of collectives other than all-reduces, including exchange kernels."""
     protocols = _protocols(model, slower)
     if model.exchange_chain is not None:
         protocols = [protocol._replace(chain=model.exchange_chain) for protocol in protocols]
@@ -187,7 +187,7 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
     inside = network.inside_for(collective.ranks, domains)
     between, overlap = network.between, model.domains_overlap
     if collective.own_link:
-        # What does not reduce is timed at half of an all-reduce's traffic; here the traffic is counted as it is.
+        # Other collectives are timed at half of an all-reduce's traffic, but here the traffic is the actual one.
         return 2.0 * nccl.exchange_seconds_per_byte(
             collective.ranks, domains, inside, between, crossing=collective.crossing, overlap=overlap
         )
@@ -195,13 +195,13 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
 
 
 def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:
-    """Time that a collective between two sizes does not beat; its tensor per group never grows with the ranks."""
+    """Lower bound of a collective's time between two sizes; the tensor per group must not grow with the ranks."""
     model = network.model
     if not isinstance(model, NcclTree):
         least = Collective(first.kind, first.ranks, first.domains, last.bytes_per_token)
         return collective_seconds(network, least, tokens)
     ranks, domains = (first.ranks, last.ranks), (first.domains, last.domains)
-    # A mesh gives the largest group most.
+    # In a mesh, the largest group has the most bandwidth.
     inside = network.inside_for(ranks[1], domains[0])
     seconds_per_byte = nccl.transfer_seconds_per_byte_floor(
         ranks, domains, inside, network.between, overlap=model.domains_overlap

@@ -1,4 +1,4 @@
-"""Evidence behind a predicted deployment: what of it was measured, and the expected times of what was not."""
+"""Evidence behind a predicted deployment: how many similar servers were measured."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from inference_econ.engine.measured_corrections import KnownLayouts
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import HardwareSpec, ModelSpec, Precision, catalog
 
-#: How much of a deployment was measured.
+#: How closely a deployment was measured.
 Kind = Literal["measured", "near", "model only"]
 KINDS: tuple[Kind, ...] = ("measured", "near", "model only")
 
 
 class Facts(NamedTuple):
-    """What says which measured servers a deployment is like."""
+    """Properties that identify similar measured servers."""
 
     engine: str
-    """Name, without a version."""
+    """Engine name, without the version."""
     model: str
-    """Name that is printed, without the format of its weights."""
+    """Display name of the model, without the weight format."""
     weights: str
-    """Number format of the weights, or of the experts."""
+    """Number format of the weights, or of the experts for MoE models."""
     hardware: str
-    """Name of the GPU that is printed."""
+    """Display name of the GPU."""
     arrangement: tuple[str, bool]
-    """Whether it is ``aggregated`` or ``disaggregated``, and speculates."""
+    """``aggregated`` or ``disaggregated``, and whether speculative decoding is used."""
 
     @classmethod
     def of(
         cls, engine: str, model: ModelSpec, precision: Precision, hardware: HardwareSpec, arrangement: tuple[str, bool]
     ) -> Facts:
-        """The facts of a deployment."""
+        """Facts of a deployment."""
         weights = precision.experts if has_experts(model) else precision.weights
         return cls(engine, bare_name(model.name, weights), weights, hardware.name, arrangement)
 
 
 class Evidence(NamedTuple):
-    """How much of a deployment was measured."""
+    """Number of similar measured servers, and how similar they are."""
 
     kind: Kind
-    """``measured``: servers of the same engine, model, number format, GPU and arrangement; ``near``: of all but one of
-    these; ``model only``: of less."""
+    """``measured``: servers with the same engine, model, weight format, GPU and arrangement. ``near``: servers with
+    exactly one of these different. ``model only``: no such server."""
     runs: int = 0
-    """Measured runs that it is like [1]."""
+    """Number of similar measured runs [1]."""
 
     @property
     def text(self) -> str:
-        """For a column: the kind, with the runs of what was measured.
+        """Text of a table cell: the kind, and for measured deployments the number of runs.
 
         Examples
         --------
@@ -63,16 +63,16 @@ class Evidence(NamedTuple):
         return f"measured ({self.runs})" if self.kind == "measured" else self.kind
 
     def record(self) -> dict[str, object]:
-        """Return it as plain data."""
+        """Evidence as plain data."""
         return {"evidence": self.kind, "measured_runs": self.runs}
 
 
-#: Of what nobody measured.
+#: Evidence of deployments without any similar measurement.
 NO_EVIDENCE = Evidence("model only")
 
 
 def bare_name(model: str, weights: str) -> str:
-    """Name of a model without the format of its weights.
+    """Name of a model without its weight format.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def bare_name(model: str, weights: str) -> str:
 
 
 def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evidence:
-    """How much was measured of a deployment of one engine; nothing of layouts that no engine starts.
+    """Evidence for a deployment of one engine; ``model only`` if the setup does not fix an engine.
 
     Source: ``scenarios/measured/evidence.csv``, the runs of all shipped measurements.
     """
@@ -99,14 +99,14 @@ def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evide
 
 @dataclass(frozen=True)
 class Runs:
-    """Measured runs of all shipped servers."""
+    """Measured runs of all servers in the package."""
 
     lines: Sequence[Mapping[str, str]]
-    """Of the table."""
+    """Rows of the table."""
 
     @cached_property
     def by_facts(self) -> Mapping[Facts, int]:
-        """Runs by their facts [1]."""
+        """Number of runs by their facts [1]."""
         counts: Counter[Facts] = Counter()
         for line in self.lines:
             arrangement = line["arrangement"], line["speculates"] == "yes"
@@ -115,11 +115,11 @@ class Runs:
         return counts
 
     def engines(self, model: str, hardware: str) -> frozenset[str]:
-        """The engines that were measured with a model on a GPU."""
+        """Names of the engines measured with a model on a GPU."""
         return frozenset(facts.engine for facts in self.by_facts if (facts.model, facts.hardware) == (model, hardware))
 
     def layouts(self, model: str, hardware: str) -> KnownLayouts:
-        """The layouts that were measured of a model on a GPU."""
+        """Layouts measured with a model on a GPU."""
         alike = [line for line in self.lines if line["hardware"] == hardware and _is_of(line, model)]
         apart = [line for line in alike if line["arrangement"] == "disaggregated"]
         together = frozenset(line["layout"] for line in alike if line not in apart)
@@ -133,6 +133,6 @@ def _is_of(line: Mapping[str, str], model: str) -> bool:
 
 @cache
 def runs() -> Runs:
-    """The measured runs that come with the package."""
+    """Measured runs included in the package."""
     with catalog.measured_files()["evidence"].open(encoding="utf-8", newline="") as stream:
         return Runs(tuple(csv.DictReader(stream)))

@@ -1,4 +1,4 @@
-"""Levels of measured servers where a setup is like them: what steps take over what operators say."""
+"""Measured corrections: factors between measured and predicted step times of servers similar to a setup."""
 
 from __future__ import annotations
 
@@ -31,42 +31,42 @@ if TYPE_CHECKING:
 
 
 class KnownLayouts(NamedTuple):
-    """Layouts that measured servers of a model on a GPU had under any engine, without expert ranks."""
+    """Layouts of the measured servers of a model on a GPU under any engine, without expert-parallel degrees."""
 
     aggregated: frozenset[str]
     decode: frozenset[str]
-    """Of disaggregated servers."""
+    """Decode instances of disaggregated servers."""
     prefill: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class SetupLevels:
-    """Levels of measured servers of an engine that a model on a chip has: factors of every step of a setup.
+    """Measured corrections of an engine that apply to a model on a GPU: factors on the time of every step.
 
     Attributes
     ----------
     engine : str
-        Of the measurements.
+        Engine of the measurements.
     widest : MeasuredLevel or None
-        Of the version that is asked about, or, where that was not measured, of the model on the chip; None where the
-        two were not measured.
+        Correction for the engine version; if that version was not measured, for the model on the GPU; None if neither
+        was measured.
     versions : tuple of MeasuredVersion
-        That were measured of the model on the chip.
+        Engine versions measured with the model on the GPU.
     ways : tuple of MeasuredWay
-        Ways of serving that were measured of the version; none where it was not.
+        Serving modes measured with the version; empty if the version was not measured.
     shared : tuple of SharedLevel
-        Levels of all models and chips, which count where tokens are proposed.
+        Corrections over all models and GPUs, used with speculative decoding.
     weights : str
-        Number format that is asked about.
+        Number format of the weights.
     apart, speculates : bool
-        The way of serving that is asked about.
+        Serving mode: disaggregated, and with speculative decoding.
     pull : (float, float)
-        ln of the factors on decode and prefill steps that pull an engine that was not measured for the model on the
-        GPU towards the others, see :mod:`inference_econ.engine.posterior` [1].
+        ln of the factors on decode and prefill steps of an engine that was not measured with the model on the GPU; they
+        move its times towards those of other engines, see :mod:`inference_econ.engine.posterior` [1].
     known : KnownLayouts or None
-        Layouts that were measured of the model on the GPU, under any engine; None where that does not count.
+        Layouts measured with the model on the GPU, under any engine; None if unmeasured layouts get no factor.
     unknown : float
-        ln of the factor on steps of all other layouts [1].
+        ln of the factor on steps of unmeasured layouts [1].
     """
 
     engine: str
@@ -90,10 +90,9 @@ class SetupLevels:
         precision: Precision,
         version: str | None,
     ) -> SetupLevels | None:
-        """The levels of a model on a chip under a version of the engine; None where nothing like it was measured.
+        """Corrections of a model on a GPU under an engine version; None if nothing similar was measured.
 
-        Where no version is meant, or it was not recorded, and no measurement lacks it either, the newest that facts are
-        known of is taken.
+        If the version is None or empty and no measurement lacks a version, the newest version in the catalog is used.
         """
         if levels is None:
             return None
@@ -110,7 +109,7 @@ class SetupLevels:
 
     @property
     def version(self) -> str | None:
-        """The version, if it was measured."""
+        """Engine version of the correction, if that version was measured."""
         return self.widest.version if isinstance(self.widest, MeasuredVersion) else None
 
     def _alike(self, ways: Iterable[MeasuredWay]) -> list[MeasuredWay]:
@@ -127,13 +126,13 @@ class SetupLevels:
 
     @property
     def deployed(self) -> frozenset[str]:
-        """Layouts that were measured of this way of serving, in this format, under any version."""
+        """Layouts measured in this serving mode and weight format, under any version."""
         alike = self._alike(way for version in self.versions for way in version.ways)
         return frozenset(entry.layout for way in alike for entry in way.deployments if entry.weights == self.weights)
 
     @property
     def counted(self) -> tuple[SharedLevel, ...]:
-        """Levels of all models and chips that count for this way of serving."""
+        """Corrections over all models and GPUs that apply to this serving mode."""
         return self.shared if self.speculates else ()
 
     @property
@@ -141,7 +140,7 @@ class SetupLevels:
         return sum(level.decode for level in self.counted)
 
     def level(self, layout: str) -> MeasuredLevel | None:
-        """The nearest to an instance of some layout, as :func:`layout_key` has it; those of all models beside it."""
+        """Narrowest correction for a layout (a :func:`layout_key`), with the corrections over all models added."""
         nearest = self._nearest(layout)
         if nearest is not None:
             return nearest.replace(decode=nearest.decode + self._beside) if self.counted else nearest
@@ -153,9 +152,10 @@ class SetupLevels:
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
     def unseen(self, layouts: Sequence[str]) -> Unseen | None:
-        """Return what the level of the least known of some layouts has not seen; of none, of a new layout.
+        """Property that no measurement shares with the least-measured layout: load, deployment, mode or version.
 
-        None where the model was not measured on the chip: errors of the profile speak for it.
+        An empty list stands for a new layout. None if the model was never measured on this GPU; then the errors of the
+        profile apply.
         """
         if self.widest is None:
             return None
@@ -167,7 +167,7 @@ class SetupLevels:
         return "version" if self.version is None else "way"
 
     def factor(self, plans: Plans, layout: LayoutAssumptions, *, prefill: bool) -> Array | float:
-        """Seconds over those that operators say, of steps that decode or read prompts, broadcastable to (...) [1]."""
+        """Factor on the predicted time of decode or prefill steps, broadcastable to (...) [1]."""
         widest, beside = self._way or self.widest, 0.0 if prefill else self._beside
         log = 0.0 if widest is None else widest.prefill if prefill else widest.decode
         factor: Array | float = math.exp(log + beside + self.pull[prefill])
@@ -188,18 +188,18 @@ class SetupLevels:
         return factor
 
     def takes_as(self, other: SetupLevels) -> bool:
-        """Return whether every step takes as long as under the levels of another way of serving the same setup."""
+        """Whether all steps take as long as under the corrections of another serving mode."""
         mine, others = ((it._way or it.widest, it._deployments, it.pull, it._known) for it in (self, other))
         return mine == others
 
     @property
     def _known(self) -> frozenset[str] | None:
-        """Measured layouts of instances that decode, of this way of serving; None where they do not count."""
+        """Measured layouts of decoding instances in this serving mode; None if unmeasured layouts get no factor."""
         if self.known is None or not self.unknown:
             return None
         return self.known.decode if self.apart else self.known.aggregated
 
     def served(self, *, apart: bool = False, speculates: bool = False) -> SetupLevels:
-        """Return the levels for instances that only read prompts or only decode, or that speculate."""
+        """Corrections for prefill-only or decode-only instances (``apart``), or for speculative decoding."""
         pull = (0.0, 0.0) if speculates else self.pull
         return replace(self, apart=self.apart or apart, speculates=self.speculates or speculates, pull=pull)

@@ -1,4 +1,4 @@
-"""Capacity of a deployment: the only capacity check there is."""
+"""Memory of a deployment: weights, KV cache and workspace, and the check whether they fit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from inference_econ.inputs import (
     catalog,
 )
 
-#: Reasons by code; 0 means that a plan fits.
+#: Reasons why a plan cannot run, by code; 0 means that it fits.
 REASONS = (
     "fits",
     "weights exceed the memory",
@@ -47,34 +47,34 @@ REASONS = (
     "no serving engine can start it",
 )
 FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE, ENGINE = range(7)
-#: Reasons that no memory mends.
+#: Reasons that more memory does not remove.
 LAYOUT = (NETWORK, DIVIDE, ENGINE)
-#: Groups of weights that are no layers of the language model: they stay with the chips, and no stage has more of them.
+#: Weights outside the layers of the language model: they stay on the chips, and pipelines do not make them uneven.
 _BESIDE_LAYERS = ("embeddings", "vision", "adapters")
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory that plans need, summed over the accelerators of an instance, copies included.
+    """Memory that plans need, summed over the accelerators of an instance, with copies.
 
-    Where stages of a pipeline are uneven, all count as if they were as full as the fullest.
+    If pipeline stages are uneven, all are assumed to be as full as the fullest.
 
     Attributes
     ----------
     weight_bytes : ndarray, broadcastable to (...)
         Weights [B].
     kv_bytes : ndarray, broadcastable to (...)
-        Cache and states that must fit [B].
+        KV cache and states that must fit on the accelerators [B].
     available_bytes : ndarray, broadcastable to (...)
-        Memory that they may fill [B].
+        Memory for weights and cache, without the workspace [B].
     workspace_bytes : ndarray, broadcastable to (...)
-        Activations of the largest step, taken from the usable memory before [B].
+        Activations of the largest step [B].
     prefix_bytes : ndarray, broadcastable to (...)
-        Of the cache, a prefix that sequences have in common: it does not grow with their number [B].
+        Part of the cache for a prefix that all sequences share; it does not grow with their number [B].
     pageable_bytes : ndarray, broadcastable to (...)
-        Further cache, which may lie in the memory of the hosts [B].
+        Further cache, which may be placed in host memory [B].
     host_bytes : ndarray, broadcastable to (...)
-        Memory of the hosts that it may fill [B].
+        Host memory for it [B].
     """
 
     weight_bytes: Array
@@ -93,19 +93,19 @@ class Memory:
 
     @property
     def paged_bytes(self) -> Array:
-        """Cache in the memory of hosts: what may lie there and has no room beside the weights [B]."""
+        """KV cache in host memory: the pageable part that does not fit on the accelerators [B]."""
         beyond = self.weight_bytes + self.kv_bytes + self.pageable_bytes - self.available_bytes
         return np.asarray(np.clip(beyond, 0.0, self.pageable_bytes))
 
     @property
     def filled(self) -> float:
-        """Weights and cache over what they may fill, with the memory of hosts and without, of the only plan [1]."""
+        """Weights and cache over available memory of a single plan; the larger of with and without host memory [1]."""
         least = self.weight_bytes + self.kv_bytes
         most = (least + self.pageable_bytes) / (self.available_bytes + self.host_bytes)
         return float(np.max(np.maximum(least / self.available_bytes, most)))
 
     def of_one_plan(self) -> tuple[float, float, float]:
-        """Weights and cache in the memory of the accelerators, and what they may fill, of the only plan [B]."""
+        """Weights, cache on the accelerators, and available memory of a single plan [B]."""
         cached = self.kv_bytes + self.pageable_bytes - np.minimum(self.paged_bytes, self.host_bytes)
         weights, cache, available = (
             float(np.ravel(value)[0]) for value in (self.weight_bytes, cached, self.available_bytes)
@@ -114,16 +114,16 @@ class Memory:
 
 
 def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0.0) -> float:
-    """Weights of a language model as stored, once [B]; without the share of its layers that the host's memory holds."""
+    """Weights of a language model as stored, without copies and without the share in host memory [B]."""
     groups = _weight_groups(model, precision)
     whole = sum(groups.values())
     return whole - host_weights * (whole - groups["embeddings"]) if host_weights else whole
 
 
 def streamed_bytes(setup: Served, plans: Plans) -> Array:
-    """Weights that each accelerator reads from the memory of its host while a step passes all stages [B].
+    """Weights that each accelerator reads from host memory while a step passes all stages [B].
 
-    Copies are read by each that would hold one; of a pipeline, the fullest stage sets the pace.
+    Each accelerator reads its own copies. In a pipeline, the fullest stage determines the time.
     """
     layers = {**_all_weights(setup, plans), **dict.fromkeys(_BESIDE_LAYERS, 0.0)}
     return np.asarray(setup.assumptions.capacity.host_weights * sum(layers.values()) / plans.stage)
@@ -132,7 +132,7 @@ def streamed_bytes(setup: Served, plans: Plans) -> Array:
 def _weight_groups(
     model: ModelSpec, precision: Precision, assumed: CapacityAssumptions | None = None
 ) -> dict[str, float]:
-    """Weights as stored, by where copies of them lie [B]; those that must fit, under some assumptions."""
+    """Weights as stored, by group of equal placement [B]; with assumptions, only those that must be loaded."""
     hidden, parts = model.hidden_size, model.parameter_parts()
     routed = shared = output = 0.0
     for block in model.blocks:
@@ -160,7 +160,7 @@ def _weight_groups(
 
 
 def _held_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
-    """Weights in the memory of all accelerators of an instance, by group [B]; what the host holds does not count."""
+    """Weights in the memory of all accelerators of an instance, without those in host memory, by group [B]."""
     groups, share = _all_weights(setup, plans), setup.assumptions.capacity.host_weights
     if not share:
         return groups
@@ -168,12 +168,12 @@ def _held_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 
 
 def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
-    """Weights of all accelerators of an instance, copies included, wherever they lie, by group [B].
+    """Weights of all accelerators of an instance, with copies and those in host memory, by group [B].
 
-    Each group of attention ranks holds its own copy of attention and of shared experts, every rank of a group one of
-    what all heads share and engines do not cut; of mixtures perhaps of all that is not routed, and every rank whole
-    routers; expert-parallel ranks hold copies of some experts. Stages of a pipeline count as if all had as many layers
-    as the fullest.
+    Each attention-DP group has a copy of attention and shared experts. Every rank has a copy of matrices that all heads
+    share and that engines do not split. In MoE models, each group may also have a copy of all weights except routed
+    experts, and every rank full routers. Expert-parallel ranks hold copies of some experts. All pipeline stages are
+    assumed to have as many layers as the fullest.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
@@ -190,11 +190,11 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
     for name in ("attention", "shared_experts", "vision"):
         groups[name] = groups[name] * copies
     if groups["experts"] and assumptions.experts.redundant is not None and plans.ep is not None:
-        # Every layer of a model has equally many.
+        # Every layer of a model has the same number of experts.
         experts = max(mixture.experts for mixture in model.mixtures)
         groups["experts"] = groups["experts"] * (expert_slots(experts, plans.ep, assumptions.experts) / experts)
     if copied_by_groups(model, assumptions.layout):
-        # Routers, and projections into the experts' space, are never cut.
+        # Routers, and projections into the experts' space, are never split.
         whole = sum(block.layers * block.feed_forward.parameters(model.hidden_size).whole for block in model.blocks)
         whole *= BYTES_PER_ELEMENT[precision.weights]
         groups["embeddings"] = groups["embeddings"] * copies
@@ -209,10 +209,10 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 def workspace_bytes(setup: Served, plans: Plans) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
-    Residual stream, its normed copy, queries and the output of attention of ``workspace_tokens`` tokens, the widest
-    layer's part between its two sides, and the logits of the sequences in 32 bits; or what sampling for all slots or
-    reading images takes in a profile run, if that is more; and what MLA decompresses in every step, one layer at a
-    time.
+    The step has ``workspace_tokens`` tokens. Activations are the residual stream, its normed copy, queries, attention
+    output, the intermediate of the widest layer, and 32-bit logits of the sequences. If sampling for all slots or
+    encoding images in a profile run takes more, that is used. Keys and values that MLA decompresses in each step, one
+    layer at a time, are added.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     assumed, tokens, width = assumptions.capacity, assumptions.capacity.workspace_tokens, BYTES_PER_ELEMENT
@@ -229,37 +229,36 @@ def workspace_bytes(setup: Served, plans: Plans) -> Array:
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
     logits = np.minimum(of_group, tokens) * model.vocab_size * width["fp32"]
     activations = elements * width[precision.activations]
-    # A profile run samples for all slots, after the activations of the layers are gone.
+    # A profile run samples for all slots, after the activations of the layers are freed.
     sampling = assumed.sampled_logits * model.vocab_size * width["fp32"]
     images: Array | float = 0.0
     tower = model.vision
     if tower is not None and assumed.vision_tower and assumed.profiled_images:
-        # The same rows count as of the language model, before and after the activation function.
+        # The same activations as for the language model, before and after the activation function.
         of_patch = 4.0 * tower.hidden_size + 2.0 * tower.intermediate_size / plans.attention_ranks
         images = tower.profiled_patches(tokens) * of_patch * width[precision.activations]
     return np.asarray(np.maximum(np.maximum(activations + logits, sampling), images) + expanded)
 
 
 def reserved_bytes(plans: Plans, assumed: CapacityAssumptions) -> Array:
-    """Return the memory that an engine takes of each accelerator besides weights, cache and activations [B]."""
+    """Memory per accelerator that an engine reserves in addition to weights, cache and activations [B]."""
     exchanging = np.asarray(plans.stage) > 1.0
     return np.asarray(assumed.reserved_bytes + np.where(exchanging, assumed.communication_bytes, 0.0))
 
 
 def _kept_tokens(setup: Served, plans: Plans) -> float:
-    """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
+    """Tokens of a sequence in the cache after the step, including a prefilled prompt [tokens]."""
     return setup.context + (plans.new_tokens if plans.prefill else 0.0)
 
 
 def need(setup: Served, plans: Plans) -> Memory:
-    """Return the memory that plans need and have.
+    """Memory that plans need, and memory that they have.
 
     Parameters
     ----------
     setup : Served
-        What is served, on what, with sequences of one context. Of its assumptions ``kv_capacity`` says how many
-        micro-batches are counted, ``kv_block`` in which portions, ``usable_memory`` how much may be filled, and
-        ``workspace_tokens`` what activations take of that.
+        Model, chip and assumptions, with equal contexts. ``capacity.kv`` sets how many micro-batches are included,
+        ``kv_block`` the block size, ``usable_memory`` the usable share, and ``workspace_tokens`` the activations.
     plans : Plans
         Deployments, shape (...).
 
@@ -275,7 +274,7 @@ def need(setup: Served, plans: Plans) -> Memory:
     usable = setup.hardware.hbm_bytes * assumptions.capacity.usable_memory
     hosts = np.zeros(())
     if share:
-        # What weights leave free of the memory of the hosts.
+        # Host memory that the weights leave free.
         tier = host_memory(assumptions.capacity.host_memory)
         weights = streamed_bytes(setup, plans) * plans.stage
         hosts = np.asarray(plans.accelerators * tier.bytes_per_accelerator - weights)
@@ -291,7 +290,7 @@ def need(setup: Served, plans: Plans) -> Memory:
 
 
 def mixed(parts: Sequence[Memory], contexts: Contexts, plans: Plans) -> Memory:
-    """Return the memory of plans whose sequences have different contexts, from that at each of the contexts."""
+    """Memory of plans whose sequences have different contexts, averaged over the memory at each context."""
     counts = [count for _, count in contexts]
     cache, pageable = (
         np.average([np.broadcast_to(held, plans.shape) for held in of_parts], axis=0, weights=counts)
@@ -301,7 +300,7 @@ def mixed(parts: Sequence[Memory], contexts: Contexts, plans: Plans) -> Memory:
 
 
 def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float], Array]:
-    """Cache and states of one sequence, and the prefix that all have in common, over all accelerators [B]."""
+    """KV cache and states of one sequence, and the shared prefix, over all accelerators [B]."""
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     context = _kept_tokens(setup, plans)
     own_prompts = own_tokens(context, setup.shared_prefix, assumptions.capacity)
@@ -311,18 +310,18 @@ def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float],
 
 @lru_cache(maxsize=8)
 def host_memory(name: str) -> TierSpec:
-    """The memory of hosts by name or path; see :func:`inference_econ.inputs.catalog.tier` for errors."""
+    """Host memory by name or path; see :func:`inference_econ.inputs.catalog.tier` for errors."""
     return catalog.tier(name)
 
 
 def paged_bytes(needed: Memory, plans: Plans, assumptions: Assumptions) -> Array:
-    """Cache that each accelerator reads from the memory of its host while a step passes all stages [B]."""
+    """KV cache that each accelerator reads from host memory while a step passes all stages [B]."""
     at_once = plans.micro_batch / plans.batch if assumptions.capacity.kv == "batch" else 1.0
     return np.asarray(needed.paged_bytes * at_once / plans.stage)
 
 
 def _counted(plans: Plans, assumptions: Assumptions) -> Array:
-    """Sequences whose cache must fit: of as many groups as there are, each as full as the fullest [1]."""
+    """Sequences whose cache must fit, if all attention-DP groups are as full as the fullest [1]."""
     sequences = plans.batch if assumptions.capacity.kv == "batch" else plans.micro_batch
     groups = attention_groups(plans, assumptions.layout)
     if not plans.whole or plans.fullest is not None or np.all(np.asarray(groups) == 1.0):
@@ -331,7 +330,7 @@ def _counted(plans: Plans, assumptions: Assumptions) -> Array:
 
 
 def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
-    """Return the parts of the memory of each accelerator of a single plan, on average over those of the fullest stage.
+    """Memory of each accelerator of a single plan by purpose, as a mean over the fullest stage.
 
     Parameters
     ----------
@@ -343,8 +342,8 @@ def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        Groups of weights, cache, shared prefix, states, workspace, head-room and what is free [B]; they add up to
-        the memory of an accelerator.
+        Groups of weights, cache, shared prefix, states, workspace, reserved memory, head-room and free memory [B]. They
+        add up to the memory of an accelerator.
     """
     assumed, hbm_bytes = setup.assumptions.capacity, setup.hardware.hbm_bytes
     cache, prefix = _held_by_one(setup, plan)
@@ -364,13 +363,13 @@ def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
 
 
 def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Assumptions) -> Array:
-    """Tokens of sequences of some length whose cache and states fit an instance, over all its groups [tokens].
+    """Tokens of KV cache that fit on an instance, for sequences of a given length, over all groups [tokens].
 
     Parameters
     ----------
     needed : Memory
-        Of the plans at that length without a shared prefix, from :func:`need`, or with what proposes tokens beside the
-        model.
+        Memory of the plans at that length without a shared prefix, from :func:`need`; with a draft model if there is
+        one.
     plans : Plans
         Deployments, shape (...).
     context : float
@@ -381,14 +380,14 @@ def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Ass
     Returns
     -------
     ndarray
-        Broadcastable to the plans; 0 where not even the weights fit. Engines log it as the size of their cache.
+        Tokens, broadcastable to the plans; 0 if the weights do not fit. Engines log this number as their cache size.
     """
     of_one = needed.kv_bytes / _counted(plans, assumptions)
     return np.asarray(np.maximum(needed.available_bytes - needed.weight_bytes, 0.0) / of_one * context)
 
 
 def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:
-    """Return whether memory and the depth of the pipeline allow the plans, broadcastable to ``plans.shape``."""
+    """Whether memory and pipeline depth allow the plans, broadcastable to ``plans.shape``."""
     return memory.fits & ~_too_deep(plans)
 
 
@@ -397,18 +396,18 @@ def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
 
 
 def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -> npt.NDArray[np.intp]:
-    """Why each plan cannot run, as codes of :data:`REASONS`, broadcastable to ``plans.shape``.
+    """Reason why each plan cannot run, as a code of :data:`REASONS`, broadcastable to ``plans.shape``.
 
     Parameters
     ----------
     setup : Served
-        What is served, on what, how.
+        Model, chip, formats and assumptions.
     needed : Memory
         From :func:`need`.
     plans : Plans
-        The deployments that need it.
+        Deployments that need this memory.
     layout : {'1d', '2d'}
-        How weight matrices are cut.
+        How weight matrices are split.
     """
     too_small = np.where(needed.available_bytes < needed.weight_bytes, WEIGHTS, CACHE)
     code = np.where(_too_deep(plans), DEPTH, np.where(needed.fits, FITS, too_small))

@@ -1,4 +1,4 @@
-"""Choices that a question leaves to the market: a setup as one engine runs it, or with the cache of a recipe."""
+"""Choices that a query leaves open: the setup of one engine, or with the KV-cache format of a recipe."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from inference_econ.inputs import ServingEngine, check_dtype, engines_for, lacks
 
 
 def has_recipes(setup: Setup) -> bool:
-    """Return whether a setup is served as engines' recipes have it: under their own profiles and no others."""
+    """Whether the recipes of engines apply to a setup: its assumptions must be the default profiles."""
     return setup.left_open is not None and setup.left_open.assumptions == setup.assumptions
 
 
 def lacks_engine(setup: Setup) -> bool:
-    """Return whether no known engine can start the model on the chip in its formats; False for the published study."""
+    """Whether no known engine can run the model on the chip in these formats; False for the published study."""
     idle = setup.assumptions.layout.attention_groups == "idle"
     return not setup.engines and not idle and not engines_for(setup.model, setup.hardware, setup.precision)
 
 
 def with_cache(setup: Setup, kv: str | None) -> Setup:
-    """Return the setup with the cache in the format of a recipe, where the question leaves that open.
+    """Setup with the KV-cache format of a recipe, if the query leaves the format open.
 
-    A recipe without one (None) has it as activations.
+    A recipe without a format (None) uses the format of the activations.
 
     Raises
     ------
     InputError
-        If the chip, or an engine, cannot hold the cache so.
+        If the chip or an engine does not support the format.
     """
     kv = kv or setup.precision.activations
     if setup.left_open is None or not setup.left_open.cache or kv == setup.precision.kv:
@@ -43,14 +43,14 @@ def with_cache(setup: Setup, kv: str | None) -> Setup:
 
 
 def for_engine(setup: Setup, engine: ServingEngine) -> Setup:
-    """Return the setup as one engine runs it: its profile, rules, cache, and layouts that it can start.
+    """Setup of one engine: its profile, its KV-cache format, and only layouts that it can start.
 
-    Where any layout is asked for, any layout under its profile.
+    If the setup allows any layout, only the profile changes.
 
     Raises
     ------
     InputError
-        If a what-if cannot be used.
+        If a what-if is invalid.
     """
     left = setup.left_open
     if left is None:

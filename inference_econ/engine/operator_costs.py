@@ -1,4 +1,4 @@
-"""The operator table of one deployment with the time of each row."""
+"""Operator table of one deployment with the time of each row."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ from inference_econ.inputs import TensorLayout
 
 @dataclass(frozen=True, slots=True)
 class OperatorCosts:
-    """Costs of one row of the operator table, over all of its occurrences in a step.
+    """Costs of one row of the operator table, summed over all of its occurrences in a step.
 
     Attributes
     ----------
     name, unit : str
-        The row, and the maths unit that it runs on.
+        Name of the row, and the math unit that it runs on.
     repeats : float
-        Occurrences that a token waits for [1].
+        Occurrences on the path of a token [1].
     flop, moved_bytes : float
         Arithmetic [FLOP] and memory traffic [B] of one accelerator.
     collective_bytes : float
-        Tensors of a group of ranks that its collectives reduce or exchange [B].
+        Tensors of a group of ranks that collectives reduce or exchange [B].
     compute_seconds, memory_seconds, network_seconds, launch_seconds : float
-        Time of each by itself, whatever hides behind what [s].
+        Time of each part alone, without overlap [s].
     achieved : float
-        Arithmetic over what the theoretical peak would do in the row's time, or memory traffic over the theoretical
-        bandwidth, whichever is more [1].
+        Larger of two shares: arithmetic over the theoretical peak in the row's time, and memory traffic over the
+        theoretical bandwidth [1].
     together_seconds : float
-        Arithmetic and memory traffic, one behind the other as far as that is assumed of an operator [s].
+        Time of arithmetic and memory traffic with the assumed overlap [s].
     joules : float or None
-        Energy of one accelerator beyond idling, at the usual clock [J]; None where the hardware file has no watts.
+        Energy of one accelerator in addition to idle power, at the usual clock [J]; None if the hardware file lists no
+        power.
     """
 
     name: str
@@ -57,7 +58,7 @@ class OperatorCosts:
 
     @property
     def seconds(self) -> float:
-        """Time by itself: arithmetic and memory traffic as far as they do not overlap, network, launches [s]."""
+        """Total time: arithmetic and memory traffic with overlap, network, and kernel launches [s]."""
         return self.together_seconds + self.network_seconds + self.launch_seconds
 
     @property
@@ -73,21 +74,21 @@ class OperatorCosts:
 
 
 def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[OperatorCosts]:
-    """The operator table of a single plan with the time of each row.
+    """Operator table of a single plan with the time of each row.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     plans : Plans
         One deployment, shape (1,).
     layout : {'1d', '2d'}
-        How weight matrices are cut.
+        How weight matrices are split.
 
     Returns
     -------
     list of OperatorCosts
-        Rows that do anything, in the order of a step; their network times add up to the step's.
+        Rows that take time, in the order of a step. Their network times add up to that of the step.
     """
     rows, chip = _every_row(setup, setup.work(plans), layout), chip_power(setup.hardware)
     if chip is not None:
@@ -97,12 +98,12 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
 
 
 def costs_of(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
-    """Return the costs of an operator table that somebody else wrote; see :func:`operator_costs`."""
+    """Costs of a given operator table; see :func:`operator_costs`."""
     return [row for row in _every_row(setup, work, layout) if row.seconds]
 
 
 def _every_row(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
-    """Costs of every row of the table, those that do nothing included."""
+    """Costs of every row of the table, including rows that take no time."""
     network, rates, costs = Network.of(setup.hardware, setup.assumptions.network), setup.rates, []
     by_operator = setup.assumptions.host.launches == "per_operator"
     for operator in work.operators:
@@ -138,5 +139,5 @@ def _every_row(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorC
 
 
 def _first(values: Array | float) -> float:
-    """Return the value of a single plan."""
+    """Value of a single plan."""
     return float(np.ravel(values)[0])

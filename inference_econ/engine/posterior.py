@@ -1,4 +1,4 @@
-"""Expected step times of engines that nobody measured for a model on a GPU: pulled towards the other engines."""
+"""Expected step times of engines without measurements of a model on a GPU, based on all engines."""
 
 from __future__ import annotations
 
@@ -32,44 +32,42 @@ from inference_econ.inputs.engine import profiles
 
 #: Share of the way from an engine's own prediction to the mean of all engines [1].
 #:
-#: The predicted difference between two engines that were not measured for a model on a GPU says little: over 89 pairs
-#: kept apart, measured differences have a standard deviation of 0.46, predicted ones 0.31, and their correlation is
-#: 0.26. The regression of measured on predicted differences has a slope of 0.47. The expected time is then the mean of
-#: the engines and 0.47 of what is predicted beyond it.
+#: Predicted differences between engines without measurements are unreliable. Over 89 held-out pairs, measured
+#: differences have a standard deviation of 0.46 and predicted ones of 0.31, with a correlation of 0.26. The regression
+#: of measured on predicted differences has a slope of 0.47, so about half of a predicted difference remains.
 PULL = 0.5
-#: ln of the factor on steps in a layout that no engine was measured in, where others were measured with the model on
-#: the GPU [1]; by whether the engine was.
+#: ln of the factor on steps in layouts that were measured with no engine, if other layouts of the model on the GPU were
+#: measured [1]; by whether the engine was measured.
 #:
-#: Of the fixed servers of the ruler (docs/evidence/costs.md) answers in such layouts cost less than what was measured,
-#: by a median of 16 % if the engine was measured and of 30 to 50 % if not; answers in measured layouts were right. A
-#: step that is longer by 1 % makes a token of the same speed dearer by about 1.7 %.
+#: Evaluated on the fixed servers in docs/evidence/costs.md. Results in unmeasured layouts cost less than measured, by a
+#: median of 16 % if the engine was measured and of 30 to 50 % if not. Results in measured layouts were unbiased.
+#: A step that is longer by 1 % raises the cost of a token at equal speed by about 1.7 %.
 UNKNOWN_LAYOUT = {True: 0.1, False: 0.25}
-#: Where engines are compared: sequences of an instance, and the tokens of their contexts and prompts [1], [tokens].
+#: Batches [1] and context and prompt length [tokens] at which engines are compared.
 _BATCHES, _TOKENS = (8.0, 64.0), 2000.0
 
 
 def opinions_of(engine: ServingEngine, hardware: HardwareSpec, changes: tuple[str, ...] = ()) -> Assumptions:
-    """The profile of an engine on a GPU with its rules, and what-ifs."""
+    """Profile of an engine on a GPU, with the rules of the engine and with what-ifs."""
     opinions = without_exceptions(profiles.for_hardware(hardware, engine.name, changes=changes), changes)
     return with_engine(opinions, engine.facts, hardware, changed(changes))
 
 
 def expected(setup: Setup) -> Setup:
-    """The setup of one engine with the expected times of its steps.
+    """Setup of one engine with the expected times of its steps.
 
     Parameters
     ----------
     setup : Setup
-        Of one engine, under its own profile.
+        Setup of one engine, under its own profile.
 
     Returns
     -------
     Setup
-        Where others were measured, layouts that nobody measured with the model on the GPU take longer, see
-        :data:`UNKNOWN_LAYOUT`. An engine that was not measured with it is pulled towards the others: its steps that
-        decode, and those that prefill, take as much longer or shorter as brings them half of the way to the mean of all
-        engines that can start the model, in logarithms. Rounds of speculation are not pulled: engines differ in what
-        they can propose, which the mean would hide.
+        Setup with two corrections. If other servers of the model on the GPU were measured, unmeasured layouts take
+        longer, see :data:`UNKNOWN_LAYOUT`. If the engine itself was not measured, its decode and prefill times move by
+        :data:`PULL` towards the geometric mean of all engines that support the model. Speculation rounds are not moved,
+        because engines differ in the speculation methods that they support.
     """
     left = setup.left_open
     if left is None or len(setup.engines) != 1 or setup.assumptions != left.assumptions:
@@ -94,7 +92,7 @@ def expected(setup: Setup) -> Setup:
 
 
 class _Question(NamedTuple):
-    """What the engines are compared for; two are equal if their specifications are the same objects."""
+    """Subject for which engines are compared; equal only if the specifications are the same objects."""
 
     model: ModelSpec
     hardware: HardwareSpec
@@ -107,7 +105,7 @@ class _Question(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _times(question: _Question) -> Mapping[str, Array]:
-    """Mean logarithms of the times of steps that decode and that prefill in usual layouts by engine, shape (2,) [1]."""
+    """Mean ln of decode and prefill step times in common layouts, by engine, shape (2,) [1]."""
     model, hardware, precision, changes = question
     least = weight_bytes(model, precision) / hardware.hbm_bytes
     sizes = [size for size in (1.0, 2.0, 4.0, 8.0) if size > least] or [16.0]

@@ -1,4 +1,4 @@
-"""Energy of a step by operator, power of a board, and the clock that a power cap leaves."""
+"""Energy of a step by operator, power of a board, and the clock under a power cap."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from inference_econ.inputs import HardwareSpec, PowerShares, catalog
 
 @dataclass(frozen=True, slots=True)
 class ChipPower:
-    """Power of one accelerator, with its share of a machine, by what it does.
+    """Power of one accelerator with its share of the machine.
 
     Attributes
     ----------
     shares : PowerShares
-        What it follows from.
+        Shares that the values are computed from.
     limit_watts, idle_watts : float
-        Board power at most, and of a loaded model without work [W].
+        Power limit of the board, and power with a loaded model but no work [W].
     joules_per_byte, joules_per_link_byte : float
-        Of memory traffic, and of collectives [J/B].
+        Energy of memory traffic, and of collectives [J/B].
     arithmetic_watts : float
-        Of arithmetic at the peak of any maths unit [W].
+        Power of arithmetic at the peak of any math unit [W].
     host_watts, provisioned_host_watts : float
-        Of its share of host and network: drawn at all hours, and to be provisioned [W].
+        Share of host and network: constant draw, and power to provision [W].
     pue : float
-        Power of the building over that of its servers [1].
+        Power of the facility over that of its servers [1].
     """
 
     shares: PowerShares
@@ -49,21 +49,21 @@ class ChipPower:
 
     @property
     def provisioned_watts(self) -> float:
-        """Power of the facility that one accelerator takes up, drawn or not [W]."""
+        """Facility power to provision for one accelerator, regardless of its draw [W]."""
         return float(formulas.facility_watts(self.limit_watts, self.provisioned_host_watts, self.pue))
 
     def board_watts(self, joules: Array, seconds: Array | float) -> Array:
-        """Mean power of a board that does work of so many joules in so many seconds [W]."""
+        """Mean power of a board that uses ``joules`` for work within ``seconds`` [W]."""
         return formulas.drawn_watts(self.idle_watts, joules, seconds, self.limit_watts)
 
 
 def chip_power(chip: HardwareSpec) -> ChipPower | None:
-    """Power of a chip; None where its file lists no watts.
+    """Power of a chip; None if its file lists no power.
 
     Raises
     ------
     InputError
-        If its power cap is not above what it draws without any work, or above what it draws at most.
+        If the power cap is at most the idle power, or above the maximum power.
     """
     if chip.watts is None:
         if chip.power_cap is not None:
@@ -93,7 +93,7 @@ def chip_power(chip: HardwareSpec) -> ChipPower | None:
 
 
 def tokens_per_second_per_megawatt(chip: HardwareSpec, tokens_per_second: Array, accelerators: Array) -> Array | None:
-    """Tokens of accelerators over the power of the facility that they take up, drawn or not [tokens/s/MW]."""
+    """Throughput per provisioned facility power of the accelerators [tokens/s/MW]; None without power data."""
     power = chip_power(chip)
     if power is None:
         return None
@@ -101,21 +101,21 @@ def tokens_per_second_per_megawatt(chip: HardwareSpec, tokens_per_second: Array,
 
 
 def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[Operator, Array]]:
-    """Rows of the operator table of a step with their energy beyond idling, at the usual clock.
+    """Rows of the operator table of a step with their energy in addition to idle power, at the usual clock.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     chip : ChipPower
-        What an accelerator draws.
+        Power of an accelerator.
     plans : Plans
         Deployments, shape (...).
 
     Returns
     -------
     list of (Operator, ndarray)
-        All occurrences of a row, of the mean accelerator: unlike times, energies do not wait for the busiest [J].
+        Energy of all occurrences of a row on the mean accelerator [J]. Load imbalance affects times, but not energy.
     """
     even = setup.assumptions.changed({"experts.spread": "even", "experts.imbalance": 1.0})
     work, layout = replace(setup, assumptions=even).work(plans), setup.assumptions.layout.tensor_layouts[0]
@@ -132,43 +132,44 @@ def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[O
 
 
 def step_joules(setup: Setup, chip: ChipPower, plans: Plans) -> Array:
-    """Energy of one step beyond idling, on one accelerator, at the usual clock, shape (...) [J]."""
+    """Energy of one step on one accelerator in addition to idle power, at the usual clock, shape (...) [J]."""
     return np.broadcast_to(sum(joules for _, joules in operator_joules(setup, chip, plans)), plans.shape)
 
 
-#: Clocks that are tried under a power cap, over the usual one [1]; below the last one everything waits.
+#: Clocks that are tried under a power cap, relative to the usual clock [1]. Below the last one, chips pause instead.
 CLOCKS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
 
 def no_watts(chip: str) -> InputError:
-    """That the file of a chip does not say what it draws."""
+    """Error for a chip whose file lists no power."""
     text = f"{chip} lists no watts; give them, for example --set hardware.watts='700 W'"
     return InputError(text, option="set")
 
 
 def at_clock(setup: Setup, clock: float) -> Setup:
-    """Return the setup with maths units at a share of their clock, and no power cap; memory and links keep theirs."""
+    """Setup with math units at a share of their clock and no power cap; memory and links are unchanged."""
     peaks = {unit: clock * peak for unit, peak in setup.peaks.items()}
     chip = setup.hardware.model_copy(update={"dense_flops_per_second": peaks, "power_cap": None})
     return replace(setup, hardware=chip)
 
 
 def capped_seconds(joules: Array, times: list[Array], chip: ChipPower) -> Array:
-    """Time of steps at the highest clock that keeps a power cap.
+    """Time of steps at the highest clock that meets a power cap.
 
     Parameters
     ----------
     joules : ndarray, shape (...)
-        Energy at the usual clock beyond idling [J].
+        Energy at the usual clock in addition to idle power [J].
     times : list of ndarray, shape (...)
         Time at each of :data:`CLOCKS` [s].
     chip : ChipPower
-        Its limit is the cap.
+        Chip whose power limit is the cap.
 
     Returns
     -------
     ndarray, shape (...)
-        [s]. Between two clocks time is linear in the power; where the lowest one draws too much, work waits.
+        Time [s]. Between two clocks, time is linear in power. If the lowest clock exceeds the cap, work is slowed until
+        the mean power meets it.
     """
     exponent, room = catalog.power().clock_exponent - 1.0, chip.limit_watts - chip.idle_watts
     drawn = [joules * clock**exponent / seconds for clock, seconds in zip(CLOCKS, times, strict=True)]

@@ -1,4 +1,4 @@
-"""Reading a prompt: how long it takes an instance, and what of it."""
+"""Time to prefill a prompt on an instance."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from inference_econ.engine.step import host_seconds, overhead_seconds, step_seco
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions
 
 Number = TypeVar("Number", float, Array)
-#: Tokens of a step that nothing limits [tokens].
+#: Tokens of a step without a limit [tokens].
 _NO_LIMIT = 2.0**17
 
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """Time to read one prompt on an instance.
+    """Time to prefill one prompt on an instance.
 
     Attributes
     ----------
     seconds : ndarray, shape (...)
-        From start to first token if nothing else runs [s].
+        Time from start to first token on an idle instance [s].
     busy_seconds : ndarray, shape (...)
-        Time of the whole instance that one prompt takes up by itself: less than ``seconds`` where pipeline stages work
-        on other prompts meanwhile. Groups of attention ranks step together: the others wait [s].
+        Time that one prompt occupies the instance [s]. It is less than ``seconds`` if other pipeline stages process
+        other prompts. Attention-DP groups step together, so groups without a prompt wait.
     full_seconds : ndarray, shape (...)
-        The same where every group reads one [s].
+        The same if every group has a prompt [s].
     chunks : int
-        Steps that it takes [1].
+        Steps of the prefill [1].
     chip_share : ndarray, shape (...)
-        Share of its time that the chips work: for short prompts they wait for the host to launch kernels [1].
+        Share of the time that the chips work; with short prompts they wait for kernel launches [1].
     """
 
     seconds: Array
@@ -52,13 +52,13 @@ class Prefill:
     chip_share: Array
 
     def take(self, index: int | Indices) -> Prefill:
-        """The prompts of some layouts, by their place on the first axis."""
+        """Prefills of selected layouts, by position on the first axis."""
         seconds, busy, full = (values[index] for values in (self.seconds, self.busy_seconds, self.full_seconds))
         return Prefill(seconds, busy, full, self.chunks, self.chip_share[index])
 
     @classmethod
     def stacked(cls, parts: Sequence[Prefill]) -> Prefill:
-        """The prompts of some layouts, and of others after them; of one length."""
+        """Prefills of several sets of layouts in one; prompts must have the same length."""
         seconds, busy, full, chips = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("seconds", "busy_seconds", "full_seconds", "chip_share")
@@ -67,32 +67,32 @@ class Prefill:
 
 
 def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> Prefill:
-    """Time to read a prompt of ``tokens`` new tokens after ``cached`` ones.
+    """Time to prefill a prompt with ``tokens`` new tokens after ``cached`` ones.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how; its context does not count.
+        Model, chip, formats and assumptions; the context is ignored.
     plans : Plans
-        Deployments, shape (...); their batch does not count.
+        Deployments, shape (...); the batch is ignored.
     tokens, cached : float
-        New tokens of the prompt, and tokens of it that are in the cache [tokens].
+        New tokens of the prompt, and its tokens in the cache [tokens].
 
     Returns
     -------
     Prefill
-        Of a prompt on one group of attention ranks, while the others wait; with ``prefill_split: context`` all groups
-        share it. Each pipeline stage works on another prompt.
+        Prefill on one attention-DP group while the others wait; with ``prefill_split: context``, on all groups
+        together. Each pipeline stage works on another prompt.
 
     Notes
     -----
-    Groups step together: with k_r prompts on group r of R a step takes A max(k_r) + M sum(k_r) / R, where A is a
-    group's own work on a prompt, attention above all, and M the work of R prompts on what all chips share, such as
-    experts. A prompt alone takes A + M / R, and R of them A + M.
+    Groups step together. With k_r prompts on group r of R, a step takes A max(k_r) + M sum(k_r) / R. A is the time of a
+    group's own work on a prompt, mainly attention. M is the time of R prompts in layers that all chips share, such as
+    experts. A single prompt takes A + M / R, and R prompts take A + M.
 
-    Causal attention: a new token attends to what is cached and to the new ones before it. With ``prefill_chunk`` a
-    prompt is read in equal chunks, each of which reads the cache of those before; where none is kept, all tokens are
-    new, and read at once.
+    Attention is causal: a new token attends to cached tokens and to new tokens before it. With ``prefill_chunk``, a
+    prompt is processed in equal chunks, each of which reads the cache of the chunks before. Without a cache, all tokens
+    are processed at once.
     """
     together = prompts_together(setup, plans)
     factor = over_operators(setup, replace(plans, batch=together, new_tokens=tokens))
@@ -111,7 +111,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     work = halfway.work(reading)
     step = fastest_cut(halfway, reading, work) + gathering
 
-    # Time of the chips, without what they wait for the host to launch kernels.
+    # Time of the chips, without waits for kernel launches.
     worked = step - gathering
     if not np.all(worked > (host_seconds(halfway, work) + overhead_seconds(halfway, reading)) * (1.0 + 1e-9)):
         worked = fastest_cut(unhindered(halfway), reading, work)
@@ -120,7 +120,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     if np.any(together > reading.batch):
         full = fastest_cut(halfway, replace(reading, batch=together, fullest=1.0))
 
-    # Chunks follow each other through the stages of a pipeline; the first waits for no fuller stage.
+    # Chunks follow each other through the pipeline; the first one does not wait for a fuller stage.
     passed = step - gathering
     if not isinstance(fullest_over_mean(setup.model.layers, reading, assumed.layout), float):
         even = replace(halfway, assumptions=halfway.assumptions.changed({"layout.pipeline_stages": "even"}))
@@ -131,9 +131,9 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
 
 
 def over_operators(setup: Setup, plans: Plans) -> Array | float:
-    """Return the time of steps that read prompts over that of their operators, on servers as they were measured [1].
+    """Time of prefill steps on measured servers over the time of their operators [1].
 
-    Where two halves of a batch take turns, each fills the gaps of the other, and operators are all that they take.
+    With two-batch overlap the factor is 1, because each half fills the gaps of the other.
     """
     factor, turns = setup.assumptions.serving.prefill_factor, takes_turns(setup, replace(plans, prefill=True))
     overhead: Array | float = factor if turns is None else np.where(turns, 1.0, factor)
@@ -141,7 +141,7 @@ def over_operators(setup: Setup, plans: Plans) -> Array | float:
 
 
 def unhindered(setup: Setup) -> Setup:
-    """Return the setup with a host that launches kernels in no time."""
+    """Setup with a host that launches kernels in no time."""
     return replace(setup, assumptions=_without_launches(setup.assumptions))
 
 
@@ -151,7 +151,7 @@ def _without_launches(assumptions: Assumptions) -> Assumptions:
 
 
 def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
-    """Seconds to gather the cache entries of new tokens over the groups that share a prompt, in every layer [s]."""
+    """Time to all-gather the cache entries of new tokens over the groups that share a prompt, over all layers [s]."""
     groups = np.asarray(plans.stage / plans.attention_ranks)
     spread = np.minimum(groups, np.ceil(plans.stage / setup.hardware.link_domain))
     network, total = Network.of(setup.hardware, setup.assumptions.network), np.zeros(())
@@ -165,51 +165,51 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
 
 
 def request_seconds(setup: Setup, cached: Number) -> Number:
-    """Time of the host per request before its first token, with so many tokens of the prompt found in the cache [s]."""
+    """CPU time per request before its first token, given the cached tokens of its prompt [s]."""
     host = setup.assumptions.host
     return host.request_overhead + host.cached_token_overhead * cached
 
 
 def prompts_together(setup: Setup, plans: Plans) -> Array:
-    """Prompts that an instance can read at the same time: one per group of attention ranks and stage [1]."""
+    """Prompts that an instance can process at once: one per attention-DP group and stage [1]."""
     return np.asarray(plans.pp * attention_groups(plans, setup.assumptions.layout))
 
 
 def reading_groups(setup: Setup, plans: Plans) -> Array:
-    """Groups of attention ranks of a stage that read prompts of their own as they come, and step together [1]."""
+    """Attention-DP groups of a stage that prefill their own prompts and step together [1]."""
     if setup.assumptions.serving.prefill_split != "prompts":
         return np.ones(np.shape(plans.pp))
     return np.asarray(prompts_together(setup, plans) / plans.pp)
 
 
 def prompts_of_a_step(setup: Setup, tokens: float) -> float:
-    """Prompts of so many new tokens that a group of attention ranks can read in one step, at least one [1].
+    """Prompts of ``tokens`` new tokens that an attention-DP group can prefill in one step, at least one [1].
 
-    Without a limit (``prefill_chunk: 0``) as many as have a number of tokens beyond which nothing gets shorter.
+    Without a limit (``prefill_chunk: 0``), the number is large enough that larger steps would save nothing.
     """
     return max((setup.assumptions.serving.prefill_chunk or _NO_LIMIT) // tokens, 1.0)
 
 
 def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: npt.ArrayLike) -> Array:
-    """Time that each of some prompts takes if they share steps, over that of a prompt by itself.
+    """Time per prompt if several prompts share steps, relative to a single prompt.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how; its context does not count.
+        Model, chip, formats and assumptions; the context is ignored.
     plans : Plans
-        Deployments, shape (...); their batch does not count.
+        Deployments, shape (...); the batch is ignored.
     tokens, cached : float
-        New tokens of each prompt, and tokens of it that are in the cache [tokens].
+        New tokens of each prompt, and its tokens in the cache [tokens].
     prompts : array_like, shape (..., k)
-        That wait at the same time [1]: they are dealt out to the pipeline stages and the groups of attention ranks,
-        each of which reads as many of them in a step as its tokens allow (:func:`prompts_of_a_step`).
+        Waiting prompts [1]. They are distributed over pipeline stages and attention-DP groups, each of which processes
+        up to :func:`prompts_of_a_step` of them in a step.
 
     Returns
     -------
     ndarray, shape (...)
-        At most 1: weights are read, kernels launched and messages sent once for all prompts of a step, and groups that
-        wait for one prompt read others meanwhile [1].
+        Ratio, at most 1 [1]. A step reads weights, launches kernels and sends messages once for all of its prompts, and
+        groups do not idle.
     """
     groups = reading_groups(setup, plans)
     of_a_stage = np.clip(np.asarray(prompts, dtype=float) / plans.pp, 1.0, prompts_of_a_step(setup, tokens) * groups)
@@ -221,18 +221,18 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
 
 
 def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: Array, most: Array) -> Array:
-    """Time of steps that read prompts which are no even part for every group of attention ranks [s].
+    """Time of prefill steps whose prompts are not distributed evenly over the attention-DP groups [s].
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how; its context does not count.
+        Model, chip, formats and assumptions; the context is ignored.
     plans : Plans
-        Deployments, shape (...); their batch does not count.
+        Deployments, shape (...); the batch is ignored.
     tokens, cached : float
-        New tokens of each prompt, and tokens of it that are in the cache [tokens].
+        New tokens of each prompt, and its tokens in the cache [tokens].
     prompts, most : ndarray, shape (...)
-        Of a micro-batch, and of its fullest group [1].
+        Prompts of a micro-batch, and of its fullest group [1].
     """
     groups, batch = reading_groups(setup, plans), prompts * plans.pp
     fullest: Array | float = 1.0 if np.all(groups == 1.0) else most * groups / prompts
@@ -241,6 +241,6 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
 
 
 def fastest_cut(setup: Setup, plans: Plans, work: Work | None = None) -> Array:
-    """Time of a step under the better way to cut matrices [s]; see :func:`step_seconds` for its ``work``."""
+    """Time of a step with the faster way to split matrices [s]; see :func:`step_seconds` for ``work``."""
     times = step_seconds(setup, plans, work)
     return times[0] if len(times) == 1 else np.minimum.reduce(times)

@@ -1,4 +1,4 @@
-"""Cost of an hour of an accelerator: listed, given, or built up for one that is owned."""
+"""Price of an accelerator-hour: listed, given, or computed for a purchased accelerator."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, p
 
 
 def or_unpriced(chip: catalog.Name, price: float | str | None) -> float | str | None:
-    """The price of a chip in a table of several chips, which leaves costs out where no price is known."""
+    """Price of a chip in a table of several chips, where costs are omitted if no price is known."""
     unknown = price is None and hour_price(catalog.hardware(chip), None) is None
     return prices.UNPRICED if unknown else price
 
 
 def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | None:
-    """The price of an accelerator that is meant; None if nobody asked for one and its file lists none.
+    """Price of an accelerator-hour; None if none is requested and the chip's file lists none.
 
     Parameters
     ----------
     chip : HardwareSpec
-        Of what.
+        The accelerator.
     price : float, str or None
-        A price [USD/h]; one of a whole node, ``23.60/node``; a kind that its file lists; ``owned``, which is built up;
-        by default the typical price of its file, or ``owned`` where it only lists what a chip costs to buy.
+        Price of an accelerator [USD/h], price of a node as ``23.60/node``, kind that the chip's file lists, or
+        ``owned``. By default the typical price of the file, or ``owned`` if the file lists only a purchase price.
 
     Raises
     ------
     InputError
-        If there is no such kind, the file lists no price of it, or it does not say how large a node is.
+        If the kind does not exist, the file lists no price of it, or the node size is unknown.
     """
     if price is None or price == prices.ALIKE:
         listed = prices.best(chip)
@@ -56,7 +56,7 @@ def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | Non
 
 
 def no_price(chip: HardwareSpec) -> InputError:
-    """That the file of a chip lists no price at all."""
+    """Error for a chip whose file lists no price."""
     owned = "" if chip.purchase is None else ", or --price owned, as it lists what one costs to buy"
     return InputError(
         f"{chip.name} lists no price; give one, for example --price 2.50 (USD per accelerator and hour){owned}",
@@ -65,19 +65,20 @@ def no_price(chip: HardwareSpec) -> InputError:
 
 
 def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPrice:
-    """Return the cost of an hour in use of an accelerator bought at the price of its file, on the usual terms.
+    """Cost per hour of use of an accelerator purchased at its list price, under the default ownership terms.
 
     Parameters
     ----------
     chip : HardwareSpec
-        Of what.
+        The accelerator.
     utilisation : float, optional
-        Share of all hours in which it works, if not the usual one: 1 where its idle hours are counted apart [1].
+        Share of all hours in which it works; by default that of the terms. Use 1 if idle hours are billed separately
+        [1].
 
     Raises
     ------
     InputError
-        If its file does not say what it costs to buy, or what it draws.
+        If the file lists no purchase price or no power.
     """
     bought = chip.purchase
     if bought is None:
@@ -96,23 +97,23 @@ def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPri
 def hour_cost(
     chip: HardwareSpec, purchase_dollars: float, terms: Ownership, board_watts: float | None = None
 ) -> money.HourCostByCause:
-    """Return the cost of an hour in use, see :func:`inference_econ.formulas.money.accelerator_hour_cost` [USD/h].
+    """Cost per hour of use, see :func:`inference_econ.formulas.money.accelerator_hour_cost` [USD/h].
 
     Parameters
     ----------
     chip : HardwareSpec
         The accelerator.
     purchase_dollars : float
-        Price of one with its share of host and network [USD].
+        Purchase price of one accelerator with its share of host and network [USD].
     terms : Ownership
-        How it is used and paid for.
+        Terms of use and financing.
     board_watts : float, optional
-        Power at work; by default that of its file [W].
+        Power at work; by default from the chip's file [W].
 
     Raises
     ------
     InputError
-        If a number is impossible, or nobody says what the accelerator draws.
+        If a number is out of range, or the power is unknown.
     """
     watts = chip.watts if board_watts is None else board_watts
     if watts is None:

@@ -1,4 +1,4 @@
-"""Who proposes tokens in speculative decoding, and how often proposals are accepted."""
+"""Speculation methods, and the acceptance rates of draft tokens."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from inference_econ.inputs import ModelSpec, ProposerName, ServingAssumptions, c
 if TYPE_CHECKING:
     from inference_econ.engine.setup import Setup
 
-#: What proposes tokens, in words.
+#: Speculation methods in words.
 PROPOSERS: Mapping[ProposerName, str] = {
     "draft": "draft model",
     "mtp": "multi-token-prediction layers",
     "eagle": "EAGLE head",
     "ngram": "n-grams of the text so far",
 }
-#: Proposals per round at most [1].
+#: Maximum draft tokens per round [1].
 _MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
 class UsualDrafts:
-    """How often proposals are accepted, and how many there are at most, where the question does not say.
+    """Default acceptance rates and draft length of a speculation method.
 
     Attributes
     ----------
     who : str
-        Proposer and target, in words.
+        Speculation method and target model, in words.
     acceptance : tuple of float
-        Probability that the first, second, .. proposal of a round is accepted, given that those before it were, as far
-        as it is known [1].
+        Probability that the first, second, .. draft token is accepted, given that all before it were; as far as
+        published [1].
     longest : int
-        Proposals of a round at most [1].
+        Maximum draft tokens per round [1].
     """
 
     who: str
@@ -48,14 +48,14 @@ class UsualDrafts:
 
     @classmethod
     def of(cls, proposer: ProposerName, setup: Setup | None = None) -> UsualDrafts:
-        """Return what the setup assumes; else what is published, and the draft length in the recipe of its only engine.
+        """Defaults from the setup's assumptions, else from published rates and the recipe of the setup's only engine.
 
         Parameters
         ----------
         proposer : str
             See :class:`Speculation`.
         setup : Setup, optional
-            The target; by default what is published of others than those that are named.
+            Target. Without it, published rates that are not specific to a model are used.
 
         Examples
         --------
@@ -79,12 +79,12 @@ class UsualDrafts:
         return cls(who, rates, longest if assumed.longest_draft == "recipe" else assumed.longest_draft)
 
     def positions(self, drafts: int) -> tuple[float, ...]:
-        """The acceptance of the first so many proposals [1].
+        """Acceptance of the first ``drafts`` draft tokens [1].
 
         Raises
         ------
         InputError
-            If nothing is known of some of them.
+            If the acceptance of some of them is unknown.
         """
         if drafts > len(self.acceptance):
             raise InputError(
@@ -98,32 +98,32 @@ class UsualDrafts:
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """Who proposes tokens, and how often they are accepted.
+    """Speculation method with the acceptance of its draft tokens.
 
     Attributes
     ----------
     proposer : str
-        ``draft`` (a smaller model), ``mtp`` (the layers published with the target), ``eagle`` (one more layer that was
-        trained for it) or ``ngram`` (a look-up in the text so far).
+        ``draft`` (a smaller model), ``mtp`` (layers published with the target), ``eagle`` (one extra layer trained for
+        the target) or ``ngram`` (a lookup in the text so far).
     acceptance : tuple of float
-        Probability that the first, second, .. proposal of a round is accepted, given that those before it were [1];
-        as many as a round has proposals at most.
+        Probability that the first, second, .. draft token of a round is accepted, given that all before it were [1].
+        The number of entries is the maximum draft length.
     model : ModelSpec or None
         The draft model.
     weights : str or None
-        Number format of the draft model or of the head; as published, or as the target's, if not given.
+        Number format of the draft model or head; by default as published, or that of the target.
     shortest : int
-        Proposals of a round at least [1]: 0 where a batch may decode plainly, as many as at most where rounds have one
-        length (:meth:`fixed`).
+        Minimum draft tokens per round [1]. 0 allows plain decoding; the maximum means rounds of a fixed length
+        (:meth:`fixed`).
     host_seconds : (float, float)
-        Time of the host per round, and per sequence of it, that chips wait for [s]: of measured servers that prepared
-        no round while the one before ran.
+        CPU time per round, and per sequence of a round, that delays the chips [s]. It was measured on servers that do
+        not prepare the next round in advance.
 
     Raises
     ------
     InputError
-        If the proposer is unknown, a probability is not from 0 to 1, there are none or too many, the shortest draft is
-        longer than the longest, or the draft model is missing or not asked for.
+        If the method is unknown, a probability is not from 0 to 1, there are no probabilities or too many, the minimum
+        exceeds the maximum, or a draft model is missing or given for another method.
     """
 
     proposer: ProposerName
@@ -134,7 +134,7 @@ class Speculation:
     host_seconds: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Reject invalid values."""
         _check_proposer(self.proposer)
         if not 1 <= len(self.acceptance) <= _MOST:
             raise InputError(f"the longest draft must be from 1 to {_MOST} tokens, got {len(self.acceptance)}")
@@ -160,28 +160,28 @@ class Speculation:
         weights: str | None = None,
         setup: Setup | None = None,
     ) -> Speculation:
-        """Speculation with one acceptance for all positions, or with one for each, or with what is published.
+        """Speculation with one acceptance for all positions, one per position, or the published ones.
 
         Parameters
         ----------
         proposer : str
             See the attributes.
         acceptance : float or sequence of float, optional
-            The same for every proposal, independent of the others; or of the first, second, .. one; by default as
-            published of the proposer and the target, see :class:`UsualDrafts` [1].
+            Acceptance of every draft token, independent of the others, or of the first, second, .. one [1]. By default
+            the published one of the method and the target, see :class:`UsualDrafts`.
         longest : int, optional
-            Proposals per round at most [1]; by default as many as have a probability, as in the engine's recipe, or as
-            published.
+            Maximum draft tokens per round [1]; by default the number of probabilities, the value of the engine's
+            recipe, or the published one.
         model, weights
             See the attributes.
         setup : Setup, optional
-            The target, on whose model, engine and assumptions defaults depend; without it they are those of all.
+            Target, whose model, engine and assumptions determine the defaults.
 
         Raises
         ------
         InputError
-            If more or fewer probabilities are listed than a round may have proposals, or nothing is known of so many;
-            and see the class.
+            If the number of probabilities differs from ``longest``, or the acceptance of some positions is unknown. See
+            also the class.
 
         Examples
         --------
@@ -217,29 +217,29 @@ class Speculation:
         model: ModelSpec | None = None,
         weights: str | None = None,
     ) -> Speculation:
-        """Rounds of one draft length, as engines run them, from the tokens that a round gives on average.
+        """Rounds of a fixed draft length, given their mean acceptance length.
 
         Parameters
         ----------
         proposer : str
             See the attributes.
         length : int
-            Proposals of every round, whether they pay or not [1].
+            Draft tokens of every round [1].
         tokens : float
-            Mean acceptance length: accepted proposals and the token that the target adds itself [1].
+            Mean acceptance length: accepted draft tokens plus the token from the target [1].
         model, weights
             See the attributes.
 
         Raises
         ------
         InputError
-            If a round cannot give so many tokens; and see the class.
+            If a round cannot yield that number of tokens. See also the class.
 
         Notes
         -----
-        Only the mean counts for times. Of the ways to have it the one with the least variance is taken, which is what
-        engines do that are told an acceptance length: whole proposals are always accepted, the next one in so many
-        rounds as the rest says, others never.
+        Times depend only on the mean. Of the distributions with this mean, the one with the least variance is used, as
+        in engines with a synthetic acceptance length. The first floor(tokens - 1) draft tokens are always accepted. The
+        next one is accepted with the remaining probability, and the others never.
 
         Examples
         --------
@@ -260,7 +260,7 @@ class Speculation:
         return cls(proposer, tuple(accepted.tolist()), model, weights, shortest=length)
 
     def of_one_length(self) -> Speculation:
-        """Return it with as many proposals in every round as there may be, as engines run it: whether they pay or not.
+        """Copy in which every round has the maximum number of draft tokens.
 
         Examples
         --------
@@ -270,7 +270,7 @@ class Speculation:
         return replace(self, shortest=self.longest)
 
     def of_length(self, length: int) -> Speculation | None:
-        """Return it with so many proposals in every round, at most :attr:`longest`; None with none [1].
+        """Copy in which every round has ``length`` draft tokens, at most :attr:`longest`; None for 0 [1].
 
         Examples
         --------
@@ -281,11 +281,11 @@ class Speculation:
 
     @property
     def longest(self) -> int:
-        """Proposals of a round at most [1]."""
+        """Maximum draft tokens per round [1]."""
         return len(self.acceptance)
 
     def tokens(self, assumptions: ServingAssumptions) -> Array:
-        """Expected tokens of a round with 0, 1, .. proposals [1], shape (k + 1,).
+        """Expected tokens of a round with 0, 1, .. draft tokens [1], shape (k + 1,).
 
         Examples
         --------
@@ -298,12 +298,12 @@ class Speculation:
         return gains if assumptions.expected_tokens == "draft_length_plus_one" else np.append(1.0, gains[:-1])
 
     def verified(self, assumptions: ServingAssumptions) -> tuple[int, ...]:
-        """Tokens of a sequence that the target computes in a round with 0, 1, .. proposals [1]."""
+        """Tokens per sequence that the target processes in a round with 0, 1, .. draft tokens [1]."""
         one_more = assumptions.expected_tokens == "draft_length_plus_one"
         return (1, *(length + one_more for length in range(1, self.longest + 1)))
 
     def record(self) -> dict[str, object]:
-        """Return it as plain data."""
+        """Speculation as plain data."""
         return {
             "method": self.proposer,
             "draft_model": None if self.model is None else self.model.name,
@@ -314,12 +314,12 @@ class Speculation:
 
 
 def recorded_speculation(record: Mapping[str, Any]) -> Speculation:
-    """The speculation of a :meth:`Speculation.record`, of whoever proposes without a model of its own.
+    """Speculation from a :meth:`Speculation.record`, for methods without a draft model.
 
     Raises
     ------
     InputError
-        If it cannot be.
+        If the record is invalid.
     """
     rates = tuple(float(rate) for rate in record["acceptance"])
     return Speculation(record["method"], rates, None, record["draft_weights"], int(record["shortest_draft"]))

@@ -1,4 +1,4 @@
-"""Model, chip and formats as layouts, operator tables and memory ask a setup for them."""
+"""Interface of a setup for layouts, operator tables and memory."""
 
 from __future__ import annotations
 

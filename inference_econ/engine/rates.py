@@ -1,4 +1,4 @@
-"""Sustained rates of the kernels of a chip under a set of assumptions, and what each kernel takes beside them."""
+"""Sustained rates of a chip's kernels under given assumptions, and the fixed time of each kernel."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from inference_econ.inputs import (
 )
 
 _SIXTEEN_BIT = ("bf16", "fp16")
-#: Times that the format of a maths unit is half as wide, from 16 bits on [1].
+#: Number of times that the width of a math unit is half of the one before, starting from 16 bits [1].
 _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class ChipRates:
-    """Sustained rates of the kernels of one chip in given formats, and the kernels that it launches."""
+    """Sustained rates of one chip's kernels in given formats, and the kernels that it launches."""
 
     hardware: HardwareSpec
     precision: Precision
@@ -44,11 +44,11 @@ class ChipRates:
 
     @property
     def peaks(self) -> Mapping[str, float]:
-        """Dense peak of every maths unit of the chip [FLOP/s]."""
+        """Dense peak of every math unit of the chip [FLOP/s]."""
         return cast("Mapping[str, float]", self.hardware.dense_flops_per_second)
 
     def unit(self, dtype: str, kind: OperatorKind = "dense") -> str:
-        """The maths unit that products with weights of ``dtype`` run on, or scores beside such weights."""
+        """Math unit for products with weights of ``dtype``, or for attention scores in a model with such weights."""
         unit = self._units.get((dtype, kind))
         if unit is None:
             unit = self._units[dtype, kind] = self._unit(dtype, kind)
@@ -59,7 +59,7 @@ class ChipRates:
         if follows == "fastest":
             units = (*math_units(dtype, peaks), *math_units(activations, peaks))
             unit = max(units, key=peaks.__getitem__)
-            # Scores multiply the cache, and the study has them on the unit of the weights.
+            # Scores multiply the cache, but the study runs them on the unit of the weights.
             return unit if kind != "scores" else max(unit, self.unit(self.precision.attention), key=peaks.__getitem__)
         unit = math_unit(dtype, peaks, self.hardware.name)
         widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and unit != "fp4")
@@ -68,7 +68,7 @@ class ChipRates:
         return unit
 
     def operator_unit(self, operator: Operator) -> str:
-        """The maths unit that a row of the operator table runs on."""
+        """Math unit of a row of the operator table."""
         return self.unit(operator.dtype, "dense" if operator.rates is not None else operator.kind)
 
     def operator_flops_per_second(self, operator: Operator) -> Array | float:
@@ -81,7 +81,7 @@ class ChipRates:
         return self.peaks[self.unit(operator.dtype)] * share / carried
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
-        """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
+        """Sustained arithmetic rate of a kind of operator with weights of ``dtype`` [FLOP/s]."""
         rate = self._rates.get((dtype, kind))
         if rate is None:
             rate = self._rates[dtype, kind] = self._flops_per_second(dtype, kind)
@@ -93,7 +93,7 @@ class ChipRates:
             share = min(kernel.math_efficiency * self._kernel_efficiency(kind), 1.0)
             rate = self.peaks[self.unit(dtype)] * share
             if kernel.unit is None or kind == "experts":
-                # Of experts the shape counts: their rows are carried with it.
+                # The efficiency of experts depends on the shape, and the correction for this chip with it.
                 return rate
             there, alone = kernel.unit, min(kernel.math_efficiency / kernel.unit.efficiency, 1.0)
             return rate / float(self._carried(dtype, there.vendor, alone, there.per_vector))
@@ -103,21 +103,21 @@ class ChipRates:
         return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
 
     def _carried(self, dtype: str, vendor: str, unit_share: Array | float, per_vector: Array | float) -> Array | float:
-        """Time of arithmetic over that at the share of the peak on the chips that a curve was fitted to [1]."""
+        """Time of arithmetic relative to that at the share of peak on the chips of the fitted curve [1]."""
         vector = self.peaks.get("fp32")
         if vector is None or vendor != self.hardware.vendor:
             return 1.0
         return carried_share(unit_share, self.peaks[self.unit(dtype)] / vector / per_vector)
 
     def _kernel_efficiency(self, kind: OperatorKind) -> float:
-        """Rates that servers reach over those of kernels, which are measured alone [1]."""
+        """Rates in servers over rates of kernels measured in isolation [1]."""
         assumed = self.assumptions
         if kind == "scores":
             return assumed.attention.score_efficiency
         return assumed.experts.kernel_efficiency if kind == "experts" else assumed.chip.product_efficiency
 
     def kernel(self, dtype: str, kind: OperatorKind) -> DenseKernel | ExpertKernel | None:
-        """Return the kernels of products with weights of ``dtype``; None of attention scores."""
+        """Kernels of products with weights of ``dtype``; None for attention scores."""
         if kind == "dense":
             return self.assumptions.chip.product(dtype)
         return self.assumptions.experts.kernel(dtype) if kind == "experts" else None
@@ -132,7 +132,7 @@ class ChipRates:
     ) -> Array | float:
         """Sustained memory bandwidth for weights of a format in a kind of operator [B/s].
 
-        ``rates`` are those of the operator itself, which count for experts.
+        ``rates`` are those of the operator itself, used for experts.
         """
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         share: Array | float
@@ -148,7 +148,7 @@ class ChipRates:
         return self.hardware.hbm_bytes_per_second * share
 
     def kv_bytes_per_second(self, operator: Operator) -> float:
-        """Sustained memory bandwidth for the cache, or states, that a row of the operator table reads [B/s]."""
+        """Sustained memory bandwidth for the KV cache or states read by a row of the operator table [B/s]."""
         assumed = self.assumptions
         share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
         if operator.rates is not None and operator.kind == "scores":
@@ -157,13 +157,13 @@ class ChipRates:
 
     @property
     def host_bytes_per_second(self) -> float:
-        """Sustained bandwidth from the memory of the host, per accelerator [B/s]; 0 without a link."""
+        """Sustained bandwidth from host memory per accelerator [B/s]; 0 without a link."""
         link = self.hardware.host_link_bytes_per_second_one_way or 0.0
         tier = memory.host_memory(self.assumptions.capacity.host_memory)
         return min(link * tier.link_efficiency, tier.read_bytes_per_second or math.inf)
 
     def shown(self, operator: Operator) -> Array | float:
-        """Share of the shorter of arithmetic and memory time of an operator that does not hide behind the other [1]."""
+        """Share of the shorter of arithmetic and memory time that does not overlap with the longer [1]."""
         assumed = self.assumptions
         if assumed.chip.overlap != "operator":
             return 1.0 if assumed.chip.overlap == "none" else 0.0
@@ -173,10 +173,10 @@ class ChipRates:
         return 1.0 - assumed.experts.overlap if operator.kind == "experts" else 0.0
 
     def kernels(self, operator: Operator, work: Work) -> Array | float:
-        """Kernels of one occurrence of a row: those of the engine that is assumed, or of the operator table [1]."""
+        """Kernels per occurrence of a row: those of the assumed engine, or of the operator table [1]."""
         multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
         narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
-        # Activations of 16 bits are quantised first for a narrow unit.
+        # Activations of 16 bits are quantized first for a narrower unit.
         kernels: Array | float = operator.launches + (1.0 if multiplies and narrow else 0.0)
         engine, generation = self.assumptions.host.engine, self.hardware.generation
         if engine is None:
@@ -193,5 +193,5 @@ class ChipRates:
         return self.kernels(operator, work) * (assumed.host.graph_launch if latent_launch is None else latent_launch)
 
 
-#: The rates of a chip, in some formats, under some assumptions.
+#: Cached :class:`ChipRates` of a chip, formats and assumptions.
 chip_rates = by_identity(ChipRates)

@@ -1,4 +1,4 @@
-"""One model on one chip under one set of assumptions, at a price: what every question is about."""
+"""Setup of a query: a model on a chip in given number formats, under a set of assumptions, at a price."""
 
 from __future__ import annotations
 
@@ -60,28 +60,28 @@ if TYPE_CHECKING:
     from inference_econ.inputs import Name
 
 
-#: How accelerators are rented: by the smallest machines that can be had, or by whole nodes.
+#: Smallest rentable unit of a fleet: the smallest machines on offer, or full nodes.
 Rent = Literal["gpu", "node"]
-#: Longer contexts are typing errors [tokens].
+#: Longest context that is accepted [tokens].
 _MOST_TOKENS = 1e12
-#: Prices beyond these are typing errors, and would overflow what is computed from them [USD/h].
+#: Range of prices that is accepted [USD/h]; values outside are typing errors and would overflow later.
 _LEAST_PRICE, _MOST_PRICE = 1e-9, 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Choices that a question leaves to the market: who serves, and in which format the cache is kept.
+    """Choices that a query leaves open: the engine and the KV-cache format.
 
     Attributes
     ----------
     engine : bool
-        Any engine may serve, each under its own profile.
+        True if any engine may serve, each under its own profile.
     cache : bool
-        The cache may have the format of an engine's recipe, and has the one that all of them have.
+        True if an engine's recipe may set the KV-cache format. Until then the format that all recipes share is used.
     changes : tuple of str
-        What-ifs of assumptions, which hold under every profile.
+        What-ifs of assumptions, which apply to every profile.
     assumptions : Assumptions
-        What the setup was resolved under; whoever replaces it means no profile of an engine.
+        Assumptions of the setup. If a setup has others, engine profiles no longer apply.
     """
 
     engine: bool
@@ -92,52 +92,53 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One model on one chip, in given formats, under one set of assumptions, at a price: what every question is about.
+    """Model on a chip, in given formats, under a set of assumptions, at a price.
 
-    Make one with :meth:`of`, from names. Questions set the context; :func:`dataclasses.replace` changes anything else.
+    Create a setup from names with :meth:`of`. Queries set the context; use :func:`dataclasses.replace` for other
+    changes.
 
     Attributes
     ----------
     model : ModelSpec
-        What is served.
+        Model that is served.
     hardware : HardwareSpec
-        On what.
+        Chip that it runs on.
     precision : Precision
         Number formats.
     context : float
         Tokens in the cache of each sequence [tokens].
     assumptions : Assumptions
-        With the exceptions for the chip's family applied.
+        Assumptions, including the exceptions for the chip's family.
     price : HourPrice, float or None
-        Of one accelerator [USD/h], with what is known of it; None if nobody knows it.
+        Price of one accelerator [USD/h]; None if unknown.
     spread : float
-        Tokens that the contexts of sequences are spread over evenly around ``context``, from the prompt to the end of
-        an answer; 0 where all are at ``context`` or nothing is known of them [tokens].
+        Width of the uniform distribution of contexts around ``context``, from the prompt to the end of the output; 0 if
+        all are equal or the distribution is unknown [tokens].
     shared_prefix : float
-        Tokens of the context that all sequences have in common [tokens]; all of it where the context is shorter.
+        Tokens of the context that all sequences share, at most the context [tokens].
     contexts : tuple of (float, float)
-        Contexts of sequences where they differ, and how many or which share have each; ``context`` is their mean then
-        [tokens], [1].
+        Contexts of sequences if they differ [tokens], with the number or share of sequences that have each [1].
+        ``context`` is then their mean.
     rent : {'gpu', 'node'}
-        Whether fleets are billed for the smallest machines that hold their instances, or for whole nodes. A chip whose
-        file knows no machines is billed by the accelerator.
+        Unit of billing: the smallest machines that hold an instance, or full nodes. Chips without known machines are
+        billed by the accelerator.
     grid : Grid or None
-        Whose electricity is used, where emissions are asked for.
+        Electricity grid for emissions.
     engines : tuple of ServingEngine
-        Layouts in whole numbers are those that one of these can start; any layout without.
+        Engines that can serve the setup. Integer layouts are limited to those that one of them can start; without
+        engines, any layout is allowed.
     left_out : tuple of str
-        Engines that were asked for and cannot serve it so, and pools that are not played, with the reason in words.
+        Requested engines that cannot serve this setup, and pools that are not simulated, with the reason.
     left_open : Open or None
-        What :mod:`inference_econ.answers.deployments.serving_options` may choose; nothing if None.
+        Choices that :mod:`inference_econ.answers.deployments.serving_options` may make; None for none.
     levels : SetupLevels or None
-        By how much measured servers of the engine differ from what the assumptions predict of them; None where no
-        engine is meant, or none was measured with such a model on such a chip.
+        Measured corrections of the engine; None without an engine, or without similar measured servers.
 
     Raises
     ------
     InputError
-        If the chip has no maths unit for a format, cannot hold the cache in its format or has no link to a host that
-        shall hold weights, or the context or the price is no sensible number, or nobody knows its nodes.
+        If the chip has no math unit for a format, does not support the cache format or has no host link for host
+        weights; if the context or the price is out of range; or if nodes are requested and unknown.
     """
 
     model: ModelSpec
@@ -157,7 +158,7 @@ class Setup:
     levels: SetupLevels | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
+        """Reject invalid values, and apply the exceptions for the chip's family."""
         peaks = self.peaks
         for dtype in (*self.precision.of_weights, self.precision.activations):
             math_unit(dtype, peaks, self.hardware.name)
@@ -203,41 +204,41 @@ class Setup:
         changes: Iterable[str] = (),
         engine: str | Sequence[str] | None = None,
     ) -> Setup:
-        """A setup from names, formats, a preset, a price and what-ifs.
+        """Create a setup from names, formats, a preset, a price and what-ifs.
 
         Parameters
         ----------
         model, hardware : spec, name or path
-            What is served, on what.
+            Model, and chip that it runs on.
         weights, activations, kv : str, optional
-            Number formats; by default the published ones, of 16 bits those that the chip has a unit for, and
-            for the cache what recipes of the engines say, if all say the same (under assumptions that are given: those
-            of the engine that is named), or else as activations.
+            Number formats; by default as published, or the 16-bit format that the chip supports. The default KV-cache
+            format is that of the engines' recipes if they all agree, otherwise that of the activations. If assumptions
+            are given, recipes are used only for a named engine.
         assumptions : Assumptions, name or path, optional
-            Opinions; by default the profile of the chip's generation
+            Assumptions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.engine.profiles.assumed`).
         price : float or str, optional
-            Of one accelerator [USD/h], of a node (``23.60/node``), or a kind (``on_demand``, ``spot``) of those that
-            its file lists; ``owned``: what an hour costs if the chip is bought. By default the best of the file, see
-            :func:`inference_econ.engine.pricing.hour_price`.
+            Price of one accelerator [USD/h], of a node (``23.60/node``), a kind that the chip's file lists
+            (``on_demand``, ``spot``), or ``owned`` for the cost of a purchased chip. By default the best price of the
+            file, see :func:`inference_econ.engine.pricing.hour_price`.
         context : float
-            Tokens in the cache of each sequence, for what asks for single steps [tokens].
+            Tokens in the cache of each sequence, for queries about single steps [tokens].
         changes : iterable of str
-            What-ifs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``, of what is named.
+            What-ifs on named inputs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
         engine : str or sequence of str, optional
-            ``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its own profile; of several, those that one
-            of them can, without those that cannot serve (``left_out``); ``any``: all layouts. By default those that at
-            least one known engine can start, where one is known for model, chip and formats.
+            An engine such as ``vllm`` or ``vllm@0.24.0``: its profile, and only layouts that it can start. With several
+            engines, layouts that one of them can start; engines that cannot serve the setup are listed in ``left_out``.
+            ``any`` allows all layouts. By default, layouts that at least one known engine can start, if there is one.
 
         Returns
         -------
         Setup
-            With everything resolved.
+            Setup with all defaults resolved.
 
         Raises
         ------
         UnknownNameError, SpecError, InputError
-            If a name, format, price, context or what-if cannot be used.
+            If a name, format, price, context or what-if is invalid.
 
         Examples
         --------
@@ -275,7 +276,7 @@ class Setup:
             activations = activations or "fp16"
             weights = weights or ("fp16" if served.weights == "bf16" else None)
         precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
-        # Where attention ranks idle, as in the published study, no engine is meant.
+        # If attention ranks idle, as in the published study, no engine applies.
         among = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
         left_out: tuple[str, ...] = ()
         if among is None or isinstance(among, str):
@@ -298,19 +299,20 @@ class Setup:
         return replace(setup, left_open=left_open)
 
     def __repr__(self) -> str:
-        """Model, chip, formats and assumptions in a line: all of a setup is as long as a book."""
+        """Model, chip, formats and assumptions in one line; all fields would be far too long."""
         formats = f"weights {self.precision.weights}, KV {self.precision.kv}"
         return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
 
     def with_corrections(self, engine: str | None = None, version: str | None = None) -> Setup:
-        """Return the setup with the levels of its assumptions, which are those of one engine.
+        """Setup with the measured corrections of its assumptions, which belong to one engine.
 
         Parameters
         ----------
         engine : str, optional
-            That is meant; levels of another one do not count.
+            Engine of the query; corrections of other engines are ignored.
         version : str, optional
-            Of it; empty: not recorded. By default, and where no measurement lacks it, the one that facts are known of.
+            Engine version; empty if not recorded. By default the version of the engine's facts, unless a measurement
+            lacks a version.
         """
         levels = self.assumptions.levels
         if levels is None or engine not in (None, levels.engine):
@@ -321,51 +323,51 @@ class Setup:
         return self if measured is None else replace(self, levels=measured)
 
     def for_role(self, *, apart: bool = False, speculates: bool = False) -> Setup:
-        """Return the setup for instances that only read prompts or only decode, or that speculate."""
+        """Setup for prefill-only or decode-only instances, or for speculative decoding."""
         if self.levels is None:
             return self
         return replace(self, levels=self.levels.served(apart=apart, speculates=speculates))
 
     def measured_factor(self, plans: Plans, *, prefill: bool) -> Array | float:
-        """Seconds of steps that decode, or read prompts, over what operators say; 1 if nothing was measured [1]."""
+        """Measured correction of decode or prefill step times; 1 if nothing was measured [1]."""
         if self.levels is None:
             return 1.0
         return self.levels.factor(plans, self.assumptions.layout, prefill=prefill)
 
     @property
     def unmeasured(self) -> Setup:
-        """The setup as operators say, whatever was measured."""
+        """Setup without measured corrections."""
         return self if self.levels is None else replace(self, levels=None)
 
     @property
     def held_steps(self) -> float:
-        """Decode steps for which groups of attention ranks hold a prompt back; by default as an engine can [1]."""
+        """Decode steps by which attention-DP groups delay a prefill; by default the maximum of the engine [1]."""
         serving = self.assumptions.serving
         if serving.held_steps is not None or serving.prefill_split != "prompts":
             return serving.held_steps or 0.0
         if self.assumptions.layout.attention_groups == "idle":
             return 0.0
-        # Where no engine is meant, all that some engine can do is allowed.
+        # Without an engine, the largest value of any engine is allowed.
         return max((engine.facts.held_steps or 0 for engine in self.engines or known_engines()), default=0)
 
     @property
     def is_bound(self) -> bool:
-        """True if the assumptions stand in for a profile that no server with such a chip gave: numbers are bounds."""
+        """True if no server with such a chip was measured: results are uncalibrated bounds."""
         return profiles.is_bound(self.assumptions.name, self.hardware.generation)
 
     @property
     def admission(self) -> Admission | None:
-        """Whom the engine lets into the memory of its cache, if it is one engine, and its rule is known."""
+        """Rule by which the engine admits requests to its KV cache; None without a single engine or a known rule."""
         return None if self._engine_facts is None else self._engine_facts.admission
 
     @property
     def dealing(self) -> Dealing:
-        """How requests are dealt to groups of attention ranks: to the least busy one, unless one engine has a rule."""
+        """Rule that assigns requests to attention-DP groups: the least busy one, unless the only engine has another."""
         return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"
 
     @property
     def _engine_facts(self) -> EngineFacts | None:
-        """Facts of the engine that is meant, if it is one."""
+        """Facts of the engine, if the setup has exactly one."""
         if self.assumptions.host.engine is not None:
             name, _, version = self.assumptions.host.engine.partition(" ")
             return catalog.engine(name).at(version or None)
@@ -373,22 +375,22 @@ class Setup:
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
-        """The price of one accelerator [USD/h]; see :attr:`hour_price` for errors."""
+        """Price of one accelerator [USD/h]; see :attr:`hour_price` for errors."""
         return self.hour_price.dollars
 
     @property
     def is_priced(self) -> bool:
-        """True if the price of an accelerator is known, so that costs are."""
+        """True if the price of an accelerator is known."""
         return self.price is not None and self.hour_price.kind != UNPRICED
 
     @property
     def hour_price(self) -> HourPrice:
-        """The price of one accelerator, with what is known of it.
+        """Price of one accelerator, with its kind and source.
 
         Raises
         ------
         InputError
-            If nobody knows it.
+            If the price is unknown.
         """
         if self.price is None:
             raise no_price(self.hardware)
@@ -396,23 +398,23 @@ class Setup:
 
     @property
     def machines(self) -> tuple[int, ...]:
-        """Accelerators of the machines that are rented, ascending [1]; none if any number can be had."""
+        """Sizes of the rentable machines in accelerators, ascending [1]; empty if any number can be rented."""
         return self.hardware.rented_as if self.rent == "gpu" else self.hardware.rented_as[-1:]
 
     def rented(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
-        """Accelerators rented for some instances of so many each, shape (...) [1]; see :mod:`formulas.renting`."""
+        """Accelerators rented for instances of a given size, shape (...) [1]; see :mod:`formulas.renting`."""
         return renting.rented(instances, accelerators, self.machines)
 
     def dollars_per_hour(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
-        """The bill of a fleet, machines that are not full included, shape (...) [USD/h]."""
+        """Cost of a fleet, including unused parts of machines, shape (...) [USD/h]."""
         return self.rented(instances, accelerators) * self.dollars_per_accelerator_hour
 
     def dollars_per_hour_in_bulk(self, accelerators: npt.ArrayLike) -> Array:
-        """Return the cost of an instance of a large fleet, shape (...) [USD/h]; no fleet pays less for each."""
+        """Cost per instance of a large fleet, shape (...) [USD/h]; no fleet costs less per instance."""
         return renting.rented_in_bulk(accelerators, self.machines) * self.dollars_per_accelerator_hour
 
     def work(self, plans: Plans) -> Work:
-        """The operator table of these plans."""
+        """Operator table of the plans."""
         if self.contexts:
             works = [setup.work(plans) for setup in self._apart()]
             return mixed_work(works, self.contexts, round(float(np.max(works[0].groups))))
@@ -423,22 +425,22 @@ class Setup:
 
     @property
     def rates(self) -> ChipRates:
-        """Sustained rates of the kernels of the chip."""
+        """Sustained rates of the chip's kernels."""
         return chip_rates(self.hardware, self.precision, self.assumptions)
 
     @property
     def peaks(self) -> Mapping[str, float]:
-        """Dense peak of every maths unit of the chip [FLOP/s]."""
+        """Dense peak of every math unit of the chip [FLOP/s]."""
         return self.rates.peaks
 
     def memory(self, plans: Plans) -> Memory:
-        """Return the memory that the plans need and have."""
+        """Memory that the plans need and have."""
         if not self.contexts:
             return memory.need(self, plans)
         return memory.mixed([memory.need(setup, plans) for setup in self._apart()], self.contexts, plans)
 
     def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
-        """Return the parts of the memory of each accelerator of a single plan [B]."""
+        """Memory of each accelerator of a single plan by purpose [B]."""
         if not self.contexts:
             return memory.of_one_accelerator(self, plan)
         parts, counts = (
@@ -448,20 +450,20 @@ class Setup:
         return {name: float(np.average([part[name] for part in parts], weights=counts)) for name in parts[0]}
 
     def _apart(self) -> list[Setup]:
-        """Return the setup with all sequences at each of the contexts."""
+        """Setups in which all sequences have the same context, one for each of the contexts."""
         return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
 
     @property
     def most_linked(self) -> int | None:
-        """Accelerators that can reach each other at all [1]; None if there is no limit."""
+        """Accelerators that can reach each other [1]; None without a limit."""
         linked = self.hardware.nic_bytes_per_second_one_way is not None
         linked = linked or isinstance(self.assumptions.network.collectives, (Free, Mesh))
         return None if linked else self.hardware.link_domain
 
     def reasons(self, plans: Plans, layout: TensorLayout, needed: Memory | None = None) -> npt.NDArray[np.intp]:
-        """Why each plan cannot run: codes of :data:`inference_econ.engine.memory.REASONS`.
+        """Reason why each plan cannot run, as a code of :data:`inference_econ.engine.memory.REASONS`.
 
-        ``needed`` is what the plans need where that is more than the model: a draft model beside it.
+        Give ``needed`` if the plans need memory for more than the model, for example for a draft model.
         """
         codes = memory.reasons(self, self.memory(plans) if needed is None else needed, plans, layout)
         if not (self.engines and plans.whole):
@@ -470,31 +472,31 @@ class Setup:
         return np.where(able | (codes == memory.DIVIDE), codes, memory.ENGINE)
 
     def layout_columns(self, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
-        """The degrees of n plans that are cut in some ways, and the engines that can start each if any are asked."""
+        """Degrees of n plans, and the engines that can start each if the setup has engines."""
         columns = layout_columns(plans, cut, self.assumptions.layout)
         able = {"engine": [", ".join(names) for names in self.engines_of(plans)]} if self.engines else {}
         return {**columns, **able}
 
     def layout_record(self, plan: Plans, cut: TensorLayout) -> dict[str, float | str]:
-        """Return the degrees of a single plan, of shape (1,), and the engines that can start it."""
+        """Degrees of a single plan, of shape (1,), and the engines that can start it."""
         return {name: values[0] for name, values in self.layout_columns(plan, np.array([cut])).items()}
 
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
-        """The engines that can start each of n plans, by name; none where any layout is offered."""
+        """Names of the engines that can start each of n plans; empty if any layout is allowed."""
         masks = (can_start(engine, self.model, self.hardware.generation, plans) for engine in self.engines)
         able = [np.broadcast_to(mask, plans.shape).tolist() for mask in masks]
         names = [engine.name for engine in self.engines]
         return [tuple(compress(names, (mask[row] for mask in able))) for row in range(plans.shape[0])]
 
 
-#: Number format of the files that people run on desks, and a width beyond which weights are converted [B].
+#: Number format of models on desktop chips, and the width per weight above which they are converted to it [B].
 _DESK_WEIGHTS, _DESK_WIDTH = "q4_k_m", 0.9
 
 
 def desk_weights(model: ModelSpec, hardware: HardwareSpec) -> str | None:
-    """Number format of the weights on a chip for desks: q4_k_m; None, as published, where that is as narrow.
+    """Default weight format on a desktop chip: q4_k_m, or None for the published format.
 
-    Also where no engine runs such files of the model.
+    The published format is used if it is as narrow, or if no engine runs q4_k_m files of the model.
     """
     published = Precision.of(model, None, "fp16")
     if min(BYTES_PER_ELEMENT[dtype] for dtype in published.of_weights) <= _DESK_WIDTH:
@@ -506,7 +508,7 @@ def desk_weights(model: ModelSpec, hardware: HardwareSpec) -> str | None:
 def with_usual_cache(
     precision: Precision, engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
 ) -> Precision:
-    """Formats with the cache as the first recipes of all engines have it; unchanged where these differ."""
+    """Formats with the KV-cache format that the first recipes of all engines share; unchanged if they differ."""
     first = (practices_in(engine.name, model, hardware, precision)[0] for engine in engines)
     formats = {practice.kv or precision.activations for practice in first}
     usual = replace(precision, kv=formats.pop()) if len(formats) == 1 else precision
@@ -514,10 +516,10 @@ def with_usual_cache(
 
 
 def without_exceptions(opinions: Assumptions, changes: Iterable[str]) -> Assumptions:
-    """Return opinions in which what is asked for is not what a family of chips is an exception from."""
+    """Assumptions in which the changed fields have no exceptions for families of chips."""
     return opinions.without_exceptions([name for name in changed(changes) if not name.startswith("per_family")])
 
 
 def changed(changes: Iterable[str]) -> list[str]:
-    """The fields that what-ifs change."""
+    """Names of the fields that what-ifs change."""
     return [change.partition("=")[0].strip() for change in changes]

@@ -1,4 +1,4 @@
-"""One prompt over several processes that each hold the whole model: what a part of it takes, and what is handed on."""
+"""Prefill of one prompt split over several processes that each hold the full model: compute times and transfers."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from inference_econ.engine.step import communication, operator_roofline
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """Time that a process takes for a part of a prompt whose beginning others read.
+    """Time of a process for a part of a prompt that starts after cached tokens.
 
     Attributes
     ----------
     before, after : float
-        Of one layer, the mean of all: until attention needs what others have cached, and from there on [s].
+        Mean time per layer before attention needs the cached tokens of other processes, and from there on [s].
     attention : float
-        Of what is after: reading the cache and multiplying with it [s].
+        Share of ``after`` that reads the cache and computes scores [s].
     end : float
-        Once, behind the last layer: logits of the last token [s].
+        Time once per prompt, after the last layer: logits of the last token [s].
     """
 
     before: float
@@ -41,23 +41,23 @@ class PromptPart:
 
 
 def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float = 0.0, prompts: float = 1.0) -> Array:
-    """Time to read some prompts together.
+    """Time to prefill some prompts in one batch.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how; its context does not count.
+        Model, chip, formats and assumptions; the context is ignored.
     process : Plans
-        Deployments of one group of attention ranks, shape (...).
+        Deployments of one attention group, shape (...).
     tokens, cached : float
-        New tokens of each prompt, and tokens of it that are in the cache [tokens].
+        New tokens of each prompt, and its tokens in the cache [tokens].
     prompts : float
-        How many of them there are [1].
+        Number of prompts [1].
 
     Returns
     -------
     ndarray, shape (...)
-        [s].
+        Time [s].
     """
     if prompts == 1.0:
         return prefill(setup, process, tokens, cached).seconds
@@ -66,24 +66,23 @@ def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float =
 
 
 def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, prompts: float = 1.0) -> PromptPart:
-    """Time of a part of a prompt on one process, in its pieces.
+    """Time of a part of a prompt on one process, split into its pieces.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how; its context does not count.
+        Model, chip, formats and assumptions; the context is ignored.
     process : Plans
-        The process, shape (1,): a model on some chips that cut its matrices.
+        The process, shape (1,): the model on some tensor-parallel chips.
     tokens, cached : float
         Tokens of the part, and of the prompt before it [tokens].
     prompts : float
-        Prompts of which all processes read the same part together [1].
+        Number of prompts of which all processes prefill the same part at once [1].
 
     Returns
     -------
     PromptPart
-        (before + after) x layers + end is the time of :func:`reading_seconds`; the rows of the operator table say how
-        it divides.
+        (before + after) x layers + end is the time of :func:`reading_seconds`. The operator table determines the split.
     """
     reading = replace(process, batch=prompts * process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
     after = replace(setup, context=cached)
@@ -114,11 +113,11 @@ def _seconds(setup: Setup, work: Work, rows: Iterable[Operator]) -> float:
 
 
 def layer_cache_bytes(setup: Setup, process: Plans, tokens: float) -> float:
-    """Cache and states of some tokens in one layer, the mean of all, on one chip of a process [B].
+    """KV cache and states of ``tokens`` tokens per chip of a process, as the mean of all layers [B].
 
     Notes
     -----
-    Windows end it, latents count as what is cached, and chips beyond the heads have copies, as in memory.
+    Sliding windows limit the cache, MLA stores latents, and chips in excess of the KV heads hold copies.
     """
     plain = setup.assumptions.changed({"capacity.kv_block": 1})
     held = sum(held_cache(setup.model, setup.precision, process, tokens, plain).values())
@@ -126,21 +125,21 @@ def layer_cache_bytes(setup: Setup, process: Plans, tokens: float) -> float:
 
 
 def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike) -> Array:
-    """Time for a chip to send something to one other.
+    """Time for a chip to send data to one other chip.
 
     Parameters
     ----------
     setup : Setup
-        The links, and how they are used.
+        Links and network assumptions.
     size : array_like, shape (...)
-        What is sent [B].
+        Bytes sent [B].
     domains : array_like, shape (...)
         1 within a link domain, 2 across two of them [1].
 
     Returns
     -------
     ndarray, shape (...)
-        [s]: an exchange of a pair in which one side has nothing to send.
+        Time [s] of an exchange of a pair in which one side sends nothing.
     """
     pair = Collective("point_to_point", np.full((), 2.0), np.asarray(domains, dtype=float), np.full((), 2.0))
     network = Network.of(setup.hardware, setup.assumptions.network)
@@ -148,23 +147,23 @@ def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike)
 
 
 def gathering_seconds(setup: Setup, processes: int, size: float, domains: float) -> float:
-    """Time until each of some processes has the parts of all others.
+    """Time of an all-gather after which each process has the parts of all others.
 
     Parameters
     ----------
     setup : Setup
-        The links, and how they are used.
+        Links and network assumptions.
     processes : int
-        That hold equal parts [1].
+        Processes with equal parts [1].
     size : float
-        All parts together, on one chip of a process [B].
+        Sum of all parts on one chip of a process [B].
     domains : float
-        Link domains that the processes are spread over [1].
+        Link domains that the processes span [1].
 
     Returns
     -------
     float
-        [s].
+        Time [s].
     """
     ranks, groups = np.full((), float(processes)), np.full((), float(domains))
     gather = Collective("all_to_all", ranks, groups, np.full((), 1.0))
@@ -173,12 +172,12 @@ def gathering_seconds(setup: Setup, processes: int, size: float, domains: float)
 
 
 def moved_bytes(setup: Setup, process: Plans, tokens: float, cached: float) -> float:
-    """Return the traffic between all chips of a process that read a part of a prompt.
+    """Traffic between all chips of a process that prefills a part of a prompt.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how; its context does not count.
+        Model, chip, formats and assumptions; the context is ignored.
     process : Plans
         The process, shape (1,).
     tokens, cached : float
@@ -187,8 +186,8 @@ def moved_bytes(setup: Setup, process: Plans, tokens: float, cached: float) -> f
     Returns
     -------
     float
-        As rings and exchanges move them: 2 (R - 1) times the tensor of a group of R ranks for an all-reduce, half of
-        that for what does not reduce [B].
+        Traffic of ring algorithms and exchanges [B]. An all-reduce moves 2 (R - 1) times the tensor of a group of R
+        ranks, and other collectives half of that.
     """
     reading = replace(process, batch=process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
     work, total = replace(setup, context=cached).work(reading), 0.0

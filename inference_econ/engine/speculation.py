@@ -1,4 +1,4 @@
-"""Speculative decoding: what a round of proposals takes and gives, and the memory it needs."""
+"""Speculative decoding: time, expected tokens and memory of speculation rounds."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import BestDraft
 from inference_econ.inputs import Block, DenseFeedForward, ModelSpec, NoAttention, Precision, Source, TensorLayout
 
-#: What a draft model with a layout of its own may choose from in a service.
+#: Layouts that a draft model with its own layout may choose from in a service.
 ONE_STAGE = WholeLayouts(pipeline=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Proposer:
-    """Who proposes tokens to a target, on the same chips.
+    """Speculation method of a target, on the same chips.
 
     Attributes
     ----------
     target : Setup
-        Whom it proposes to.
+        Setup of the target model.
     speculation : Speculation
-        Who it is.
+        Method and acceptance rates.
     setup : Setup or None
-        The proposer as a model on the target's chips; None for n-grams, which take no time and no memory.
+        Draft model or head on the target's chips; None for n-grams, which take no time and no memory.
     """
 
     target: Setup
@@ -47,12 +47,12 @@ class Proposer:
 
     @classmethod
     def of(cls, target: Setup, speculation: Speculation) -> Proposer:
-        """The proposer that a speculation asks for.
+        """Proposer of a target for a speculation.
 
         Raises
         ------
         InputError
-            If the target has no such layers, or the draft model is not smaller than the target.
+            If the target has no MTP layers, or the draft model is not smaller than the target.
         """
         if speculation.proposer == "ngram":
             return cls(target, speculation, None)
@@ -74,7 +74,7 @@ class Proposer:
         elif speculation.weights is not None:
             of_head = Precision.of(model, speculation.weights, precision.activations, precision.kv)
             precision = replace(of_head, embeddings=precision.embeddings)
-        # The host schedules a round once; a proposer is small enough to lie with the chips, and has no adapters.
+        # The host schedules a round once. A draft model is small enough to fit on the chips, and has no adapters.
         none = ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache")
         assumed = target.assumptions.changed({**dict.fromkeys(none, 0.0), "adapters.loras": 0})
         seen = {"shared_prefix": target.shared_prefix, "contexts": target.contexts}
@@ -84,24 +84,24 @@ class Proposer:
 
     @property
     def independent(self) -> bool:
-        """True if the time of a proposal does not depend on the target's layout."""
+        """True if the time of a draft token does not depend on the target's layout."""
         own_layout = self.target.assumptions.serving.draft_placement == "own_layout"
         return self.setup is None or (self.speculation.proposer == "draft" and own_layout)
 
     @property
     def heads(self) -> int:
-        """Layers that were published with the target, each of which proposes a token; else 1 proposer [1]."""
+        """Number of MTP layers, each of which drafts a token; 1 for other methods [1]."""
         return self.target.model.mtp_layers if self.speculation.proposer == "mtp" else 1
 
     def seconds(self, plans: Plans, layouts: Layouts = ONE_STAGE) -> Array:
-        """Proposing one token for every sequence of some deployments [s], broadcastable to their shape.
+        """Time to draft one token for every sequence [s], broadcastable to the plans.
 
         Parameters
         ----------
         plans : Plans
             Layouts of the target, shape (...), with their batches.
         layouts : Layouts
-            What a draft model may choose from where it has a layout of its own.
+            Layouts that a draft model with its own layout may choose from.
         """
         if self.setup is None:
             return np.zeros(())
@@ -110,13 +110,13 @@ class Proposer:
         return fastest_cut(self.setup, self.placed(plans)[0])
 
     def memory(self, plans: Plans) -> Memory:
-        """Return the memory that target and proposer need together; without the proposer if ``capacity.draft`` says so.
+        """Memory of target and proposer; of the target alone if ``capacity.draft`` is false.
 
-        The output embedding of a head is the target's.
+        A head shares the output embedding of the target.
         """
         target, capacity = self.target, self.target.assumptions.capacity
         if capacity.state_pages:
-            # Where states lie in pages, proposals of a round have states of their own.
+            # If states are stored in pages, each draft token of a round has a state.
             states = {"capacity.states_held": capacity.states_held + self.speculation.longest}
             target = replace(target, assumptions=target.assumptions.changed(states))
         target_memory = target.memory(plans)
@@ -135,10 +135,10 @@ class Proposer:
         )
 
     def placed(self, plans: Plans) -> tuple[Plans, Array]:
-        """Where a proposer lies and reads prompts: the plans of one copy, with its part of the batch; the copies [1].
+        """Layout in which a copy of the proposer runs, with its part of the batch, and the number of copies [1].
 
-        A head is on the chips of one stage, in the target's layout. A draft model with a layout of its own is counted
-        once, cut over all chips of a stage; otherwise it is cut like the target's attention.
+        A head runs on the chips of one stage in the target's layout. A draft model with its own layout has one copy,
+        split over all chips of a stage. Otherwise it is split like the target's attention.
         """
         single = np.ones(())
         if self.speculation.proposer != "draft":
@@ -147,12 +147,12 @@ class Proposer:
             return Plans.of(plans.accelerators, plans.batch, plans.pp), single
         degrees = self._degrees(plans)
         copies = np.asarray(plans.accelerators / degrees)
-        # The fullest copy sets the pace.
+        # The copy with the most sequences determines the time.
         batch = np.maximum(plans.batch / copies, 1.0)
         return Plans(degrees, batch, single, degrees, single, whole=plans.whole), copies
 
     def _degrees(self, plans: Plans) -> Array:
-        """Chips that a copy of the draft model is cut over: the most that divide it and the attention ranks [1]."""
+        """Largest number of chips that splits both the draft model and the attention ranks evenly [1]."""
         assert self.setup is not None
         ranks, single = plans.attention_ranks, np.ones(1)
         if not plans.whole:
@@ -168,11 +168,11 @@ class Proposer:
 
 
 def _fastest_seconds(setup: Setup, accelerators: Array, batch: Array, layouts: Layouts) -> Array:
-    """A step in the fastest layout that instances have room for [s]; ``inf`` where there is none."""
+    """Time of a step in the fastest layout that fits [s]; ``inf`` if there is none."""
     shape = np.broadcast_shapes(np.shape(accelerators), np.shape(batch))
     pairs = np.stack([np.broadcast_to(axis, shape).ravel() for axis in (accelerators, batch)])
     (sizes, batches), where = np.unique(pairs, axis=1, return_inverse=True)
-    # Steady states have means of sequences, which split like the next whole number of them.
+    # Steady states have mean batches, which split like the next integer.
     split = np.ceil(batches) if isinstance(layouts, WholeLayouts) else batches
     best = np.full(sizes.size, np.inf)
     for depth in layouts.depths(setup.model, setup.assumptions, sizes, split):
@@ -188,16 +188,16 @@ def _fastest_seconds(setup: Setup, accelerators: Array, batch: Array, layouts: L
 
 
 def head(target: ModelSpec) -> ModelSpec:
-    """A layer that proposes tokens from the hidden states of a model: see :func:`rounds`.
+    """One transformer layer that drafts tokens from the hidden states of a model, see :func:`rounds`.
 
-    Of models whose layers differ, the last block with attention (or, without one, with a recurrent state), and the last
-    with a feed-forward part. The projection stands as a block of two square matrices.
+    If the layers of the target differ, the head uses the last block with attention (else with a recurrent state), and
+    the last feed-forward part. The projection is modeled as a block of two square matrices.
     """
     mixing = [block for block in target.blocks if not block.attention.absent]
     attending = [block for block in mixing if block.attention.caches]
     feeding = [block for block in target.blocks if not block.feed_forward.absent]
     base = (attending or mixing or list(target.blocks))[-1]
-    # What code makes of a specification needs no validation, which takes longer than what a head is asked for.
+    # The specification is derived from a valid one, so the slow validation is skipped.
     layer = base.model_copy(update={"layers": 1, "feed_forward": (feeding or [base])[-1].feed_forward})
     square = DenseFeedForward(kind="dense", intermediate_size=target.hidden_size, input_matrices=1, output_matrices=1)
     projection = Block(layers=1, attention=NoAttention(kind="none"), feed_forward=square)
@@ -210,18 +210,19 @@ def head(target: ModelSpec) -> ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class SpeculationRounds:
-    """Rounds with 0, 1, .. k proposals per sequence; the first is a plain decode step.
+    """Rounds with 0, 1, .. k draft tokens per sequence; the first is a plain decode step.
 
     Attributes
     ----------
     verify_seconds : ndarray, shape (..., k + 1)
-        The target over the proposals and the token before them [s]; ``inf`` for drafts that are no choice.
+        Time of the target for the draft tokens and the token before them [s]; ``inf`` for draft lengths that are not
+        allowed.
     draft_seconds : ndarray, shape (...)
-        Proposing one token for every sequence [s]; ``inf`` where no layout of a draft model fits.
+        Time to draft one token for every sequence [s]; ``inf`` if no layout of the draft model fits.
     tokens : ndarray, shape (k + 1,)
-        Expected tokens that a sequence gains [1].
+        Expected tokens per sequence [1].
     shortest : int
-        Rounds with fewer proposals are no choice [1].
+        Minimum draft length [1].
     """
 
     verify_seconds: Array
@@ -231,16 +232,15 @@ class SpeculationRounds:
 
     @property
     def seconds(self) -> Array:
-        """A whole round, shape (..., k + 1) [s]."""
+        """Time of a complete round, shape (..., k + 1) [s]."""
         return formulas.round_seconds(self.verify_seconds, self.draft_seconds)
 
     def best(self) -> BestDraft:
-        """The draft length with the shortest time per token; 0 where plain decoding has it and is a choice.
+        """Draft length with the shortest time per token; 0 if plain decoding is allowed and fastest.
 
-        It falls as batches grow where arithmetic comes to bound the step: to 0 at short contexts, and to what the cache
-        leaves room for at long ones, whose traffic all tokens of a sequence share. It may rise where larger batches
-        touch all experts anyway, where launches of the proposer weigh less beside longer steps, or where collectives
-        change their protocol.
+        The best length falls with the batch once arithmetic limits the step. At long contexts it stays above 0, because
+        all tokens of a sequence share the cache traffic. It may rise if larger batches touch all experts anyway, if
+        launches of the draft model matter less in longer steps, or if collectives change their protocol.
         """
         return formulas.best_draft_length(self.verify_seconds, self.draft_seconds, self.tokens, self.shortest)
 
@@ -253,46 +253,47 @@ def rounds(
     cut: TensorLayout | None = None,
     layouts: Layouts = ONE_STAGE,
 ) -> SpeculationRounds:
-    """Rounds of every draft length on some deployments.
+    """Speculation rounds of every draft length on some deployments.
 
     Parameters
     ----------
     setup : Setup
-        The target on its chips.
+        Target on its chips.
     plans : Plans
         Deployments, shape (...), with their batches.
     speculation : Speculation
-        Who proposes.
+        Method and acceptance rates.
     cut : {'1d', '2d'}, optional
-        How the target's matrices are cut; the faster way if not given.
+        How the target's matrices are split; by default the faster way.
     layouts : Layouts
-        What a draft model may choose from where it has a layout of its own: by default whole numbers in one stage.
+        Layouts that a draft model with its own layout may choose from; by default integer degrees in one stage.
 
     Returns
     -------
-    Rounds
-        Every sequence of the batch gets as many proposals, and gains tokens by itself.
+    SpeculationRounds
+        Rounds in which all sequences of the batch have the same draft length and gain tokens independently.
 
     Raises
     ------
     InputError
-        If the target has no such layers, or the draft model is not smaller than the target.
+        If the target has no MTP layers, or the draft model is not smaller than the target.
 
     Notes
     -----
-    Proposing and verifying take turns on the same chips. Verifying n proposals is a step of n + 1 tokens per sequence
-    (n under the published study's series, ``expected_tokens: draft_length``), with the cache read once per sequence,
-    and the experts of a layer that so many tokens touch as if each token chose anew: tokens of one text choose more
-    alike. The host's ``step_overhead`` is paid once per round, and what of a round nothing hides. The first pass of a
-    proposer reads all tokens of the last round; it counts as a pass over one.
+    Drafting and verification alternate on the same chips. Verifying n draft tokens is a step of n + 1 tokens per
+    sequence (n in the published study, ``expected_tokens: draft_length``). The step reads the cache once per sequence.
+    Each token chooses experts independently, which overestimates the experts that similar tokens touch. The host's
+    ``step_overhead`` occurs once per round. The first pass of a draft model processes all tokens of the last round, but
+    is modeled as a pass over one token.
 
     A head (``mtp``, ``eagle``) is one transformer layer of the target, the projection of hidden state and token
-    embedding (2 h x h weights), and the target's own output embedding: DeepSeek-V3 (arXiv:2412.19437), eqs. (21) to
-    (23); EAGLE, Li et al. (2024), section 3. It runs in the layout of the target, of pipelines on the chips of one
-    stage. Of EAGLE heads for mixtures of experts some are dense: then it is reckoned too slow. Where a draft model
-    runs is the assumption ``serving.draft_placement``: cut like the target's attention, as far as its heads divide,
-    where groups of so many chips each hold a copy and a part of the batch; or on all chips of the instance, in the
-    layout that is fastest for it, as in the published study.
+    embedding (2 h x h weights), and the target's output embedding: DeepSeek-V3 (arXiv:2412.19437), eqs. (21) to (23);
+    EAGLE, Li et al. (2024), section 3. It runs in the layout of the target; in pipelines, on the chips of one stage.
+    Some EAGLE heads of MoE models are dense, and the predicted times are then too long.
+
+    ``serving.draft_placement`` determines where a draft model runs. It is either split like the target's attention, as
+    far as its heads divide, with one copy and a part of the batch per group of chips. Or it runs on all chips of the
+    instance in its own fastest layout, as in the published study.
     """
     setup = setup.for_role(speculates=True)
     serving = setup.assumptions.serving
@@ -317,23 +318,23 @@ def rounds(
 
 
 def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Speculation | None = None) -> Array:
-    """Energy of one output token beyond idling, on one accelerator.
+    """Energy of one output token on one accelerator, in addition to idle power.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     chip : ChipPower
-        What an accelerator draws.
+        Power of an accelerator.
     plans : Plans
         Deployments with their batches, shape (...).
     speculation : Speculation, optional
-        Who proposes tokens.
+        Method and acceptance rates.
 
     Returns
     -------
     ndarray, shape (...)
-        [J]. Proposing draws what verifying does in the same time.
+        Energy [J]. Drafting draws the same power as verification.
     """
     if speculation is None:
         return np.asarray(step_joules(setup, chip, plans) / plans.batch)
@@ -349,7 +350,7 @@ def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Specu
 
 
 def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, speculation: Speculation | None) -> Prefill:
-    """Time to read a prompt, by the target and then by the proposer."""
+    """Time to prefill a prompt, first with the target and then with the draft model."""
     setup = setup.for_role(speculates=speculation is not None)
     target_prefill = prefill(setup, plans, tokens, cached)
     proposer = None if speculation is None else Proposer.of(setup, speculation)
@@ -360,7 +361,7 @@ def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, specul
     share = (target_prefill.chip_share * target_prefill.seconds + more.chip_share * more.seconds) / (
         target_prefill.seconds + more.seconds
     )
-    # Copies of a draft model read prompts side by side, and a prompt by itself on one of them.
+    # Copies of a draft model prefill prompts in parallel; a single prompt runs on one copy.
     return Prefill(
         target_prefill.seconds + more.seconds,
         target_prefill.busy_seconds + more.busy_seconds / np.minimum(copies, plans.pp),
@@ -371,12 +372,12 @@ def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, specul
 
 
 def needed_memory(setup: Setup, plans: Plans, speculation: Speculation | None) -> Memory:
-    """Return the memory of target and proposer, see :meth:`Proposer.memory`; entries broadcastable to (...) [B]."""
+    """Memory of target and draft model, see :meth:`Proposer.memory`; entries broadcastable to (...) [B]."""
     return setup.memory(plans) if speculation is None else Proposer.of(setup, speculation).memory(plans)
 
 
 def prompt_cache_bytes(setup: Setup, tokens: float, speculation: Speculation | None) -> float:
-    """Cache that a prompt of so many tokens leaves behind, of the target and of the proposer, each byte once [B]."""
+    """KV cache of a prompt of ``tokens`` tokens in target and draft model, without copies [B]."""
     target_cache = kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
     helper = None if speculation is None else Proposer.of(setup, speculation)
     if helper is None or helper.setup is None:

@@ -1,4 +1,4 @@
-"""Seconds of a step: the operator table reduced under a set of assumptions."""
+"""Time of a step: the operator table combined with rates and overlap assumptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from inference_econ.engine.power import CLOCKS, at_clock, capped_seconds, chip_p
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import TensorLayout
 
-#: The parts of a step; those of arithmetic and memory count what is not hidden behind the other.
+#: Parts of a step. Arithmetic and memory traffic include only the time that does not overlap.
 PARTS = (
     "compute",
     "weights",
@@ -34,7 +34,7 @@ PARTS = (
     "host",
     "host_memory",
 )
-#: A further part where servers like it were measured: what these take more, or less, than all others say.
+#: Further part for measured servers: measured minus predicted time.
 MEASURED = "measured"
 
 
@@ -47,9 +47,10 @@ class StepCosts:
     seconds : ndarray, shape (...)
         Total [s].
     parts : mapping of str to ndarray
-        Seconds by part, keys :data:`PARTS`, and :data:`MEASURED` where there is a level; they add up to the total.
+        Time by part [s], which add up to the total. Keys are :data:`PARTS`, and :data:`MEASURED` if there is a measured
+        correction.
     busy : mapping of str to ndarray
-        Seconds that arithmetic and each kind of memory traffic take, hidden or not.
+        Time of arithmetic and of each kind of memory traffic without overlap [s].
     """
 
     seconds: Array
@@ -59,7 +60,7 @@ class StepCosts:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Arithmetic and memory seconds of all operators, or of one, and the share of the shorter that is not hidden."""
+    """Arithmetic and memory time of one or all operators, and the share of the shorter that does not overlap."""
 
     compute: Array
     weights: Array
@@ -69,37 +70,37 @@ class Roofline:
 
     @property
     def memory(self) -> Array:
-        """All memory traffic [s]."""
+        """Time of all memory traffic [s]."""
         return self.weights + self.activations + self.kv_cache
 
     @property
     def seconds(self) -> Array:
-        """Of both together [s]."""
+        """Time of arithmetic and memory traffic with overlap [s]."""
         longer = np.maximum(self.compute, self.memory)
         return np.asarray(longer + self.shown * np.minimum(self.compute, self.memory)) if _some(self.shown) else longer
 
 
 def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[Array]:
-    """Total time of a step for every plan, feasible or not, under each way to cut matrices.
+    """Total time of a step for every plan, feasible or not, for each way to split matrices.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     plans : Plans
         Deployments, shape (...).
     work : Work, optional
-        Their operator table, if somebody has it already.
+        Operator table of the plans, if already computed.
 
     Returns
     -------
     list of ndarray, each of shape (...)
-        [s], in the order of ``assumptions.layout.tensor_layouts``; they share all but the communication.
+        Time [s], in the order of ``assumptions.layout.tensor_layouts``. Only communication differs between them.
 
     Notes
     -----
-    Eq. (29) of Erdil (2025) under ``overlap: step``; the same table is summed in other orders
-    under ``operator`` (an ordinary roofline per operator) and ``none``.
+    Eq. (29) of Erdil (2025) under ``overlap: step``. With ``operator``, each operator has its own roofline; with
+    ``none``, arithmetic and memory traffic do not overlap.
     """
     work = setup.work(plans) if work is None else work
     if setup.hardware.power_cap is not None:
@@ -114,7 +115,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     possible = takes_turns(setup, plans)
     if possible is not None:
         alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
-        # Share of the processors that the kernels of an exchange take from work beside it.
+        # Share of the processors that communication kernels take from concurrent work.
         taken = setup.assumptions.network.exchange_processors if work.prefill else 0.0
         for index, seconds in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone + taken * seconds, seconds), host)
@@ -127,7 +128,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
 
 
 def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
-    """Where two halves of a micro-batch may take turns; None if nowhere."""
+    """Plans that may use two-batch overlap; None if there are none."""
     kind = setup.assumptions.network.two_batch_overlap
     if kind == "never":
         return None
@@ -138,7 +139,7 @@ def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
 
 
 def halved(setup: Setup, plans: Plans) -> Plans:
-    """Return instances with half of the sequences of each group, at least one in decode steps, of prompts tokens."""
+    """Plans with half of each batch for two-batch overlap; decode halves keep at least one sequence per group."""
     layout = setup.assumptions.layout
     ratio = fullest_group(plans, layout)
     if plans.prefill or np.any(plans.riding):
@@ -149,7 +150,7 @@ def halved(setup: Setup, plans: Plans) -> Plans:
 
 
 def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:
-    """Seconds of work and launches, and of communication under each way to cut matrices."""
+    """Time of work and launches, and of communication for each way to split matrices [s]."""
     network = Network.of(setup.hardware, setup.assumptions.network)
     alone = _overlapped(setup, work) + launch_seconds(setup, work)
     layouts = setup.assumptions.layout.tensor_layouts
@@ -157,16 +158,16 @@ def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:
 
 
 def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
-    """Time of a step in its parts; the total equals :func:`step_seconds`.
+    """Time of a step by part; the total equals :func:`step_seconds`.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     plans : Plans
         Deployments, shape (...).
     layout : {'1d', '2d'}
-        How weight matrices are cut.
+        How weight matrices are split.
 
     Returns
     -------
@@ -176,7 +177,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     if setup.hardware.power_cap is not None:
         costs = evaluate(at_clock(setup, 1.0), plans, layout)
         seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(layout)]
-        # A lower clock slows arithmetic alone.
+        # A lower clock slows only arithmetic.
         parts, busy = (
             {**seconds_by_part, "compute": seconds_by_part["compute"] + seconds - costs.seconds}
             for seconds_by_part in (costs.parts, costs.busy)
@@ -213,7 +214,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
 
 
 def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> StepCosts:
-    """A step that ends no earlier than the host has launched its kernels, or has delivered what it holds."""
+    """Extend a step to the time at which the host has launched its kernels, or delivered weights and cache."""
     left = np.maximum(end - costs.seconds, 0.0)
     return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 
@@ -244,14 +245,14 @@ def _evaluate(setup: Setup, work: Work, layout: TensorLayout, shape: tuple[int, 
     return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
 
 
-#: Parts of a step that another half of the batch can work behind.
+#: Parts of a step that overlap with work of the other half in two-batch overlap.
 _EXCHANGED = ("all_reduce_latency", "all_reduce_bandwidth", "all_to_all_latency", "all_to_all_bandwidth", "pipeline")
 
 
 def _in_turns(half: StepCosts, taken: float) -> StepCosts:
-    """Two halves of a batch: of communication only what is longer than the other half's work counts.
+    """Costs of two-batch overlap: only communication that exceeds the work of the other half adds time.
 
-    Work that goes on meanwhile lacks the share of the processors that are ``taken``.
+    Work slows down by the share of processors that communication takes (``taken``).
     """
     exchanged = np.sum([half.parts[name] for name in _EXCHANGED], axis=0)
     slower = taken * exchanged
@@ -265,7 +266,7 @@ def _in_turns(half: StepCosts, taken: float) -> StepCosts:
 
 
 def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
-    """Arithmetic and memory time of one row of the table, all its occurrences [s]."""
+    """Arithmetic and memory time of one row of the table, over all of its occurrences [s]."""
     repeats, rates = operator.repeats, setup.rates
     dense = repeats / rates.bytes_per_second
     weights = repeats / rates.weight_bytes_per_second(operator.dtype, operator.kind, operator.rates)
@@ -288,12 +289,12 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
 
 
 def _some(values: Array | float) -> bool:
-    """Return whether any of them is not 0; most entries of a table are plain numbers, for which numpy takes long."""
+    """Whether any value is not 0; plain floats, which most entries are, avoid the slower numpy call."""
     return values != 0.0 if isinstance(values, float) else bool(values.any())
 
 
 def _rooflines(setup: Setup, work: Work) -> list[Roofline]:
-    """One roofline per operator, or a single one for the whole step."""
+    """One roofline per operator, or a single one for the step, depending on the assumed overlap."""
     rooflines = [operator_roofline(setup, operator, work) for operator in work.operators]
     if setup.assumptions.chip.overlap != "step":
         return rooflines
@@ -305,10 +306,10 @@ def _rooflines(setup: Setup, work: Work) -> list[Roofline]:
 
 
 def _overlapped(setup: Setup, work: Work) -> Array:
-    """Seconds of arithmetic and memory traffic, as far as one does not hide behind the other."""
+    """Time of arithmetic and memory traffic with overlap [s]."""
     if setup.assumptions.chip.overlap != "step" or not work.even:
         return np.asarray(sum(roofline.seconds for roofline in _rooflines(setup, work)))
-    # The longer of all arithmetic and all memory traffic, summed before the tokens are multiplied in.
+    # The longer of total arithmetic and total memory traffic. Summing before multiplying by tokens keeps arrays small.
     per_token: Array | float = 0.0
     per_sequence: Array | float = 0.0
     traffic: Array | float = 0.0
@@ -333,26 +334,26 @@ def _overlapped(setup: Setup, work: Work) -> Array:
 
 
 def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
-    """Seconds of a step's communication that pass behind other work of it [s].
+    """Time of a step's communication that overlaps with other work of the step [s].
 
     Parameters
     ----------
     setup : Setup
-        How: ``network.hidden`` and ``chip.prefetched_bytes``, without which nothing does.
+        Assumptions ``network.hidden`` and ``chip.prefetched_bytes``; if both are 0, nothing overlaps.
     work : Work
-        The operator table of the step.
+        Operator table of the step.
     exchanged : ndarray, shape (...)
-        Communication [s].
+        Time of communication [s].
 
     Returns
     -------
     ndarray or float, shape (...)
-        At most the communication, and at most the work [s].
+        Time, at most that of communication and at most that of the work [s].
 
     Notes
     -----
-    Sections 2.2 (1) and 3.4 of Erdil (2025), which assumes that neither happens. Weights that are read ahead are at
-    most what a chip holds of a layer, and shorten a step by no more than memory takes longer than arithmetic.
+    Sections 2.2 (1) and 3.4 of Erdil (2025), which assumes no such overlap. Prefetched weights are at most the weights
+    of a layer on a chip. They shorten a step by at most the time by which memory traffic exceeds arithmetic.
     """
     share, ahead = setup.assumptions.network.hidden, setup.assumptions.chip.prefetched_bytes
     if not (share or ahead):
@@ -370,7 +371,7 @@ def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
 
 
 def communication(network: Network, work: Work, layout: TensorLayout, operators: Iterable[Operator]) -> Array:
-    """Seconds of the collectives of some rows [s]."""
+    """Time of the collectives of some rows [s]."""
     total = np.zeros(())
     for operator in operators:
         if not _some(operator.repeats):
@@ -383,7 +384,7 @@ def communication(network: Network, work: Work, layout: TensorLayout, operators:
 
 
 def launch_seconds(setup: Setup, work: Work) -> Array | float:
-    """Time to launch the kernels that a step waits for [s]."""
+    """Time of kernel launches on the critical path of a step [s]."""
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer":
         return assumed.host.launches_per_layer * work.layers * assumed.host.launch
@@ -391,9 +392,9 @@ def launch_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def host_seconds(setup: Setup, work: Work) -> Array | float:
-    """Time that the host takes to launch a step's kernels, ahead of the chip; 0 where graphs do it [s].
+    """Time of the host to launch a step's kernels, in parallel with the chip; 0 with CUDA graphs [s].
 
-    Of a small step that reads prompts the host launches attention, and a graph for what is between.
+    In small prefill steps, the host launches attention, and one graph for the operators between attention layers.
     """
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
@@ -402,7 +403,7 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
     launching = sum(row.repeats * rates.kernels(row, work) for row in work.operators) * assumed.host.launch
     if not (assumed.host.cuda_graphs and assumed.host.captured_tokens):
         return launching
-    # Rotations, which engines count with attention, are in the graphs.
+    # Rotations, which engines launch with attention, are in the graphs.
     scores = (operator.repeats * operator.launches for operator in work.operators if operator.kind == "scores")
     pieces = sum(scores) + work.layers + 1.0
     tokens = work.tokens * work.fullest_tokens / work.groups
@@ -412,13 +413,13 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
-    """Time to read what a step needs from the memory of the host, weights and caches, behind everything else [s].
+    """Time to read weights and KV cache from host memory in a step, in parallel with all other work [s].
 
     Notes
     -----
-    What a layer reads arrives while layers before it work, so that a step takes the longer of both: the sum over
-    layers of the longer one is at most that of the longest layer more. What prompts write out passes behind reading
-    them, the other way over the link.
+    The data of a layer arrive while earlier layers are computed, so a step takes the longer of both times. This is
+    exact up to the time of the longest layer. Writes of prefilled tokens use the other direction of the link and
+    overlap with reads.
     """
     assumed, rate = setup.assumptions.capacity, setup.rates.host_bytes_per_second
     if not rate or not (assumed.host_weights or assumed.host_cache):
@@ -430,7 +431,7 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:
-    """Time of the host per step that nothing hides [s]; each group of attention ranks has a host process of its own."""
+    """Time of the host per step that does not overlap [s]; each attention-DP group has its own host process."""
     assumed = setup.assumptions
     overhead = np.asarray(assumed.host.step_overhead)
     if not assumed.host.sequence_overhead:
@@ -439,7 +440,7 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
 
 
 def host_sequences(setup: Setup, plans: Plans) -> Array:
-    """Sequences of a step that a host process has at most: those of the fullest group of attention ranks [1]."""
+    """Sequences of a step in the busiest host process, that of the fullest attention-DP group [1]."""
     layout = setup.assumptions.layout
     return np.asarray(plans.micro_batch / attention_groups(plans, layout) * fullest_group(plans, layout))
 
@@ -452,18 +453,18 @@ def mfu(
     *,
     prompt: float | None = None,
 ) -> Array:
-    """Time that the useful arithmetic would take at the theoretical peaks, over the time it takes [1].
+    """Model FLOPs utilization: time of the useful arithmetic at theoretical peaks over the actual time [1].
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how; each operator counts against the peak of its own maths unit.
+        Model, chip, formats and assumptions. Each operator uses the peak of its own math unit.
     accelerators, batch : array_like
-        Instance and sequences [1], broadcastable to (...).
+        Size of the instance, and its sequences [1], broadcastable to (...).
     seconds : array_like
         Time per token, or per prompt [s], broadcastable to (...).
     prompt : float, optional
-        Prompt tokens of each sequence [tokens]; a decode step of one token if not given.
+        Prompt tokens of each sequence [tokens]; by default a decode step of one token.
     """
     single = np.ones(())
     alone = Plans(single, single, single, single, single, new_tokens=prompt or 1, prefill=prompt is not None)

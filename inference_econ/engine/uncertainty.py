@@ -1,4 +1,4 @@
-"""How far a prediction of fitted assumptions may be off, and whether it is an extrapolation."""
+"""Prediction errors of fitted assumptions, and whether a query extrapolates from the calibration data."""
 
 from __future__ import annotations
 
@@ -30,61 +30,61 @@ from inference_econ.inputs import (
     number,
 )
 
-#: Beyond what was measured by more than this factor is outside [1].
+#: Factor outside the measured range that still counts as measured [1].
 _SLACK = 1.25
 _BILLION = 1e9
-#: Names of unknown parts that are told [1].
+#: Names of unknown parts that are listed [1].
 _NAMED = 4
-#: Level of the median, at which a promise has no margin [1].
+#: Probability level of the median [1].
 _EVEN = 0.5
-#: What an engine is called that is not recorded.
+#: Name of an engine that was not recorded.
 UNKNOWN = "unknown"
-#: Axes that an instance may be cut along, as people call them.
+#: Kinds of parallelism in words.
 _AXES: Mapping[Axis, str] = {
     "pp": "pipeline stages",
     "dp": "groups of attention ranks (dp)",
     "ep": "expert-parallel ranks (ep)",
 }
-#: Fields of hardware and models that no time depends on.
+#: Fields of hardware and models that affect no time.
 _NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context", "checkpoints")
 
 
 class Interval(NamedTuple):
-    """Where a value probably is."""
+    """Bounds of a value."""
 
     low: float
-    """[as the value]"""
+    """Lower bound, in the unit of the value."""
     high: float
-    """[as the value]"""
+    """Upper bound, in the unit of the value."""
 
 
 class Subject(NamedTuple):
-    """Subject of a prediction; None where nothing is asked."""
+    """Subject of a prediction; None for properties that the query leaves open."""
 
     model: ModelSpec
     """Model that is served."""
     hardware: HardwareSpec
-    """On what."""
+    """Chip that it runs on."""
     weights: str | None = None
-    """Number format, None: as published."""
+    """Weight format; None for the published one."""
     isl: float | None = None
-    """[tokens]"""
+    """Input tokens per request [tokens]."""
     osl: float | None = None
-    """[tokens]"""
+    """Output tokens per request [tokens]."""
     accelerators: float | None = None
-    """Of an instance [1]."""
+    """Size of an instance [1]."""
     concurrency: float | None = None
-    """Requests of an instance at a time [1]."""
+    """Concurrent requests of an instance [1]."""
     engine: str = ""
-    """Empty if any will do."""
+    """Engine; empty for any."""
     context: float | None = None
-    """Mean length during decode where the lengths of requests are not known [tokens]."""
+    """Mean context during decode, if request lengths are unknown [tokens]."""
     version: str = ""
-    """Of the engine; empty if it is not known."""
+    """Engine version; empty if unknown."""
     layout: str = ""
-    """Of an instance, see :func:`layout_key`; empty if it is not known."""
+    """Layout of an instance, see :func:`layout_key`; empty if unknown."""
     unseen: Unseen | None = None
-    """Part of it that the level of measured servers has not seen; None where it is predicted without a level."""
+    """Property that the measured correction does not cover; None without a correction."""
 
 
 def asked_subject(
@@ -94,7 +94,7 @@ def asked_subject(
     accelerators: float | None = None,
     concurrency: float | None = None,
 ) -> Subject:
-    """Return the subject of a question; its context counts where lengths of prompts are unknown, unless it is empty."""
+    """Subject of a query. If prompt lengths are unknown, the context of the setup is used unless it is 0."""
     context = setup.context if isl is None and setup.context else None
     return Subject(
         setup.model, setup.hardware, setup.precision.experts, isl, osl, accelerators, concurrency,
@@ -103,28 +103,28 @@ def asked_subject(
 
 
 class Instances(NamedTuple):
-    """The instances of one setup that an answer shows; what they are unlike among those that were measured counts."""
+    """Instances of one setup in a result; those least like measured instances determine the errors."""
 
     setup: Setup
     """Model, chip and formats."""
     accelerators: Sequence[float] = ()
-    """Of each instance [1]."""
+    """Size of each instance [1]."""
     concurrency: Sequence[float] = ()
-    """Requests of each instance at a time [1]; empty if they are not known."""
+    """Concurrent requests of each instance [1]; empty if unknown."""
     isl: float | None = None
-    """[tokens]; if it is not known, the context of the setup counts."""
+    """Input tokens per request [tokens]; if unknown, the context of the setup is used."""
     osl: float | None = None
-    """[tokens]"""
+    """Output tokens per request [tokens]."""
     speculates: bool = False
-    """Tokens are proposed and verified."""
+    """True with speculative decoding."""
     label: str = ""
-    """Name among several."""
+    """Name among several sets of instances."""
     layouts: Sequence[str] = ()
-    """Of the instances, see :func:`layout_key`; empty if they are not known."""
+    """Layouts of the instances, see :func:`layout_key`; empty if unknown."""
 
     @property
     def subject(self) -> Subject:
-        """Common subject of the instances, and how little is known of the least known of them."""
+        """Properties that the instances share, including the least-measured property of their corrections."""
         subject = asked_subject(self.setup, self.isl, self.osl)
         if self.setup.levels is None:
             return subject
@@ -133,7 +133,7 @@ class Instances(NamedTuple):
 
     @property
     def measured(self) -> list[bool]:
-        """Whether servers were measured of each layout, served in this way, under any version of the engine."""
+        """Whether each layout was measured in this serving mode, under any engine version."""
         levels = self.setup.levels
         deployed = frozenset[str]() if levels is None else levels.served(speculates=self.speculates).deployed
         return [bare_key(layout) in deployed for layout in self.layouts]
@@ -147,35 +147,36 @@ def interval(
     level: float = 0.8,
     subjects: Iterable[Subject] = (),
 ) -> Interval | None:
-    """The interval that a measured value lies in with some probability, by the errors for rows a fit had not seen.
+    """Interval that contains the measured value with a given probability, from cross-validation errors.
 
     Parameters
     ----------
     value : float
         Predicted time [s] or rate [1/s].
     assumptions : Assumptions
-        It was predicted under.
+        Assumptions of the prediction.
     quantity : {'tpot', 'ttft', 'request', 'throughput'}
-        What it is.
+        Quantity that is predicted.
     level : float
         Probability, from 0 to 0.9 [1].
     subjects : iterable of Subject
-        What is asked: the more it is unlike what was measured, the wider the interval. Without any, all is unlike.
+        Subjects of the query. The interval widens the less they resemble the measurements; without subjects, nothing
+        resembles them.
 
     Returns
     -------
     Interval or None
-        Holds the value; None if the assumptions were not fitted to such a quantity.
+        Interval around the value; None if the assumptions were not fitted to the quantity.
 
     Raises
     ------
     InputError
-        If the level is no probability up to 0.9.
+        If the level is not from 0 to 0.9.
 
     Notes
     -----
-    The errors are of fits that left out what the question is unlike in: see :func:`unlike`. What the constants are
-    uncertain by is in them, since each of these fits has constants of its own.
+    The errors come from fits that held out the properties in which the query differs from the measurements, see
+    :func:`unlike`. They include the uncertainty of the fitted constants, because each fit has its own.
     """
     if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
         raise InputError(f"level: must be from 0 to {LEVELS[-1] - LEVELS[0]:g}, got {level:g}")
@@ -187,26 +188,26 @@ def interval(
 
 
 def factors_of(errors: ErrorSpread, level: float) -> Interval:
-    """The interval of a level [1] of errors, as factors on a predicted value [1]."""
+    """Interval of errors at a level [1], as factors on a predicted value [1]."""
     low, high = likely_ends(errors.quantiles, level)
     return Interval(math.exp(low), math.exp(high))
 
 
 class LeftOutErrors(NamedTuple):
-    """Errors of predictions for rows whose likes a fit had not seen."""
+    """Prediction errors on held-out measurements."""
 
     unlike: Unlike | Unseen
-    """Part that was left out of the fits, or of the levels of measured servers."""
+    """Property that was held out of the fits, or of the measured corrections."""
     spread: ErrorSpread
-    """The errors."""
+    """Distribution of the errors."""
 
 
 def error_spread(
     assumptions: Assumptions, quantity: Quantity, subjects: Iterable[Subject] = ()
 ) -> LeftOutErrors | None:
-    """The errors that :func:`interval` is made from: the widest of all that speak for some questions.
+    """Widest errors that apply to any of the subjects, from which :func:`interval` is computed.
 
-    See there for the parameters; None if the assumptions were not fitted to such a quantity.
+    See there for the parameters; None if the assumptions were not fitted to the quantity.
     """
     by_part = {} if assumptions.calibration is None else assumptions.calibration.errors
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in by_part.items() if quantity in errors]
@@ -220,8 +221,9 @@ def error_spread(
     share = max((unknown_share(subject.model) for subject in chosen), default=0.0)
     if widest is None or not share:
         return widest
-    # A part of a step that is unknown is predicted to be read once and multiplied behind that. It may take nothing, as
-    # a table does that is looked up, or be multiplied while nothing is read.
+    # The prediction assumes that an unknown part is read once and multiplied in parallel. It may take no time, as
+    # lookup
+    # tables do, or be multiplied while nothing is read.
     shorter, longer = math.log1p(-share), math.log1p(share)
     below, above = (-longer, -shorter) if quantity == "throughput" else (shorter, longer)
     pairs = zip(LEVELS, widest.spread.quantiles, strict=True)
@@ -230,14 +232,14 @@ def error_spread(
 
 
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
-    """The errors that a quantity probably has: its own, or those that follow from the time per token.
+    """Errors of a quantity: its own if known, otherwise those that follow from the TPOT.
 
     See :func:`interval` for the parameters; None if the assumptions were fitted to neither.
 
     Notes
     -----
-    A rate that was measured nowhere is off as the time per token is, which it follows from: of servers of which both
-    are known, these errors are opposite (``benchmarks/error_correlations.py``).
+    Errors of throughput are opposite to those of TPOT on servers with both measurements
+    (``benchmarks/error_correlations.py``).
     """
     errors = error_spread(assumptions, quantity, subjects)
     if errors is not None or quantity != "throughput":
@@ -247,10 +249,10 @@ def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequen
 
 
 def unknown_share(model: ModelSpec) -> float:
-    """The most of a step that parts may take which are unknown of a model [1].
+    """Upper bound of the share of a step that unknown parts of a model take [1].
 
-    Of all that a step reads and multiplies, their share is at most that at one token: steps of more tokens read more
-    experts, and caches; what else is read has at least the narrowest format of the model.
+    The share is largest at one token, because larger steps also read more experts and cache. All known parts are
+    assumed to have the narrowest format of the model.
     """
     if not model.unknown_parameters:
         return 0.0
@@ -262,31 +264,31 @@ def unknown_share(model: ModelSpec) -> float:
 
 
 def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
-    """In what a question is unlike the measurements behind some assumptions; its traffic always is.
+    """Properties in which a query differs from the calibration data; traffic is always included.
 
     Parameters
     ----------
     subject : Subject
-        What is asked. A version that it does not name is another one; an engine or a layout that it does not name is
-        any of those that were measured.
+        Subject of the query. An unknown version counts as a different one; an unknown engine or layout counts as
+        measured.
     assumptions : Assumptions
-        Under which it is answered; empty if they were not fitted.
+        Assumptions of the prediction. The result is empty if they were not fitted.
     """
     calibration = assumptions.calibration
     if calibration is None:
         return set()
     if subject.unseen is not None:
-        # Errors of predictions with levels speak for such servers, but for what lies beyond them.
+        # Errors of measured corrections apply, except to properties outside their data.
         return {reason.unlike for reason in unlike_reasons(subject, assumptions)}
     kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in unlike_reasons(subject, assumptions))}
     if f"{subject.engine} {subject.version}" not in calibration.versions or not subject.version:
         kinds.add("version")
-    # Expert ranks are not always recorded.
+    # Expert-parallel degrees are not always recorded.
     if subject.layout and bare_key(subject.layout) not in calibration.layouts:
         kinds.add("layout")
     engines = [subject.engine] if subject.engine else calibration.engines
     if {subject_key(engine, subject.hardware, subject.model) for engine in engines}.isdisjoint(calibration.subjects):
-        # Which of an engine, chip and model that were not measured together was not measured at all.
+        # Find the property that was not measured at all, out of a combination that was not measured.
         parts = [set(names) for names in zip(*(key.split(STROKE) for key in calibration.subjects), strict=True)]
         if not parts or subject.model.name not in parts[2]:
             kinds.add("model")
@@ -296,41 +298,41 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
 
 
 def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:
-    """How a calibration names what was measured: engine, chip and model."""
+    """Key of a measured combination of engine, chip and model in a calibration."""
     return STROKE.join((engine or UNKNOWN, hardware.name, model.name))
 
 
 class UnlikeReason(NamedTuple):
-    """Why a question is unlike the measurements behind some assumptions."""
+    """Reason why a query differs from the calibration data."""
 
     kind: str
-    """Kind of reason, which questions have in common."""
+    """Kind of reason, by which equal reasons of several subjects are grouped."""
     text: str
-    """For people, with the numbers."""
+    """Text for users, with the numbers."""
     unlike: Unlike
-    """Part that fits must have left out, so that their errors speak for the question."""
+    """Property that must be held out of fits for their errors to apply."""
 
 
 def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
-    """Why a question is unlike the measurements that some assumptions were fitted to; empty if it is like them.
+    """Reasons why a query differs from the calibration data; empty if it does not.
 
     Parameters
     ----------
     subject : Subject
-        What is asked.
+        Subject of the query.
     assumptions : Assumptions
-        Under which it is answered.
+        Assumptions of the prediction.
 
     Returns
     -------
     list of str
-        For people; empty for assumptions that were not fitted.
+        Texts for users; empty for assumptions that were not fitted.
     """
     return [reason.text for reason in unlike_reasons(subject, assumptions)]
 
 
 def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeReason]:
-    """Return the reasons of :func:`outside`, with what questions have in common."""
+    """Reasons of :func:`outside`, with their kind and held-out property."""
     if assumptions.calibration is None:
         return []
     calibration = assumptions.calibration
@@ -363,7 +365,7 @@ def _unknown(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReaso
 
 
 def _uncounted(model: ModelSpec) -> Iterator[UnlikeReason]:
-    """Parts that nobody here knows."""
+    """Unknown parts of a model."""
     if model.unknown:
         names = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters)]
         listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
@@ -375,7 +377,7 @@ def _uncounted(model: ModelSpec) -> Iterator[UnlikeReason]:
 
 
 def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
-    """Ways of cutting a model up that no instance of it had, or none at all."""
+    """Kinds of parallelism that no measured instance of the model used, or no measured instance at all."""
     if calibration.parallel is None:
         return
     degrees, model = key_degrees(subject.layout), subject.model.name
@@ -390,7 +392,7 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]
 
 
 def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:
-    """Return the subject with each layout that is unlike those that were measured, once."""
+    """Subject with each layout that differs from the measured ones, without duplicates."""
     alike = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
     return [
         unlike
@@ -404,7 +406,7 @@ def _worded(text: str, unlike: Unlike) -> UnlikeReason:
 
 
 def _changed(subject: Subject) -> Iterator[UnlikeReason]:
-    """What-ifs: a chip or model that nobody has measured, although it has the name of one that was."""
+    """What-ifs on the chip or model: such a chip or model was not measured, although the name was."""
     parts: tuple[tuple[Unlike, HardwareSpec | ModelSpec], ...] = (
         ("hardware", subject.hardware),
         ("model", subject.model),
@@ -446,7 +448,7 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:
-    """The number format of the weights that take most room: of experts where there are some."""
+    """Number format of most weights: that of the experts in MoE models."""
     precision = Precision.of(model, weights)
     return precision.experts if model.mixtures else precision.weights
 
@@ -454,29 +456,29 @@ def formats(model: ModelSpec, weights: str | None) -> str:
 def margin(
     assumptions: Assumptions, quantity: Quantity, confidence: float, subjects: Iterable[Subject] = ()
 ) -> float | None:
-    """How many times better than a promise a prediction must be, so that measured values keep it.
+    """Factor by which a prediction must be better than an SLO so that measured values meet it.
 
     Parameters
     ----------
     assumptions : Assumptions
-        Under which it is predicted.
+        Assumptions of the prediction.
     quantity : {'tpot', 'ttft', 'request', 'throughput'}
-        What is promised: times at most, rates at least.
+        Quantity of the SLO; times have a maximum, rates a minimum.
     confidence : float
-        Probability that the promise is kept, above 0.5 and at most 0.9 [1].
+        Probability that the SLO is met, above 0.5 and at most 0.9 [1].
     subjects : iterable of Subject
-        What is asked, see :func:`inference_econ.engine.uncertainty.interval`.
+        Subjects of the query, see :func:`inference_econ.engine.uncertainty.interval`.
 
     Returns
     -------
     float or None
-        The quantile of measured over predicted at that probability, at least 1: predictions that are known to be too
-        large are no reason to promise more [1]. None if the assumptions were not fitted to such a quantity.
+        Quantile of measured over predicted values at that probability, at least 1, so that a pessimistic bias never
+        loosens an SLO [1]. None if the assumptions were not fitted to the quantity.
 
     Raises
     ------
     InputError
-        If the confidence is out of its range.
+        If the confidence is out of range.
     """
     check_confidence(confidence)
     errors = error_spread(assumptions, quantity, subjects)
@@ -486,7 +488,7 @@ def margin(
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse a probability that nobody can plan with.
+    """Check that a confidence level is supported by the known errors.
 
     Raises
     ------
@@ -504,25 +506,24 @@ def check_confidence(confidence: float) -> None:
 def chance(
     assumptions: Assumptions, quantity: Quantity, slack: float, subjects: Iterable[Subject] = ()
 ) -> float | None:
-    """The probability that measured values keep a promise: the inverse of :func:`margin`.
+    """Probability that measured values meet an SLO: the inverse of :func:`margin`.
 
     Parameters
     ----------
     assumptions : Assumptions
-        Under which it is predicted.
+        Assumptions of the prediction.
     quantity : {'tpot', 'ttft', 'request', 'throughput'}
-        What is promised.
+        Quantity of the SLO.
     slack : float
-        How many times better than the promise the prediction is: promised over predicted time, or predicted over
-        promised rate [1].
+        Factor by which the prediction is better than the SLO: SLO over predicted time, or predicted rate over SLO [1].
     subjects : iterable of Subject
-        What is asked, see :func:`inference_econ.engine.uncertainty.interval`.
+        Subjects of the query, see :func:`inference_econ.engine.uncertainty.interval`.
 
     Returns
     -------
     float or None
-        From 0.05 to 0.95, which stand for less and for more: beyond them nothing is known of the errors [1]. None if
-        the assumptions were not fitted to such a quantity.
+        Probability from 0.05 to 0.95 [1]; the ends mean "at most" and "at least". None if the assumptions were not
+        fitted to the quantity.
     """
     errors = error_spread(assumptions, quantity, subjects)
     if errors is None:
@@ -532,6 +533,6 @@ def chance(
 
 
 def _worse(errors: LeftOutErrors, quantity: Quantity) -> tuple[float, ...]:
-    """Logarithms of how many times worse than predicted measured values are, at :data:`LEVELS`, which are symmetric."""
+    """Quantiles of ln(measured / predicted) in the unfavorable direction, at :data:`LEVELS` (symmetric) [1]."""
     quantiles = errors.spread.quantiles
     return tuple(-value for value in reversed(quantiles)) if quantity == "throughput" else tuple(quantiles)

@@ -1,4 +1,4 @@
-"""Arithmetic and cache of attention during decode, per layer."""
+"""Arithmetic and cache size of attention, per layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inference_econ._types import Array
 
 
 def mean_attended(cached: float, new: float, limit: float = float("inf")) -> float:
-    """Past tokens that a new token attends to, on average over the new tokens of a sequence.
+    """Mean number of past tokens that a new token attends to.
 
     Parameters
     ----------
@@ -18,7 +18,7 @@ def mean_attended(cached: float, new: float, limit: float = float("inf")) -> flo
     new : float
         New tokens of the sequence in the step, at least 1 [tokens].
     limit : float
-        Most tokens that one attends to: a window, or what an indexer picks [tokens].
+        Maximum number of attended tokens: a window, or the selection of an indexer [tokens].
 
     Returns
     -------
@@ -41,7 +41,7 @@ def mean_attended(cached: float, new: float, limit: float = float("inf")) -> flo
 
 
 def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
-    """Past tokens of its own chunk that a new token attends to, on average over the new tokens of a sequence.
+    """Mean number of past tokens of its own chunk that a new token attends to.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
     new : float
         New tokens of the sequence in the step, at least 1 [tokens].
     chunk : float
-        Tokens of a chunk [tokens].
+        Chunk size [tokens].
 
     Returns
     -------
@@ -60,8 +60,8 @@ def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
     Notes
     -----
     Chunked attention of Llama 4, Meta (2025), ``attention_chunk_size`` of its config.json: the token at position p
-    attends to the positions from chunk * floor(p / chunk) on. Sums over the rest of the first chunk, over whole chunks,
-    and over what is left.
+    attends to the positions from chunk * floor(p / chunk) on. The sum has three parts: the rest of the first chunk,
+    full chunks, and the remainder.
 
     Examples
     --------
@@ -86,11 +86,11 @@ def grouped_query_flop(query_heads: float, head_dim: float) -> float:
     Returns
     -------
     float
-        Scores and weighted values, a multiply and an add each [FLOP].
+        Scores and weighted values, with one multiplication and one addition each [FLOP].
 
     Notes
     -----
-    Eq. (37) of Erdil (2025) with the head width that its section 4.3 has: 4 h d_h.
+    Eq. (37) of Erdil (2025), 4 h d_h, with the head width of its section 4.3.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def grouped_query_flop(query_heads: float, head_dim: float) -> float:
 
 
 def latent_flop(query_heads: float, kv_rank: float, rope_head_dim: float) -> float:
-    """Return the arithmetic per new token and cached token of multi-head latent attention with absorbed projections.
+    """Arithmetic per new and cached token of multi-head latent attention with absorbed projections.
 
     Parameters
     ----------
@@ -110,16 +110,16 @@ def latent_flop(query_heads: float, kv_rank: float, rope_head_dim: float) -> flo
     kv_rank : float
         Width of the cached latent [1].
     rope_head_dim : float
-        Width of the rotary part cached beside it [1]; 0 in the published study.
+        Width of the rotary part cached with it [1]; 0 in the published study.
 
     Returns
     -------
     float
-        Scores over latent and rotary part, values over the latent [FLOP].
+        Scores over latent and rotary part, and values over the latent [FLOP].
 
     Notes
     -----
-    Section 3.1 of Erdil (2025); with ``rope_head_dim=0`` it is its 4 c_k h.
+    Section 3.1 of Erdil (2025); ``rope_head_dim=0`` gives its 4 c_k h.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def decompression_flop(query_heads: float, kv_rank: float, nope_head_dim: float,
     Returns
     -------
     float
-        [FLOP]
+        Arithmetic [FLOP].
 
     Notes
     -----
@@ -167,7 +167,7 @@ def eight_bit_key_bytes(elements: float) -> float:
     Returns
     -------
     float
-        A byte per element and a 32-bit scale per 128 of them [B].
+        One byte per element and a 32-bit scale per 128 elements [B].
 
     Notes
     -----
@@ -193,7 +193,7 @@ def recurrence_flop(state_elements: float) -> float:
     Returns
     -------
     float
-        Decay, rank-one update and read-out, a multiply and an add each [FLOP].
+        Decay, rank-one update and read-out, with one multiplication and one addition each [FLOP].
 
     Notes
     -----
@@ -210,7 +210,7 @@ def recurrence_flop(state_elements: float) -> float:
 def padded_attention_share(
     attended: npt.ArrayLike, width: npt.ArrayLike = np.inf, *, extra_tokens: npt.ArrayLike, extra_elements: float = 0.0
 ) -> Array:
-    """Return the work whose time kernels of attention take, over the work that is needed.
+    """Work that determines the time of attention kernels, over the necessary work.
 
     Parameters
     ----------
@@ -219,8 +219,7 @@ def padded_attention_share(
     width : array_like, shape (...)
         Elements of a head's keys or values; without effect if ``extra_elements`` is 0 [1].
     extra_tokens : array_like, shape (...)
-        What a sequence, or a new token of a prompt, costs beside what it attends to: tiles that are not full, and the
-        beginning and end of each sum [tokens].
+        Overhead of a sequence, or of a new token of a prompt: partly filled tiles, start and end of each sum [tokens].
     extra_elements : float
         The same along a head's width [1].
 
@@ -231,8 +230,8 @@ def padded_attention_share(
 
     Notes
     -----
-    Time is linear in a + a0, as that of grouped products is in their tokens
-    (:func:`inference_econ.formulas.grouped_matmul.padded_share`). How well it describes kernels: docs/model/kernels.md.
+    Time is linear in a + a0, as in :func:`inference_econ.formulas.grouped_matmul.padded_share`. docs/model/kernels.md
+    compares this with measured kernels.
 
     Examples
     --------

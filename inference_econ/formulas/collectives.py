@@ -16,47 +16,46 @@ Shape = Literal["tree", "ring", "one_shot", "two_shot", "multicast"]
 
 
 class Protocol(NamedTuple):
-    """Constants of one way to run a collective: an NCCL protocol, or a kernel for all-reduces in one domain."""
+    """Constants of one way to run a collective: an NCCL protocol, or a kernel within one domain."""
 
     name: str
-    """For people: LL, LL128, Simple, one-shot."""
+    """Display name: LL, LL128, Simple, one-shot."""
     base_seconds: float
-    """Paid once per collective [s]."""
+    """Time per collective [s]."""
     rank_seconds: float
-    """Per further rank inside a domain [s]."""
+    """Time per further rank inside a domain [s]."""
     domain_seconds: float
-    """Per doubling of the number of domains (ring: per domain) [s]."""
+    """Time per doubling of the number of domains (ring: per domain) [s]."""
     bandwidth_factor: float
-    """Share of the link that carries payload [1]."""
+    """Share of the link bandwidth for payload [1]."""
     shape: Shape = "tree"
-    """Pattern of who sends what to whom."""
+    """Communication pattern."""
     most_bytes: float = np.inf
-    """Largest tensor it is used for [B]."""
+    """Largest tensor that it is used for [B]."""
     chain: float = np.inf
-    """Ranks of a domain that pass data on one after the other, as ``rank_seconds`` was measured, see
-    :func:`tree_seconds` [1]."""
+    """Ranks of a domain in one chain, with which ``rank_seconds`` was measured, see :func:`tree_seconds` [1]."""
 
 
 class CollectiveTime(NamedTuple):
     """Time of a collective in its two parts."""
 
     latency_seconds: Array
-    """Independent of the size [s]."""
+    """Latency, independent of the size [s]."""
     bandwidth_seconds: Array
-    """Proportional to the size [s]."""
+    """Transfer time, proportional to the size [s]."""
     protocol: Indices
-    """Index of the protocol that was fastest; -1 where nothing is sent."""
+    """Index of the fastest protocol; -1 if nothing is sent."""
 
 
 def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Array:
-    """Share of a chip's links that a group uses in a full mesh, where every pair of chips has links of its own.
+    """Share of a chip's links that a group uses in a full mesh, in which each pair of chips has its own links.
 
     Parameters
     ----------
     ranks, domains : array_like, shape (...)
-        Participants R, and link domains n that they are spread over evenly [1]; fractions allowed.
+        Participants R, and link domains n that they evenly span [1]; fractions allowed.
     peers : float
-        Other chips P that each chip has an equal part of its links to [1].
+        Other chips P, each connected by an equal part of a chip's links [1].
 
     Returns
     -------
@@ -65,10 +64,10 @@ def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Ar
 
     Notes
     -----
-    An exchange sends each of its parts straight to its owner, so that the R/n - 1 links to the members of a domain
-    carry as much each. So does an all-reduce in two such steps, scatter and gather; and so do rings, since the links
-    of R chips split into R - 1 rings for all R but 4 and 6: Tillson (1980). All reach this bandwidth, none more. A
-    hand-off is a group of two.
+    An all-to-all sends each part directly to its receiver, so the R/n - 1 links to members of the domain carry equal
+    traffic. The same applies to an all-reduce by scatter and gather. It also applies to rings, because the links of R
+    chips form R - 1 rings for all R except 4 and 6: Tillson (1980). No algorithm exceeds this bandwidth. A
+    point-to-point transfer is a group of two.
 
     Examples
     --------
@@ -92,18 +91,18 @@ def transfer_seconds_per_byte(
     Parameters
     ----------
     ranks, domains : array_like, shape (...)
-        Participants R, and link domains n that they are spread over evenly [1]; fractions allowed.
+        Participants R, and link domains n that they evenly span [1]; fractions allowed.
     inside_bytes_per_second, between_bytes_per_second : array_like, float
-        One-way bandwidth per rank inside a domain, and between domains [B/s]. An all-reduce moves every byte
-        twice, so half of each counts. ``inf`` is allowed: a free link.
+        One-way bandwidth per rank inside a domain, and between domains [B/s]; ``inf`` is a free link. An all-reduce
+        moves every byte twice, so half of each bandwidth applies.
     overlap : bool
-        Traffic inside and between domains runs at the same time (the published code), or one after the
-        other (eqs. (28) and (39)).
+        Whether traffic inside and between domains runs at the same time (the published code), or in sequence (eqs. (28)
+        and (39)).
 
     Returns
     -------
     ndarray, shape (...)
-        [s/B] of the tensor that one group of R ranks owns; 0 for a single rank.
+        Time per byte of the tensor of one group of R ranks [s/B]; 0 for a single rank.
 
     Notes
     -----
@@ -139,20 +138,20 @@ def reduced_bytes(
     query_heads, kv_heads, head_dim : float
         Heads of attention, and their width [1].
     bytes_per_element : float
-        Width of what is summed [B].
+        Width of the summed elements [B].
     input_matrices : float
-        Matrices into the feed-forward block: 1, or 2 with a gate (SwiGLU) [1].
+        Input matrices of the feed-forward block: 1, or 2 with a gate (SwiGLU) [1].
 
     Returns
     -------
     ndarray, shape (...)
-        [B].
+        Bytes [B].
 
     Notes
     -----
     Eqs. (25) and (43) of Erdil (2025), ((1 + 2 / g) h d_h + 2 d + d_ff) b L p with g = h / kv_heads: the outputs of
     queries, keys and values, of the output projection, and of both sides of the feed-forward block. Valid for 2-D
-    layouts: 1-D ones sum only what joins the residual stream, 2 d.
+    layouts; 1-D layouts sum only the outputs to the residual stream, 2 d.
 
     Examples
     --------
@@ -169,7 +168,7 @@ def reduced_bytes(
 
 
 def ring_reduce_seconds(size: npt.ArrayLike, ranks: npt.ArrayLike, bytes_per_second: float) -> Array:
-    """Further time of an all-reduce that its bytes take inside a domain.
+    """Transfer time of an all-reduce inside a domain.
 
     Parameters
     ----------
@@ -178,12 +177,12 @@ def ring_reduce_seconds(size: npt.ArrayLike, ranks: npt.ArrayLike, bytes_per_sec
     ranks : array_like, shape (...)
         Chips that share it [1].
     bytes_per_second : float
-        All-reduce algorithm bandwidth of each: half of the link one way, and half of that again under LL [B/s].
+        All-reduce algorithm bandwidth of each chip: half of the one-way link, and half of that again under LL [B/s].
 
     Returns
     -------
     ndarray, shape (...)
-        [s].
+        Time [s].
 
     Notes
     -----
@@ -208,21 +207,21 @@ def transfer_seconds_per_byte_floor(
     *,
     overlap: bool = True,
 ) -> Array:
-    """Least time per byte over a range of ranks and domains.
+    """Lower bound on the time per byte over a range of ranks and domains.
 
     Parameters
     ----------
     ranks, domains : (ndarray, ndarray), each of shape (...)
-        Least and most participants, and link domains [1].
+        Minimum and maximum of participants, and of link domains [1].
     inside_bytes_per_second, between_bytes_per_second : array_like, float
-        As in :func:`transfer_seconds_per_byte` [B/s]; the most that any size in the range has.
+        As in :func:`transfer_seconds_per_byte` [B/s]; the maximum in the range.
     overlap : bool
         As there.
 
     Returns
     -------
     ndarray, shape (...)
-        [s/B]. Inside, a byte takes (1 - n / R) of the link's time, which grows with R and falls with n.
+        Time per byte [s/B]. Inside, a byte takes (1 - n / R) of the link's time, which grows with R and falls with n.
     """
     inside = np.maximum(1.0 - domains[1] / ranks[0], 0.0) / (np.asarray(inside_bytes_per_second, dtype=float) / 2)
     between = (domains[0] - 1.0) / (ranks[1] * (between_bytes_per_second / 2))
@@ -238,29 +237,28 @@ def exchange_seconds_per_byte(
     crossing: npt.ArrayLike = 1.0,
     overlap: bool = True,
 ) -> Array:
-    """Time per byte that each rank sends in an all-to-all, every rank over its own links.
+    """Time per byte that each rank sends in an all-to-all over its own links.
 
     Parameters
     ----------
     ranks, domains : array_like, shape (...)
-        Participants R, and link domains n that they are spread over evenly [1].
+        Participants R, and link domains n that they evenly span [1].
     inside_bytes_per_second, between_bytes_per_second : array_like, float
         One-way bandwidth per rank inside a domain, and between domains [B/s]; ``inf`` is a free link.
     crossing : array_like, shape (...)
-        Share of the bytes for other domains that cross to them; the rest are copies made on arrival, which travel
-        inside the domain [1].
+        Share of the bytes for other domains that crosses to them; the rest are copies made in the receiving domain [1].
     overlap : bool
-        Both kinds of traffic run at the same time, or one after the other.
+        Whether both kinds of traffic run at the same time, or in sequence.
 
     Returns
     -------
     ndarray, shape (...)
-        [s/B] of what one rank sends; 0 for a single rank.
+        Time per byte that one rank sends [s/B]; 0 for a single rank.
 
     Notes
     -----
-    Of R equal parts, R/n - 1 go to the rank's own domain and (n - 1) R/n to others: the count behind item 22 of
-    the differences listed for Erdil (2025), whose code divides by the ranks of a domain as for an all-reduce.
+    Of R equal parts, R/n - 1 go to the rank's own domain and (n - 1) R/n to others. This is item 22 of the differences
+    to Erdil (2025), whose code divides by the ranks of a domain as for an all-reduce.
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
     elsewhere, share = (groups - 1.0) / groups, np.asarray(crossing, dtype=float)
@@ -285,23 +283,23 @@ def nccl_seconds(
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
         An all-reduce passes the tree twice, the others once and with half of the traffic.
     ranks, domains : array_like, shape (...)
-        Participants and link domains that they are spread over [1].
+        Participants, and link domains that they span [1].
     size_bytes : array_like, shape (...)
-        Tensor that one group of ranks owns [B].
+        Tensor of one group of ranks [B].
     protocols : sequence of Protocol
-        To choose from.
+        Available protocols.
     seconds_per_byte : array_like, shape (...)
         From :func:`transfer_seconds_per_byte` [s/B].
 
     Returns
     -------
     ndarray, shape (...)
-        [s]; 0 for at most one rank.
+        Time [s]; 0 for at most one rank.
 
     Notes
     -----
-    Latency by the tree and ring formulas of NCCL's tuning model (``src/graph/tuning.cc``), eqs. (23) and (40) of
-    Erdil (2025); the smallest of the protocols' sums is taken, as in the published code.
+    Latency by the tree and ring formulas of NCCL's tuning model (``src/graph/tuning.cc``), eqs. (23) and (40) of Erdil
+    (2025). As in the published code, the protocol with the smallest sum is used.
 
     Examples
     --------
@@ -321,28 +319,28 @@ def nccl_floor(
     protocols: Sequence[Protocol],
     seconds_per_byte: npt.ArrayLike,
 ) -> Array:
-    """Time that no collective in a range of sizes beats under the fastest protocol.
+    """Lower bound on the time of a collective over a range of sizes under the fastest protocol.
 
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
         As in :func:`nccl_seconds`.
     ranks, domains : (ndarray, ndarray), each of shape (...)
-        Least and most participants, and link domains [1].
+        Minimum and maximum of participants, and of link domains [1].
     size_bytes : array_like, shape (...)
-        Least tensor that one group of ranks owns [B].
+        Smallest tensor of one group of ranks [B].
     protocols : sequence of Protocol
-        To choose from.
+        Available protocols.
     seconds_per_byte : array_like, shape (...)
         From :func:`transfer_seconds_per_byte_floor` [s/B].
 
     Returns
     -------
     ndarray, shape (...)
-        [s]; 0 where there may be at most one rank. Equal to :func:`nccl_seconds` if the ranges are points.
+        Time [s]; 0 if there may be at most one rank. Equal to :func:`nccl_seconds` if the ranges are points.
     """
     per_domain = ranks[0] / domains[1]
-    # No chain is shorter than the longest that a protocol has, or than all ranks of a domain.
+    # A chain is at least as long as the protocol's longest one, or as all ranks of a domain.
     times = (
         time
         for protocol in protocols
@@ -376,7 +374,7 @@ def nccl_parts(
     protocols: Sequence[Protocol],
     seconds_per_byte: npt.ArrayLike,
 ) -> CollectiveTime:
-    """Return the parts of the time that :func:`nccl_seconds` returns.
+    """Latency and transfer time of a collective under the fastest protocol.
 
     Parameters
     ----------
@@ -424,7 +422,7 @@ def _each_protocol(
                 latency = tree_seconds(protocol, passes, ranks_per_domain * domains, domains)
             yield latency, transfer * (1.0 / protocol.bandwidth_factor)
         elif protocol.shape == "ring":
-            # Every step waits for its slowest hop; one step per pass and domain leaves it.
+            # Every step waits for its slowest hop; one step per pass and domain crosses to another domain.
             crossings = np.where(domains > 1.0, passes * domains, 0.0)
             inside = np.maximum(passes * (ranks_per_domain * domains - 1.0) - crossings, 0.0)
             latency = inside * protocol.rank_seconds + crossings * protocol.domain_seconds + protocol.base_seconds
@@ -432,8 +430,9 @@ def _each_protocol(
         elif kind == "all_reduce":
             latency = (ranks_per_domain - 1.0) * protocol.rank_seconds + protocol.base_seconds
             possible = (domains <= 1.0) & np.less_equal(size_bytes, protocol.most_bytes)
-            # Traffic over that of a ring, 2 (R - 1) / R of the tensor per rank. One-shot: every rank receives tensors
-            # of the R - 1 others. Multicast: the switch adds and copies, so that each rank sends the tensor once.
+            # Traffic relative to a ring, which moves 2 (R - 1) / R of the tensor per rank. One-shot: every rank
+            # receives the tensors of the R - 1 others. Multicast: the switch adds and copies, so each rank sends the
+            # tensor once.
             copies: Array | float = 1.0
             if protocol.shape == "one_shot":
                 copies = ranks_per_domain / 2.0
@@ -448,11 +447,11 @@ def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domain
     Parameters
     ----------
     protocol : Protocol
-        Its constants: the longest chain [1] and latencies [s].
+        Longest chain [1] and latencies [s].
     passes : float
-        Times that the tree is passed, p [1].
+        Number of passes through the tree, p [1].
     ranks, domains : array_like, shape (...)
-        Participants R, and link domains n that they are spread over evenly [1].
+        Participants R, and link domains n that they evenly span [1].
 
     Returns
     -------
@@ -461,11 +460,11 @@ def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domain
 
     Notes
     -----
-    Eqs. (23) and (40) of Erdil (2025). Alone they have a larger domain take longer than several smaller ones, and many
-    small ones shorter than a few of the size that ``t_rank`` was measured with. With a longest chain c neither is so: a
-    domain of more than c ranks is passed as several where that is quicker, down to c ranks in each; and domains of
-    fewer than c ranks take at least what those of c take, as a hop between domains is no quicker than one inside. L
-    falls and then grows with n, and is least at n = R ln(2) t_rank / t_domain.
+    Eqs. (23) and (40) of Erdil (2025). By these alone, a larger domain can take longer than several smaller ones, and
+    many small domains can take less than a few of the size with which ``t_rank`` was measured. A longest chain c
+    prevents both. A domain of more than c ranks is treated as several where that is faster, down to c ranks each.
+    Domains of fewer than c ranks take at least the time of those with c, because a hop between domains is no faster
+    than one inside. L has its minimum at n = R ln(2) t_rank / t_domain.
 
     Examples
     --------
@@ -494,7 +493,7 @@ def _tree(protocol: Protocol, steps: Array, doublings: Array) -> Array:
 def mesh_parts(
     kind: Kind, ranks: npt.ArrayLike, size_bytes: npt.ArrayLike, hop_seconds: float, bytes_per_second_one_way: float
 ) -> CollectiveTime:
-    """Time of a collective on a mesh of chips that pass data from neighbour to neighbour.
+    """Time of a collective on a mesh in which chips pass data to their neighbors.
 
     Parameters
     ----------
@@ -503,11 +502,11 @@ def mesh_parts(
     ranks : array_like, shape (...)
         Participants [1].
     size_bytes : array_like, shape (...)
-        Tensor that one group of ranks owns [B].
+        Tensor of one group of ranks [B].
     hop_seconds : float
-        Time between neighbours [s].
+        Latency between neighbors [s].
     bytes_per_second_one_way : float
-        Bandwidth of a chip, one direction [B/s].
+        Bandwidth of a chip in one direction [B/s].
 
     Returns
     -------
@@ -516,8 +515,8 @@ def mesh_parts(
 
     Notes
     -----
-    m (n - 1) (t_hop + X / (n b)) with m = 2 for an all-reduce and 1 for the others: the variant that the code of Erdil
-    (2025) uses for TPU and Groq.
+    m (n - 1) (t_hop + X / (n b)) with m = 2 for an all-reduce and 1 for the others: the formula of the code of Erdil
+    (2025) for TPU and Groq.
     """
     passes = 2.0 if kind == "all_reduce" else 1.0
     size = np.maximum(np.asarray(ranks, dtype=float), 1.0)

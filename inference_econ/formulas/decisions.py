@@ -1,4 +1,4 @@
-"""Choices between things of uncertain cost: how often each is the cheapest, and what it is worth to know one input."""
+"""Decisions under uncertain costs: the probability that each option is cheapest, and the value of information."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from numpy.polynomial import legendre
 
 from inference_econ._types import Array
 
-#: Degree of the polynomial that an expected loss is of a known input [1].
+#: Degree of the polynomial of an expected loss in a known input [1].
 _DEGREE = 4
 
 
 class Estimate(NamedTuple):
-    """A mean of samples."""
+    """Mean of samples."""
 
     value: float
-    """[as the samples]"""
+    """Mean [as the samples]."""
     standard_error: float
-    """Of plain Monte Carlo; a quasi-Monte-Carlo design is off by less as a rule [as the samples]."""
+    """Standard error of plain Monte Carlo; usually an upper bound for a quasi-Monte-Carlo design [as the samples]."""
 
 
 def share(hits: Array) -> Estimate:
-    """The share of samples in which something holds.
+    """Share of samples in which a condition holds.
 
     Parameters
     ----------
     hits : ndarray, shape (n,)
-        1 where it holds, 0 elsewhere [1].
+        1 if it holds, 0 otherwise [1].
 
     Returns
     -------
     Estimate
-        The share, and its standard error, which is above 0 where all samples agree [1].
+        Share, and its standard error, which is above 0 even if all samples agree [1].
 
     Notes
     -----
-    Agresti and Coull (1998): the error is that of four further samples, two of each kind.
+    Agresti and Coull (1998): the error includes four additional samples, two of each kind.
 
     Examples
     --------
@@ -52,21 +52,21 @@ def share(hits: Array) -> Estimate:
 
 
 def cheapest(costs: Array) -> Array:
-    """Which options cost least, sample by sample.
+    """Cheapest options of each sample.
 
     Parameters
     ----------
     costs : ndarray, shape (..., d)
-        Of d options; infinite where an option is impossible [USD per 1e6 tokens].
+        Costs of d options; infinite if an option is not possible [USD per 1e6 tokens].
 
     Returns
     -------
     ndarray, shape (..., d)
-        1 for those that cost least, 0 for others, and for all where none is possible [1].
+        1 for the cheapest options, 0 for others, and 0 for all if none is possible [1].
 
     Notes
     -----
-    The other way round :func:`wrong_choice`.
+    The complement of :func:`wrong_choice`.
 
     Examples
     --------
@@ -80,49 +80,49 @@ def cheapest(costs: Array) -> Array:
 
 
 def wrong_choice(costs: Array) -> Array:
-    """The loss of a choice that counts mistakes: 1 where another option costs less.
+    """Loss that counts mistakes: 1 if another option costs less.
 
     Parameters
     ----------
     costs : ndarray, shape (..., d)
-        Of d options; infinite where an option is impossible [USD per 1e6 tokens].
+        Costs of d options; infinite if an option is not possible [USD per 1e6 tokens].
 
     Returns
     -------
     ndarray, shape (..., d)
-        No mistake is possible where no option is [1].
+        Loss [1]; 0 for all options if none is possible.
 
     Notes
     -----
-    An opportunity loss of decision analysis, Raiffa and Schlaifer (1961), that is 1 whatever the mistake costs.
+    Opportunity loss of decision analysis, Raiffa and Schlaifer (1961), set to 1 for any mistake.
     """
     some = np.isfinite(costs).any(axis=-1, keepdims=True)
     return np.asarray(np.where(some, 1.0 - cheapest(costs), 0.0))
 
 
 def value_of_knowing(values: Array, losses: Array, first_half: npt.NDArray[np.bool_]) -> Estimate:
-    """Loss that is avoided by knowing one input before choosing (EVPPI), the other inputs still unknown.
+    """Expected loss that is avoided by knowing one input before choosing (EVPPI); other inputs remain unknown.
 
     Parameters
     ----------
     values : ndarray, shape (n,)
-        The input, by the share of its values that are lower, 0 to 1 [1].
+        Samples of the input as ranks, the share of its values that are lower, 0 to 1 [1].
     losses : ndarray, shape (n, d)
-        What each of d options loses, finite: dollars [USD per 1e6 tokens], or mistakes [1].
+        Finite losses of d options: dollars [USD per 1e6 tokens], or mistakes [1].
     first_half : ndarray of bool, shape (n,)
-        Two independent halves of the samples, each of which covers all values of the input [1].
+        Split of the samples into two independent halves, each of which covers all values of the input [1].
 
     Returns
     -------
     Estimate
-        The expected loss of the option that is best on average, minus that of the best one given the input; not
-        below 0 [USD per 1e6 tokens], [1].
+        Expected loss of the option that is best on average, minus that of the best option given the input; at least 0
+        [USD per 1e6 tokens], [1].
 
     Notes
     -----
-    The expected loss of each option given the input is a polynomial of it, by least squares, as in Strong, Oakley and
-    Brennan (2014). What is chosen by the polynomials of one half is judged by the samples of the other, so that the
-    noise of the polynomials cannot look like knowledge: the estimate is low rather than high.
+    The expected loss of each option is fitted as a polynomial of the input by least squares, as in Strong, Oakley and
+    Brennan (2014). The polynomials of one half choose, and the samples of the other half evaluate the choice. Noise of
+    the polynomials therefore cannot appear as information, and the estimate is biased low.
 
     Examples
     --------
@@ -141,17 +141,17 @@ def value_of_knowing(values: Array, losses: Array, first_half: npt.NDArray[np.bo
 
 
 def value_of_knowing_all(losses: Array) -> Estimate:
-    """Loss that is avoided by knowing every input before choosing (EVPI).
+    """Expected loss that is avoided by knowing every input before choosing (EVPI).
 
     Parameters
     ----------
     losses : ndarray, shape (n, d)
-        What each of d options loses, finite: dollars [USD per 1e6 tokens], or mistakes [1].
+        Finite losses of d options: dollars [USD per 1e6 tokens], or mistakes [1].
 
     Returns
     -------
     Estimate
-        The most that any knowledge is worth [USD per 1e6 tokens], [1].
+        Upper bound on the value of any information [USD per 1e6 tokens], [1].
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Share of a mixture of experts that a batch touches, and its unevenness."""
+"""Share of experts that a batch touches, and load imbalance."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_
     sparsity : array_like, shape (...)
         Experts over active experts, at least 1 [1].
     tokens : array_like, shape (...)
-        Tokens routed independently [1].
+        Independently routed tokens [1].
     popularity_scv : float
-        Squared coefficient of variation of how often experts are chosen, c; 0 if all are alike [1].
+        Squared coefficient of variation of expert popularity, c; 0 if all are equally popular [1].
 
     Returns
     -------
@@ -29,9 +29,9 @@ def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_
 
     Notes
     -----
-    Eq. (22) of Erdil (2025) if all experts are alike. Otherwise popularity is gamma-distributed, the number of
-    tokens of an expert so negative-binomial (Greenwood and Yule, 1920): 1 - (1 + n ((1 - 1/s)^-c - 1))^(-1/c), which
-    is 1/s for a single token as it must be. Shared experts are touched always and do not belong here.
+    Eq. (22) of Erdil (2025) for equally popular experts. Otherwise popularity is gamma-distributed, and the number of
+    tokens of an expert negative-binomial (Greenwood and Yule, 1920): 1 - (1 + n ((1 - 1/s)^-c - 1))^(-1/c). For a
+    single token this is 1/s. Shared experts are always touched and not included.
 
     Examples
     --------
@@ -44,27 +44,27 @@ def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_
     many = np.asarray(tokens, dtype=float)
     if popularity_scv <= 0.0:
         return np.asarray(1.0 - missed**many)
-    with np.errstate(divide="ignore"):  # where every token goes to every expert
+    with np.errstate(divide="ignore"):  # if every token is routed to every expert
         more = missed**-popularity_scv - 1.0
         return np.asarray(1.0 - (1.0 + many * more) ** (-1.0 / popularity_scv))
 
 
 def expected_largest(count: npt.ArrayLike) -> Array:
-    """Excess of the largest of some independent, equally distributed amounts over their mean, on average.
+    """Expected excess of the largest of several independent, equally distributed values over their mean.
 
     Parameters
     ----------
     count : array_like, shape (...)
-        Of the amounts, at least 1 [1].
+        Number of values, at least 1 [1].
 
     Returns
     -------
     ndarray, shape (...)
-        In standard deviations [1]; 0 for one.
+        Excess in standard deviations [1]; 0 for one value.
 
     Notes
     -----
-    Normal amounts; Blom's approximation (1958) of their largest order statistic, within 0.03 of the exact value.
+    Normal distribution; approximation by Blom (1958) of the largest order statistic, within 0.03 of the exact value.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Products of many experts at once: what is multiplied beside what is needed."""
+"""Grouped products of many experts: computed over necessary arithmetic."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def padded_share(
     extra_tokens: npt.ArrayLike,
     extra_elements: npt.ArrayLike,
 ) -> Array:
-    """Arithmetic that a grouped product takes the time of, over the arithmetic that is needed.
+    """Arithmetic that determines the time of a grouped product, over the necessary arithmetic.
 
     Parameters
     ----------
     tokens_per_expert : array_like, shape (...)
-        Rows m of an expert that is touched, on average; above 0 [1].
+        Mean number of rows m of a touched expert; above 0 [1].
     width, depth : array_like, shape (...)
-        Columns n of an expert's matrix on one chip, and the rows k that are summed over [1].
+        Columns n of an expert's matrix on one chip, and rows k that are summed over [1].
     extra_tokens : array_like, shape (...)
-        What an expert costs beside its tokens: the empty part of its last tile, and work per tile [tokens].
+        Overhead of an expert in tokens: the empty part of its last tile, and work per tile [tokens].
     extra_elements : array_like, shape (...)
-        The same along width and depth: tiles that are not full, and the beginning and end of each tile's sum [1].
+        The same along width and depth: partly filled tiles, and the start and end of each tile's sum [1].
 
     Returns
     -------
@@ -37,11 +37,11 @@ def padded_share(
     Notes
     -----
     A product is computed in tiles. The last tile of an expert is half empty on average, which adds half a tile of rows
-    to every expert, whatever its tokens, so that time is linear in m + m0. A tile's sum over k is preceded by filling
-    the pipeline of its loads and followed by writing it, which costs as long as some elements of k; and likewise for n.
-    The rate of large products is therefore divided by this. Valid where each expert has the same tokens or not: what
-    is added is added once per touched expert. DeepGEMM's README (2025) has 1,288 TFLOP/s for n = 4,096 and
-    k = 7,168, and 1,093 for n = 7,168 and k = 2,048 at the same m.
+    to every expert, so time is linear in m + m0. Before a tile's sum over k, its load pipeline is filled, and
+    afterwards the result is written; both cost the time of some elements of k. The same applies to n. The rate of large
+    products is divided by this factor. It is also valid for experts with different numbers of tokens, because the
+    overhead occurs once per touched expert. Data: DeepGEMM's README (2025) has 1,288 TFLOP/s for n = 4,096 and k =
+    7,168, and 1,093 for n = 7,168 and k = 2,048 at the same m.
 
     Examples
     --------

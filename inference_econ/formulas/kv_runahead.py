@@ -1,8 +1,8 @@
-"""Prefill over several processes: a chain that hands the KV cache on, against all-gathers.
+"""Prefill over several processes: a chain that passes the KV cache on, compared with all-gathers.
 
-The chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024): each process computes keys and values of its part of
-the prompt, appends them to those that its predecessor sends, layer by layer, and passes them on while it goes on
-computing. The last process, which sees the whole prompt, gives the first token.
+The chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024). Each process computes keys and values of its part of
+the prompt and appends them to those from its predecessor, layer by layer. It sends them on while it continues
+computing. The last process, which has the full prompt, produces the first token.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from inference_econ._types import Array
 
 ArrayLike = npt.ArrayLike
 
-#: Gain below which the search for a partition goes on to a finer stride, and the finest stride, shares of the whole.
+#: Gain below which the partition search switches to a finer stride, and the finest stride, as shares of the total.
 _GAIN, _FINEST = 5e-4, 1.0 / 1024.0
-#: Times that parts are balanced again [1].
+#: Iterations of balancing parts [1].
 _BALANCING = 60
 
 
@@ -44,30 +44,30 @@ class ProcessRates(NamedTuple):
     """Rates of one process, and of its link to the next."""
 
     matmul_flops_per_second: float
-    """Sustained in matrix multiplications [FLOP/s]."""
+    """Sustained rate of matrix multiplications [FLOP/s]."""
     attention_flops_per_second: float
-    """Sustained in attention, whose scores are written to memory where kernels are not fused [FLOP/s]."""
+    """Sustained rate of attention, which unfused kernels slow down by writing scores to memory [FLOP/s]."""
     overhead_seconds: float
-    """Least time of a layer: its launches, which run ahead of the chip [s]."""
+    """Minimum time of a layer: its kernel launches, which run in parallel with the chip [s]."""
     link_bytes_per_second: float
-    """To the next process, one way [B/s]."""
+    """Bandwidth to the next process, one way [B/s]."""
     link_latency: float
-    """Of one message [s]."""
+    """Latency of one message [s]."""
 
 
 def layer_seconds(work: LayerWork, machine: ProcessRates, tokens: ArrayLike, context: ArrayLike) -> tuple[Array, Array]:
-    """Time of one layer for part of a prompt, before and after the cache of the others is needed.
+    """Time of one layer for a part of a prompt, before and after the cache of other processes is needed.
 
     Parameters
     ----------
     work : LayerWork
         The layer [1].
     machine : Machine
-        What it runs on [1].
+        Rates of a process [1].
     tokens : array_like, shape (...)
         Tokens of the part [tokens].
     context : array_like, shape (...)
-        Keys that every one of them is multiplied with, masked ones included [tokens].
+        Keys that every token is multiplied with, including masked ones [tokens].
 
     Returns
     -------
@@ -84,7 +84,7 @@ def layer_seconds(work: LayerWork, machine: ProcessRates, tokens: ArrayLike, con
     after = n * (work.other_flop / machine.matmul_flops_per_second)
     after = after + n * c * (work.pair_flop / machine.attention_flops_per_second)
     whole = before + after
-    # The launches take their time, however little there is to compute.
+    # Kernel launches set a minimum time, even for little work.
     stretch = np.maximum(machine.overhead_seconds / np.maximum(whole, np.finfo(float).tiny), 1.0)
     return np.asarray(before * stretch), np.asarray(np.maximum(whole, machine.overhead_seconds) - before * stretch)
 
@@ -97,18 +97,18 @@ def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -
     work : LayerWork
         The layers [1].
     machine : Machine
-        What they run on [1].
+        Rates of the process [1].
     context : array_like, shape (...)
-        Prompt [tokens].
+        Prompt length [tokens].
 
     Returns
     -------
     ndarray, shape (...)
-        [s].
+        Time [s].
 
     Notes
     -----
-    The chain of :func:`chain_seconds` with one member.
+    The chain of :func:`chain_seconds` with one process.
 
     Examples
     --------
@@ -122,28 +122,28 @@ def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -
 
 
 def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike, processes: int) -> Array:
-    """Time to the first token where every layer gathers all keys and values before attention.
+    """Time to the first token if every layer all-gathers keys and values before attention.
 
     Parameters
     ----------
     work : LayerWork
         The layers [1].
     machine : Machine
-        What each process runs on [1].
+        Rates of each process [1].
     context : array_like, shape (...)
-        Prompt [tokens].
+        Prompt length [tokens].
     processes : int
-        Equal parts [1].
+        Number of equal parts [1].
 
     Returns
     -------
     ndarray, shape (...)
-        [s].
+        Time [s].
 
     Notes
     -----
-    Tensor and sequence parallelism as in section 3 of Cho et al. (2024): each process multiplies its queries with
-    all keys, and all wait for a ring all-gather of (p - 1) / p of the layer's cache.
+    Tensor and sequence parallelism as in section 3 of Cho et al. (2024): each process multiplies its queries with all
+    keys, and all wait for a ring all-gather of (p - 1) / p of the layer's cache.
 
     Examples
     --------
@@ -159,27 +159,27 @@ def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLik
 
 
 def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) -> Array:
-    """Time to the first token of a chain of processes that hand the cache on.
+    """Time to the first token of a chain of processes that pass the cache on.
 
     Parameters
     ----------
     work : LayerWork
         The layers [1].
     machine : Machine
-        What each process runs on [1].
+        Rates of each process [1].
     partition : array_like, shape (..., processes)
         Tokens of each process, in the order of the prompt [tokens].
 
     Returns
     -------
     ndarray, shape (...)
-        When the last process ends [s].
+        Time at which the last process ends [s].
 
     Notes
     -----
-    Process i can begin the attention of a layer when it has its own keys and values of the layer and those of all
-    processes before it; then it sends all of them on, as soon as the link has sent those of the layer before.
-    Section 4 of Cho et al. (2024), with every transfer beside the computation; see :func:`handed_on_seconds`.
+    Process i starts the attention of a layer when it has its own keys and values and those of all processes before it.
+    It sends all of them on as soon as the link has sent those of the previous layer. Section 4 of Cho et al. (2024),
+    with transfers in parallel with computation; see :func:`handed_on_seconds`.
 
     Examples
     --------
@@ -197,30 +197,29 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
 
 
 def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike, layers: int) -> Array:
-    """Time of a chain of processes, each of which needs in every layer what the one before it hands on.
+    """Time of a chain of processes that need data from their predecessor in every layer.
 
     Parameters
     ----------
     before, after : array_like, shape (..., processes)
-        Time of one layer before what is handed on is needed, and after [s].
+        Time of one layer before the data is needed, and after [s].
     hand_over : array_like, shape (..., processes)
-        Time that the link to a process takes for one layer; that of the first process does not count [s].
+        Transfer time per layer of the link to a process; ignored for the first process [s].
     layers : int
-        All alike [1].
+        Number of equal layers [1].
 
     Returns
     -------
     ndarray, shape (...)
-        When the last process ends [s].
+        Time at which the last process ends [s].
 
     Notes
     -----
-    With b, a and h for the three and t = b + a, process i begins what is after at
-    r_i(l) = max(r_i(l - 1) + t_i, q_i(l)), and has received layer l at q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i. Such
-    a recursion is the longest path through a grid of layers by processes and links: Baccelli et al., Synchronization
-    and Linearity (1992). A path begins at some process s, crosses each later link once, and spends the other L - 1
-    steps where a step takes longest: the end is a_last + max over s of [b_s + sum of h behind s + (L - 1) max(t from s
-    on, h behind s)].
+    With b, a and h for the three times and t = b + a, process i starts its second part of layer l at r_i(l) = max(r_i(l
+    - 1) + t_i, q_i(l)). It has received layer l at q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i. Such a recursion is the
+    longest path through a grid of layers by processes and links: Baccelli et al., Synchronization and Linearity (1992).
+    A path starts at some process s, crosses each later link once, and spends the other L - 1 steps where a step takes
+    longest. The end is a_last + max over s of [b_s + sum of h behind s + (L - 1) max(t from s on, h behind s)].
 
     Examples
     --------
@@ -232,7 +231,7 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
     first, second = np.broadcast_arrays(np.asarray(before, dtype=float), np.asarray(after, dtype=float))
     links = np.broadcast_to(np.asarray(hand_over, dtype=float), first.shape).copy()
     links[..., 0] = 0.0
-    # Of each process with all later ones: the sum of the links behind it, and the longest step.
+    # For each process with all later ones: the sum of the later links, and the longest step.
     behind = links.sum(axis=-1, keepdims=True) - np.cumsum(links, axis=-1)
     steps = np.maximum.accumulate((first + second)[..., ::-1], axis=-1)[..., ::-1]
     crossed = np.maximum.accumulate(links[..., ::-1], axis=-1)[..., ::-1]
@@ -242,23 +241,23 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
 
 
 def gathered_over_handed(partition: ArrayLike) -> Array:
-    """Bytes that all-gathers move, over those that a chain hands on.
+    """Bytes that all-gathers move, over the bytes that a chain passes on.
 
     Parameters
     ----------
     partition : array_like, shape (..., processes)
-        Tokens of each process of the chain, at least two of them, in the order of the prompt [tokens].
+        Tokens of each of at least two processes of the chain, in the order of the prompt [tokens].
 
     Returns
     -------
     ndarray, shape (...)
-        [1].
+        Ratio [1].
 
     Notes
     -----
-    A ring all-gather of C tokens over p processes moves (p - 1) C tokens' keys and values in every layer, and a chain
-    those before each part: with equal parts (p - 1) C / 2, half as much for any number of processes. Section 8.1 of a
-    summary of Cho et al. (2024) has O(C d) for the one and O(C d / p) for the other.
+    A ring all-gather of C tokens over p processes moves keys and values of (p - 1) C tokens in every layer. A chain
+    moves those before each part: with equal parts (p - 1) C / 2, half of it for any number of processes. Section 8.1 of
+    a summary of Cho et al. (2024) has O(C d) for the one and O(C d / p) for the other.
 
     Examples
     --------
@@ -276,14 +275,14 @@ def even_partition(context: float, processes: int) -> Array:
     Parameters
     ----------
     context : float
-        Prompt [tokens].
+        Prompt length [tokens].
     processes : int
-        Parts [1].
+        Number of parts [1].
 
     Returns
     -------
     ndarray, shape (processes,)
-        Tokens of each [tokens].
+        Tokens of each part [tokens].
 
     Notes
     -----
@@ -298,30 +297,30 @@ def even_partition(context: float, processes: int) -> Array:
 
 
 def searched_partition(work: LayerWork, machine: ProcessRates, context: float, processes: int) -> Array:
-    """Parts of a prompt with the shortest time to the first token.
+    """Parts of a prompt that minimize the time to the first token.
 
     Parameters
     ----------
     work : LayerWork
         The layers [1].
     machine : Machine
-        What each process runs on [1].
+        Rates of each process [1].
     context : float
-        Prompt [tokens].
+        Prompt length [tokens].
     processes : int
-        Parts [1].
+        Number of parts [1].
 
     Returns
     -------
     ndarray, shape (processes,)
-        Tokens of each [tokens]; later ones get fewer where computing limits.
+        Tokens of each part [tokens]; later parts are smaller if computation limits.
 
     Notes
     -----
-    A grid search from coarse to fine, as for KVR-S of Cho et al. (2024): from equal parts, the best move of one stride
-    of tokens, until none gains 0.05 %; then half the stride, down to 1/1024 of the prompt. A move takes from one
-    process, or from all up to one, and gives to another, or to all after it. Where the launches limit, many
-    partitions are as good and the even one is kept.
+    A grid search from coarse to fine, as for KVR-S of Cho et al. (2024). It starts from equal parts and makes the best
+    move of one stride of tokens until no move gains 0.05 %. Then it halves the stride, down to 1/1024 of the prompt. A
+    move takes from one process, or from all up to one, and gives to another, or to all after it. If kernel launches
+    limit, many partitions are equally good and the even one is kept.
 
     Examples
     --------
@@ -335,23 +334,23 @@ def searched_partition(work: LayerWork, machine: ProcessRates, context: float, p
 def best_partition(
     seconds: Callable[[Array], Array], context: float, processes: int, start: Array | None = None
 ) -> Array:
-    """Parts of a prompt for which some time is shortest, as far as moves from some first parts find them.
+    """Parts of a prompt that minimize a time, found by local moves.
 
     Parameters
     ----------
     seconds : callable
-        Time by the tokens of each process, shapes (..., processes) and (...) [s].
+        Time as a function of the tokens of each process, shapes (..., processes) and (...) [s].
     context : float
-        Prompt [tokens].
+        Prompt length [tokens].
     processes : int
-        Parts [1].
+        Number of parts [1].
     start : ndarray, shape (processes,), optional
-        Where to begin [tokens]; with equal parts if not given.
+        Initial parts [tokens]; by default equal.
 
     Returns
     -------
     ndarray, shape (processes,)
-        Tokens of each, at least one [tokens].
+        Tokens of each part, at least one [tokens].
 
     Notes
     -----
@@ -382,26 +381,26 @@ def best_partition(
 
 
 def balanced_partition(seconds: Callable[[Array], Array], context: float, processes: int) -> Array:
-    """Parts of a prompt that all take equally long.
+    """Parts of a prompt that all take the same time.
 
     Parameters
     ----------
     seconds : callable
-        Time of each part by the tokens of all, both of shape (processes,); longer parts take longer [s].
+        Time of each part as a function of the tokens of all, both of shape (processes,); increases with the tokens [s].
     context : float
-        Prompt [tokens].
+        Prompt length [tokens].
     processes : int
-        Parts [1].
+        Number of parts [1].
 
     Returns
     -------
     ndarray, shape (processes,)
-        Tokens of each [tokens]; the best of a chain whose links take no time.
+        Tokens of each part [tokens]; optimal for a chain with instant links.
 
     Notes
     -----
-    The balance that section 4 of Cho et al. (2024) searches for; every part is made longer or shorter by the root of
-    what the mean takes over what it takes, 60 times.
+    The balance that section 4 of Cho et al. (2024) searches for. In each of 60 iterations, every part is scaled by the
+    square root of the mean time over its own.
 
     Examples
     --------
@@ -417,25 +416,25 @@ def balanced_partition(seconds: Callable[[Array], Array], context: float, proces
 
 
 def interpolated_partition(contexts: ArrayLike, partitions: ArrayLike, context: float) -> Array:
-    """Parts of a prompt from those of longer and shorter ones.
+    """Parts of a prompt, interpolated from those of longer and shorter ones.
 
     Parameters
     ----------
     contexts : array_like, shape (n,)
-        Prompts with known partitions, ascending [tokens].
+        Prompt lengths with known partitions, ascending [tokens].
     partitions : array_like, shape (n, processes)
         Their parts, from :func:`searched_partition` [tokens].
     context : float
-        Prompt [tokens]; beyond the ends the shares of the nearest known one are kept.
+        Prompt length [tokens]; outside the known range the shares of the nearest known one are used.
 
     Returns
     -------
     ndarray, shape (processes,)
-        Tokens of each [tokens].
+        Tokens of each part [tokens].
 
     Notes
     -----
-    The look-up table with linear interpolation, KVR-P, of Cho et al. (2024); shares of the prompt are interpolated.
+    The lookup table with linear interpolation, KVR-P, of Cho et al. (2024); shares of the prompt are interpolated.
 
     Examples
     --------

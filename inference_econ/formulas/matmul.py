@@ -9,25 +9,25 @@ from inference_econ._types import Array
 
 
 def balanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
-    """Cut of a (rows x columns) matrix over ``ranks`` so that the pieces are as square as possible.
+    """Split of a (rows x columns) matrix over ``ranks`` with pieces as square as possible.
 
     Parameters
     ----------
     rows, columns : float
         Shape of the weight matrix [1].
     ranks : array_like, shape (...)
-        Accelerators that hold a piece each, at least 1 [1].
+        Number of accelerators with a piece each, at least 1 [1].
 
     Returns
     -------
     (ndarray, ndarray), each of shape (...)
-        Times that an element of the column side, and of the row side, is moved over all ranks [1].
-        Their product is ``ranks``; neither is below 1.
+        Copies of an element of the column side, and of the row side, over all ranks [1]. Their product is ``ranks``;
+        neither is below 1.
 
     Notes
     -----
-    Erdil (2025), published code, final state: t1 = clip(sqrt(m t / k), 1, t), t2 = t / t1.
-    Symmetric in rows and columns.
+    Erdil (2025), published code, final state: t1 = clip(sqrt(m t / k), 1, t), t2 = t / t1. Symmetric in rows and
+    columns.
     """
     split = np.asarray(ranks, dtype=float)
     column_copies = np.clip(np.sqrt(split * (rows / columns)), 1.0, split)
@@ -35,14 +35,14 @@ def balanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[A
 
 
 def unbalanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
-    """Return copies of both sides by the rule that the published code used until 22 May 2025.
+    """Copies of both sides by the rule of the published code until 22 May 2025.
 
     Parameters
     ----------
     rows, columns : float
         Shape of the weight matrix [1].
     ranks : array_like, shape (...)
-        Accelerators that hold a piece each, at least 1 [1].
+        Number of accelerators with a piece each, at least 1 [1].
 
     Returns
     -------
@@ -51,7 +51,7 @@ def unbalanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple
 
     Notes
     -----
-    t1 = max(1, t sqrt(m / k)), t2 = max(1, t sqrt(k / m)); the state behind Table 5.
+    Published code of Erdil (2025), in the state behind Table 5: t1 = max(1, t sqrt(m / k)), t2 = max(1, t sqrt(k / m)).
     """
     split = np.asarray(ranks, dtype=float)
     aspect = np.sqrt(rows / columns)
@@ -59,14 +59,14 @@ def unbalanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple
 
 
 def single_copy(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
-    """Every input and output element moves once, however many ranks there are.
+    """One copy of every input and output element, for any number of ranks.
 
     Parameters
     ----------
     rows, columns : float
         Shape of the weight matrix [1]; without effect.
     ranks : array_like, shape (...)
-        Accelerators that hold a piece each [1].
+        Number of accelerators with a piece each [1].
 
     Returns
     -------
@@ -82,7 +82,7 @@ def single_copy(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Arra
     return ones, ones
 
 
-#: The rules by the name that assumptions use.
+#: Rules by their name in assumptions.
 SPLITS = {"balanced": balanced_split, "unbalanced": unbalanced_split, "single_copy": single_copy}
 
 
@@ -94,7 +94,7 @@ def activation_elements_per_token(rows: float, columns: float, ranks: npt.ArrayL
     rows, columns : float
         Shape of the weight matrix [1].
     ranks : array_like, shape (...)
-        Accelerators that hold a piece each [1].
+        Number of accelerators with a piece each [1].
     split : str
         A key of :data:`SPLITS`.
 

@@ -1,4 +1,4 @@
-"""From seconds to dollars: what an hour of a chip costs, what tokens cost, and what a buyer would pick."""
+"""Costs: an hour of a chip, tokens, and the choice of a buyer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dollars_per_million_tokens(
     batch: npt.ArrayLike,
     dollars_per_accelerator_hour: float,
 ) -> Array:
-    """Cost of a million output tokens on an instance that is always full.
+    """Cost of a million output tokens on an instance at full load.
 
     Parameters
     ----------
@@ -29,18 +29,19 @@ def dollars_per_million_tokens(
     seconds_per_token : array_like, shape (...)
         Time between two tokens of one user [s].
     batch : array_like, shape (...)
-        Users served together [1]; with one second for the time, the tokens per second of the instance.
+        Users served together [1]. For a given throughput, use one second as the time and tokens per second as the
+        batch.
     dollars_per_accelerator_hour : float
         Price [USD/h].
 
     Returns
     -------
     ndarray, shape (...)
-        [USD per 1e6 tokens].
+        Cost [USD per 1e6 tokens].
 
     Notes
     -----
-    Eq. (2) of Erdil (2025) times the price; the operations are ordered as in the published code.
+    Eq. (2) of Erdil (2025) times the price; the order of operations is that of the published code.
 
     Examples
     --------
@@ -52,16 +53,16 @@ def dollars_per_million_tokens(
 
 
 def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayLike, exponent: float) -> Array:
-    """Return the objective of a buyer whose value of a token grows as a power of its speed.
+    """Objective of a buyer whose value of a token grows as a power of its speed.
 
     Parameters
     ----------
     tokens_per_second : array_like, shape (...)
-        Speed of one user [tokens/s].
+        Speed per user [tokens/s].
     dollars_per_million : array_like, shape (...)
         Cost [USD per 1e6 tokens].
     exponent : float
-        The power [1]; 3 in the tables of the study.
+        Exponent a of speed [1]; 3 in the tables of the study.
 
     Returns
     -------
@@ -77,39 +78,40 @@ def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayL
 
 
 class Exponents(NamedTuple):
-    """Exponents of the preference with which a buyer would choose each of some points; both of shape (n,) [1]."""
+    """Exponents of the preference with which a buyer would choose each point; both of shape (n,) [1]."""
 
     low: Array
-    """With less, a slower point is preferred; 0 at least."""
+    """Lower limit, below which a slower point is preferred; at least 0."""
     high: Array
-    """With more, a faster point is; below ``low`` where no exponent chooses the point, infinite for the fastest."""
+    """Upper limit, above which a faster point is preferred; infinite for the fastest. Below ``low`` if no exponent
+    chooses the point."""
 
 
 def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayLike) -> Exponents:
-    """Return what a choice reveals of the buyer: the exponents for which no other point is preferred.
+    """Revealed preference: exponents for which no other point is preferred to the chosen one.
 
     Parameters
     ----------
     tokens_per_second : array_like, shape (n,)
-        Speed of one user at each point [tokens/s].
+        Speed per user at each point [tokens/s].
     dollars_per_million : array_like, shape (n,)
-        Its price [USD per 1e6 tokens].
+        Price at each point [USD per 1e6 tokens].
 
     Returns
     -------
     Exponents
-        An interval for every point [1], empty (``high < low``) for one that no buyer of this kind chooses.
+        Interval for every point [1]; empty (``high < low``) if no buyer of this kind chooses it.
 
     Raises
     ------
     InputError
-        If the two differ in length, there are none, or a number is not positive.
+        If lengths differ, there are no points, or a number is not positive.
 
     Notes
     -----
-    Eq. (45) of Erdil (2025) turned round: speed^a / price is largest where a is at least the slope of ln(price) over
-    ln(speed) to every slower point, and at most the slope to every faster one. Of equal speeds only the cheapest is
-    chosen, by several if they cost the same.
+    Eq. (45) of Erdil (2025), inverted: speed^a / price is largest if a is at least the slope of ln(price) over
+    ln(speed) to every slower point, and at most the slope to every faster one. Of points with equal speed, only the
+    cheapest are chosen.
 
     Examples
     --------
@@ -134,31 +136,31 @@ class HourCostByCause(NamedTuple):
     """Cost of an hour in use of one accelerator, by cause; every field has the shape of the inputs [USD/h]."""
 
     depreciation: Array
-    """The purchase price over the hours in use of its lifetime."""
+    """Depreciation: purchase price over the hours in use of its lifetime."""
     capital: Array
-    """Interest on what is not yet written off."""
+    """Interest on the remaining value."""
     operations: Array
-    """Staff, space, repairs: a share of the purchase price every year."""
+    """Staff, space, repairs: a yearly share of the purchase price."""
     accelerator_energy: Array
     """Electricity of the accelerator and its cooling."""
     host_energy: Array
-    """Electricity of its share of the host and network, idle hours included, and their cooling."""
+    """Electricity of its share of host and network with their cooling, including idle hours."""
 
     @property
     def total(self) -> Array:
-        """The sum of the parts [USD/h]."""
+        """Sum of the parts [USD/h]."""
         return np.asarray(sum(self[1:], start=self[0]))
 
 
 class Power(NamedTuple):
-    """Power that an accelerator draws, and its price."""
+    """Power that an accelerator draws, and the price of electricity."""
 
     board_watts: npt.ArrayLike = 0.0
-    """Of the accelerator at work; idle it is taken to draw none [W]."""
+    """Power of the accelerator at work; when idle it is assumed to draw none [W]."""
     host_watts: npt.ArrayLike = 0.0
-    """Of its share of the host and network, drawn at all hours [W]."""
+    """Power of its share of host and network, drawn at all hours [W]."""
     pue: npt.ArrayLike = 1.0
-    """Power of the whole building over that of the computers, at least 1 [1]."""
+    """Power of the facility over that of its servers, at least 1 [1]."""
     dollars_per_kwh: npt.ArrayLike = 0.0
     """Price of electricity [USD per kWh]."""
 
@@ -175,38 +177,38 @@ def accelerator_hour_cost(
     yearly_operations: npt.ArrayLike = 0.0,
     cost_of_capital: npt.ArrayLike = 0.0,
 ) -> HourCostByCause:
-    """Cost of an hour in which one owned accelerator does paid work.
+    """Cost of an hour in which an owned accelerator does paid work.
 
     Parameters
     ----------
     purchase_dollars : array_like, shape (...)
         Price of one accelerator with its share of host and network [USD].
     lifetime_years : array_like, shape (...)
-        Until it is worth nothing [years].
+        Depreciation period [years].
     utilisation : array_like, shape (...)
         Share of all hours in which it works, above 0 to 1 [1].
     power : Power
-        What it draws [W], and what that costs [USD per kWh]; arrays of shape (...).
+        Power [W], and price of electricity [USD per kWh]; arrays of shape (...).
     yearly_operations : array_like, shape (...)
-        Yearly cost of running it as a share of the purchase price [1].
+        Yearly operating cost as a share of the purchase price [1].
     cost_of_capital : array_like, shape (...)
-        Yearly interest [1].
+        Yearly interest rate [1].
 
     Returns
     -------
     HourCost
-        The parts [USD/h]; their sum is ``total``.
+        Parts [USD/h]; their sum is ``total``.
 
     Raises
     ------
     InputError
-        If a value is negative or no finite number, the lifetime or the utilisation is zero, the utilisation is above
-        1, or the PUE below 1.
+        If a value is negative or not finite, the lifetime or the utilisation is zero, the utilisation is above 1, or
+        the PUE below 1.
 
     Notes
     -----
     Equal yearly payments of an annuity, P r / (1 - (1 + r)^-n), of which P / n is depreciation and the rest capital.
-    The build-up follows the chapter on costs of Barroso, Hoelzle and Ranganathan (2018).
+    The breakdown follows the chapter on costs of Barroso, Hoelzle and Ranganathan (2018).
 
     Examples
     --------
@@ -222,7 +224,7 @@ def accelerator_hour_cost(
     share = _known("utilisation", utilisation, above=0.0, most=1.0)
     rate = _known("cost_of_capital", cost_of_capital)
     hours = _HOURS_PER_YEAR * share
-    # Power bought for an hour of clock, then per hour of work.
+    # Energy per hour of clock time, then per hour of work.
     dollars_per_watt = _known("pue", power.pue, least=1.0) * _known("dollars_per_kwh", power.dollars_per_kwh) / 1e3
     with np.errstate(divide="ignore", invalid="ignore"):
         payment = rate / -np.expm1(-years * np.log1p(rate))
@@ -239,7 +241,7 @@ def accelerator_hour_cost(
 
 
 def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour: npt.ArrayLike) -> Array:
-    """Price of an instance by the second.
+    """Price of an instance per second.
 
     Parameters
     ----------
@@ -251,11 +253,11 @@ def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour
     Returns
     -------
     ndarray, shape (...)
-        [USD/s].
+        Price [USD/s].
 
     Notes
     -----
-    The rate at which eq. (2) of Erdil (2025) charges an instance.
+    Price of an instance in eq. (2) of Erdil (2025).
 
     Examples
     --------
@@ -266,23 +268,23 @@ def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour
 
 
 def dollars_per_million(dollars: npt.ArrayLike, tokens: npt.ArrayLike) -> Array:
-    """Return the cost of a million tokens, if so many of them carry a bill.
+    """Cost per million tokens of a bill that is divided over a number of tokens.
 
     Parameters
     ----------
     dollars : array_like, shape (...)
-        The bill [USD].
+        Bill [USD].
     tokens : array_like, shape (...)
-        Those that carry it [tokens].
+        Number of tokens [tokens].
 
     Returns
     -------
     ndarray, shape (...)
-        [USD per 1e6 tokens]; 0 where there are no tokens, which cost nothing.
+        Cost [USD per 1e6 tokens]; 0 without tokens.
 
     Notes
     -----
-    Eq. (2) of Erdil (2025) for tokens that are counted instead of made at a speed.
+    Eq. (2) of Erdil (2025) for a number of tokens instead of a speed.
 
     Examples
     --------
@@ -303,16 +305,16 @@ def joules_per_token(watts: npt.ArrayLike, accelerators: npt.ArrayLike, tokens_p
     accelerators : array_like, shape (...)
         Instance size [1].
     tokens_per_second : array_like, shape (...)
-        Of all users of the instance together [tokens/s].
+        Throughput of the instance over all users [tokens/s].
 
     Returns
     -------
     ndarray, shape (...)
-        [J].
+        Energy [J].
 
     Notes
     -----
-    Eq. (2) of Erdil (2025) with power in the place of a price.
+    Eq. (2) of Erdil (2025) with power instead of a price.
 
     Examples
     --------
@@ -323,27 +325,27 @@ def joules_per_token(watts: npt.ArrayLike, accelerators: npt.ArrayLike, tokens_p
 
 
 class Bill(NamedTuple):
-    """A bill by the kind of token; every field has the shape of the bill."""
+    """Bill by kind of token; every field has the shape of the bill."""
 
     input: Array
-    """For prompt tokens that were computed [USD]."""
+    """Prefilled prompt tokens [USD]."""
     cached_input: Array
-    """For prompt tokens that were found in the cache [USD]."""
+    """Cached prompt tokens [USD]."""
     output: Array
-    """For generated tokens [USD]."""
+    """Output tokens [USD]."""
 
 
 def allocate(
     bill: npt.ArrayLike, input_seconds: npt.ArrayLike, cached_seconds: npt.ArrayLike, output_seconds: npt.ArrayLike
 ) -> Bill:
-    """Divide a bill over the kinds of tokens by the time that the accelerators spent on each.
+    """Divide a bill over the kinds of tokens by accelerator time.
 
     Parameters
     ----------
     bill : array_like, shape (...)
-        What all of it costs [USD].
+        Total cost [USD].
     input_seconds, cached_seconds, output_seconds : array_like, shape (...)
-        Accelerator-seconds of prefill, of loading and attending to cached prompts, and of decoding [s].
+        Accelerator time of prefill, of loading and attending to cached prompts, and of decoding [s].
 
     Returns
     -------
@@ -353,7 +355,7 @@ def allocate(
     Raises
     ------
     InputError
-        If no time was spent at all.
+        If all times are zero.
 
     Notes
     -----
@@ -374,7 +376,7 @@ def allocate(
 def _known(
     name: str, values: npt.ArrayLike, *, least: float = 0.0, above: float | None = None, most: float = np.inf
 ) -> Array:
-    """An array of finite numbers within limits; ``above`` excludes the limit itself."""
+    """Array of finite numbers within limits; ``above`` excludes the limit itself."""
     numbers = np.asarray(values, dtype=float)
     good = np.isfinite(numbers) & (numbers >= least) & (numbers <= most)
     if above is not None:

@@ -1,4 +1,4 @@
-"""Which points nothing else beats."""
+"""Pareto-optimal points, and values along frontiers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inference_econ._types import Array, Indices
 
 
 def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
-    """Indices of the points that no other point matches in one and beats in the other.
+    """Indices of the Pareto-optimal points in time and cost.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
 
 
 def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return whether another point is at least as good in both, and better in one.
+    """Whether another point is at least as good in both time and cost, and better in one.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.
     Returns
     -------
     ndarray of bool, shape (n,)
-        Of equal points none dominates another [1].
+        Equal points do not dominate each other [1].
 
     Notes
     -----
-    The cheapest of all points up to a time is on the frontier, so that two binary searches decide.
+    The cheapest of all points up to a time is on the frontier, so two binary searches are sufficient.
 
     Examples
     --------
@@ -73,23 +73,23 @@ def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.
 def ceiling(
     frontier_seconds: npt.ArrayLike, frontier_dollars: npt.ArrayLike, dollars_per_second: npt.ArrayLike
 ) -> Array:
-    """Time at which a point whose cost grows in proportion to its time falls behind a frontier.
+    """Time above which a point falls behind a frontier, if its cost is proportional to its time.
 
     Parameters
     ----------
     frontier_seconds, frontier_dollars : array_like, shape (m,)
-        A frontier, ascending in seconds [s] and descending in dollars [USD].
+        Frontier, ascending in seconds [s] and descending in dollars [USD].
     dollars_per_second : array_like, shape (...)
-        Cost over time of the points in question [USD/s].
+        Cost of the points per time [USD/s].
 
     Returns
     -------
     ndarray, shape (...)
-        Above this time some frontier point is at least as fast and as cheap [s]; ``inf`` without a frontier.
+        Time above which some frontier point is at least as fast and as cheap [s]; ``inf`` without a frontier.
 
     Notes
     -----
-    min over i of max(tau_i, c_i / r). tau rises and c falls, so the two neighbours of tau_i = c_i / r decide.
+    min over i of max(tau_i, c_i / r). tau rises and c falls, so the two neighbors of tau_i = c_i / r determine it.
 
     Examples
     --------
@@ -104,14 +104,14 @@ def ceiling(
 
 
 def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
-    """The part of a frontier that a logarithmic scan over latency limits would visit.
+    """Points of a frontier that a logarithmic scan over latency limits visits.
 
     Parameters
     ----------
     seconds : array_like, shape (m,)
         Times of an exact frontier, ascending [s].
     points : int
-        Latency limits to try [1].
+        Number of latency limits [1].
     decades : float
         Span of the limits above the smallest time [1].
 
@@ -122,8 +122,8 @@ def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
 
     Notes
     -----
-    Erdil (2025), published code: 1,000 limits over two decades, the cheapest point within each. On an exact
-    frontier that is the slowest point within the limit, so the scan is one binary search.
+    Erdil (2025), published code: 1,000 limits over two decades, the cheapest point within each. On an exact frontier
+    that is the slowest point within the limit, so the scan is one binary search.
 
     Examples
     --------
@@ -138,21 +138,20 @@ def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
 
 
 def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
-    """Values where curves pass an abscissa between two of their points: y as a power of x between neighbours.
+    """Values where curves cross an abscissa between two points: y is a power of x between neighbors.
 
     Parameters
     ----------
     x, y : array_like, shape (n, k)
-        Points of n curves in the order in which they are joined, both positive: for example speed [tokens/s] and cost
-        [USD per 1e6 tokens].
+        Points of n curves in order, both positive: for example speed [tokens/s] and cost [USD per 1e6 tokens].
     at : float
-        The abscissa, in the unit of x: for example speed [tokens/s].
+        Abscissa, in the unit of x: for example speed [tokens/s].
 
     Returns
     -------
     ndarray, shape (n, k - 1)
-        In the unit of y, for example [USD per 1e6 tokens]; NaN where two neighbours do not have the abscissa between
-        them, or one of their values is NaN.
+        Values in the unit of y, for example [USD per 1e6 tokens]; NaN if the abscissa is not between the two neighbors,
+        or one of their values is NaN.
 
     Notes
     -----
@@ -173,26 +172,26 @@ def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
 
 
 def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, int, int] | None:
-    """The least value of some curves at an abscissa or beyond it, between their points as well (:func:`crossed`).
+    """Smallest value of curves at or beyond an abscissa, including between points (:func:`crossed`).
 
     Parameters
     ----------
     x, y : array_like, shape (n, k)
-        Points of n curves in the order in which they are joined, both positive: for example speed [tokens/s] and cost
-        [USD per 1e6 tokens]; a value that does not count is NaN.
+        Points of n curves in order, both positive: for example speed [tokens/s] and cost [USD per 1e6 tokens]; ignored
+        values are NaN.
     at : float
-        The abscissa, in the unit of x: for example speed [tokens/s].
+        Abscissa, in the unit of x: for example speed [tokens/s].
 
     Returns
     -------
     (float, int, int) or None
-        The value, its curve, and its place: of a point its column, of a place after a point k more than the column of
-        that point [1]. None if no curve goes so far.
+        Value, index of its curve, and position: the column of a point, or k plus the column of the point before a
+        crossing [1]. None if no curve reaches the abscissa.
 
     Notes
     -----
-    min over curves i and x >= x_0 of y_i(x), where y_i is linear in logarithms between neighbouring points and nothing
-    beyond them: its least value is at a point, or at x_0.
+    min over curves i and x >= x_0 of y_i(x), where y_i is linear in logarithms between neighboring points and undefined
+    elsewhere. The minimum is at a point, or at x_0.
 
     Examples
     --------
@@ -209,23 +208,23 @@ def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, in
 
 
 def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
-    """The least values of some curves at many abscissae or beyond them, as :func:`least_from` has each.
+    """Smallest values of curves at or beyond many abscissae, as :func:`least_from` for each.
 
     Parameters
     ----------
     x, y : array_like, shape (n, k)
-        As there: for example speed [tokens/s] and cost [USD per 1e6 tokens]; a value that does not count is NaN.
+        As there: for example speed [tokens/s] and cost [USD per 1e6 tokens]; ignored values are NaN.
     at : array_like, shape (...)
         Abscissae, in the unit of x: for example speeds [tokens/s].
 
     Returns
     -------
     ndarray, shape (...)
-        In the unit of y, for example [USD per 1e6 tokens]; infinite where no curve goes so far.
+        Values in the unit of y, for example [USD per 1e6 tokens]; infinite if no curve reaches the abscissa.
 
     Notes
     -----
-    Abscissae are sorted once; of each the lines that pass over it and the points beyond it are looked at.
+    Abscissae are sorted once; each is compared with the segments that cross it and the points beyond it.
 
     Examples
     --------
@@ -255,18 +254,18 @@ def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
 def summarised_cost(
     tokens_per_second: npt.ArrayLike, slow_dollars: float, top_tokens_per_second: float, exponent: float
 ) -> Array:
-    """Cost at a speed, by the three numbers that summarise a frontier.
+    """Cost at a speed, by the three parameters that summarize a frontier.
 
     Parameters
     ----------
     tokens_per_second : array_like, shape (...)
-        Speed of a user x, below the top speed [tokens/s].
+        Speed per user x, below the top speed [tokens/s].
     slow_dollars : float
-        Cost A towards a speed of 0 [USD per 1e6 tokens].
+        Cost A in the limit of speed 0 [USD per 1e6 tokens].
     top_tokens_per_second : float
-        Speed x_m that no cost reaches [tokens/s].
+        Speed limit x_m, at which cost diverges [tokens/s].
     exponent : float
-        How steeply cost rises towards it, beta [1].
+        Exponent beta, which sets how steeply cost rises [1].
 
     Returns
     -------
@@ -275,8 +274,8 @@ def summarised_cost(
 
     Notes
     -----
-    A (1 - x / x_m)^-beta: what the published code of Erdil (2025) fits to a frontier. A summary and no model: valid
-    between the speeds of the points that it was fitted to.
+    A (1 - x / x_m)^-beta, which the published code of Erdil (2025) fits to a frontier. Valid between the speeds of the
+    fitted points.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pipeline depths that a study tries."""
+"""Pipeline depths of the published study."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def logarithmic_degrees(deepest: npt.ArrayLike, steps: int) -> Array:
     deepest : array_like, shape (...)
         Largest depth [1], at least 1.
     steps : int
-        Ratios between the first depth and the last [1].
+        Number of ratios between the first depth and the last [1].
 
     Returns
     -------
@@ -25,8 +25,8 @@ def logarithmic_degrees(deepest: npt.ArrayLike, steps: int) -> Array:
 
     Notes
     -----
-    Erdil (2025), published code: the depths are powers of two of evenly spaced logarithms, so
-    the last one could round above ``deepest``; here it is exact, as the study intends.
+    Erdil (2025), published code: the depths are powers of two of evenly spaced logarithms, so the last one may round
+    above ``deepest``; here it is exact, as intended.
 
     Examples
     --------

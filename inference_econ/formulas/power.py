@@ -1,4 +1,4 @@
-"""Power that chips, servers and facilities draw, and what a power cap does to the clock."""
+"""Power of chips, servers and facilities, and carbon emissions."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from inference_econ._types import Array
 def drawn_watts(
     idle_watts: npt.ArrayLike, joules: npt.ArrayLike, seconds: npt.ArrayLike, limit_watts: npt.ArrayLike
 ) -> Array:
-    """Mean power of a board that does some work in some time.
+    """Mean power of a board during some work.
 
     Parameters
     ----------
     idle_watts : array_like, shape (...)
         Power with a model loaded and no kernel running [W].
     joules : array_like, shape (...)
-        Energy of the work itself, beyond idling [J].
+        Energy of the work, in addition to idle power [J].
     seconds : array_like, shape (...)
-        Time that it takes, positive [s].
+        Duration of the work, positive [s].
     limit_watts : array_like, shape (...)
-        What the board never exceeds: its firmware lowers the clock [W].
+        Power limit, at which the firmware lowers the clock [W].
 
     Returns
     -------
     ndarray, shape (...)
-        [W].
+        Power [W].
 
     Notes
     -----
@@ -43,25 +43,25 @@ def drawn_watts(
 
 
 def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: npt.ArrayLike) -> Array:
-    """Power at the meter of the building, of boards with their share of host and network.
+    """Facility power of boards with their share of host and network.
 
     Parameters
     ----------
     board_watts : array_like, shape (...)
-        Of accelerators [W].
+        Power of accelerators [W].
     host_watts : array_like, shape (...)
-        Of what else is in their servers and between these; boards and hosts together are the servers [W].
+        Power of the other parts of servers and of the network [W].
     pue : array_like, shape (...)
-        Power usage effectiveness: power of the building over that of its servers, at least 1 [1].
+        Power usage effectiveness: power of the facility over that of its servers, at least 1 [1].
 
     Returns
     -------
     ndarray, shape (...)
-        [W].
+        Power [W].
 
     Notes
     -----
-    Chapter on energy of Barroso, Hoelzle and Ranganathan (2018); PUE is a mean over a year, taken here at all loads.
+    Chapter on energy of Barroso, Hoelzle and Ranganathan (2018). PUE is a mean over a year, applied here at all loads.
 
     Examples
     --------
@@ -72,19 +72,19 @@ def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: n
 
 
 def grams_of_carbon(joules: npt.ArrayLike, grams_per_kwh: npt.ArrayLike) -> Array:
-    """Emissions of some energy.
+    """Carbon emissions of some energy.
 
     Parameters
     ----------
     joules : array_like, shape (...)
-        At the meter of the building [J].
+        Energy at the meter of the facility [J].
     grams_per_kwh : array_like, shape (...)
-        Carbon intensity of the grid, CO2 equivalents of electricity as it is generated [g/kWh].
+        Carbon intensity of the grid, CO2 equivalents of generation [g/kWh].
 
     Returns
     -------
     ndarray, shape (...)
-        CO2 equivalents of the electricity alone, without those of making chips and buildings [g].
+        CO2 equivalents of the electricity, without manufacturing of chips and buildings [g].
 
     Notes
     -----

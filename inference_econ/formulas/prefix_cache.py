@@ -1,8 +1,8 @@
-"""Conversations and the cache of their earlier turns: what is found there, and how much room it takes.
+"""Prefix cache of conversations: hit rates, and the memory that cached turns need.
 
-A conversation has n turns. The prompt of turn k holds a system prompt, all earlier questions and answers, and a new
-question. Its cache is kept after the turn until it is used by the next one, or for a lifetime at most. The time
-that users take between an answer and their next question is exponential.
+A conversation has n turns. The prompt of turn k consists of a system prompt, all earlier questions and answers, and a
+new question. Its cache is kept until the next turn uses it, or for at most a lifetime. The time between an answer and
+the user's next question is exponentially distributed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Turns(NamedTuple):
     """Tokens of the mean request of a conversation; fields have the shape of the arguments."""
 
     prompt: Array
-    """Prompt [tokens]."""
+    """Prompt length [tokens]."""
     repeated: Array
-    """Of it, what the conversation has seen before [tokens]."""
+    """Prompt tokens from earlier turns and the system prompt [tokens]."""
     cached: Array
-    """Of that, what is found in the cache [tokens]."""
+    """Tokens of these in the cache [tokens]."""
 
 
 def turns(
@@ -47,9 +47,9 @@ def turns(
     user_tokens, answer_tokens : array_like, shape (...)
         New tokens of a user in every turn, u, and of the answer, a [tokens].
     system_tokens : array_like, shape (...)
-        Prompt before the first turn, s, equal for all users and therefore always in the cache [tokens].
+        System prompt, s, equal for all users and therefore always cached [tokens].
     returning : array_like, shape (...)
-        Probability that the next turn finds the cache of the one before, see :func:`returning` [1].
+        Probability that the next turn finds the cache of the last one, see :func:`returning` [1].
 
     Returns
     -------
@@ -59,12 +59,13 @@ def turns(
     Raises
     ------
     InputError
-        If there is less than one turn, a length is negative, users say nothing, or the probability is not from 0 to 1.
+        If there is less than one turn, a length is negative, user turns are empty, or the probability is not from 0 to
+        1.
 
     Notes
     -----
-    Turn k repeats (k - 1) (u + a) tokens, and the mean of k - 1 over a conversation is (n - 1) / 2: the reuse that
-    Gao et al. (2024) found in conversations.
+    Turn k repeats (k - 1) (u + a) tokens, and the mean of k - 1 over a conversation is (n - 1) / 2: the reuse that Gao
+    et al. (2024) found in conversations.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def turns(
 
 
 def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:
-    """Probability that a user is back before the cache of the last turn has gone.
+    """Probability that a user returns before the cache of the last turn is evicted.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:
 
     Notes
     -----
-    The hit rate of Che, Tung and Wang (2002) with the lifetime in the place of the characteristic time.
+    The hit rate of Che, Tung and Wang (2002), with the lifetime as characteristic time.
 
     Examples
     --------
@@ -122,12 +123,12 @@ def stored_tokens(
     think_seconds: ArrayLike,
     system_tokens: ArrayLike = 0.0,
 ) -> Array:
-    """Tokens whose cache waits for its next use.
+    """Tokens in the cache that wait for their next use.
 
     Parameters
     ----------
     requests_per_second : array_like, shape (...)
-        Turns of all conversations together [1/s].
+        Turns of all conversations per second [1/s].
     count, user_tokens, answer_tokens, system_tokens : array_like, shape (...)
         See :func:`turns` [1] and [tokens].
     lifetime_seconds, think_seconds : array_like, shape (...)
@@ -136,17 +137,17 @@ def stored_tokens(
     Returns
     -------
     ndarray, shape (...)
-        Mean over time [tokens]; entries of requests in flight are not counted, the system prompt is once.
+        Mean over time [tokens], with the system prompt once, and without entries of running requests.
 
     Raises
     ------
     InputError
-        If a value is out of its range.
+        If a value is out of range.
 
     Notes
     -----
-    Little's law, Little (1961): of the turns per second one in n is a conversation's k-th, whose k (u + a) tokens wait
-    for min(Z, L), Z (1 - exp(-L / Z)) on average; nobody comes back after the last one, which waits for L.
+    Little's law, Little (1961). One in n turns per second is a conversation's k-th. Its k (u + a) tokens wait for
+    min(Z, L), which is Z (1 - exp(-L / Z)) on average. After the last turn they wait for L.
 
     Examples
     --------
@@ -172,31 +173,31 @@ def lifetime_that_fits(
     think_seconds: ArrayLike,
     system_tokens: ArrayLike = 0.0,
 ) -> Array:
-    """Time that entries stay if the least recently used go when room is short.
+    """Lifetime of entries in an LRU cache of limited size.
 
     Parameters
     ----------
     tokens : array_like, shape (...)
-        Room [tokens].
+        Size of the cache [tokens].
     requests_per_second, count, user_tokens, answer_tokens, think_seconds, system_tokens : array_like, shape (...)
         See :func:`stored_tokens` [1/s], [1], [tokens] and [s].
 
     Returns
     -------
     ndarray, shape (...)
-        [s]; 0 where not even the system prompt fits.
+        Lifetime [s]; 0 if the system prompt does not fit.
 
     Raises
     ------
     InputError
-        If a value is out of its range.
+        If a value is out of range.
 
     Notes
     -----
-    The characteristic time of Che, Tung and Wang (2002): the lifetime with which as much is stored as there is room.
-    With c = (n - 1) / 2 and room for r seconds of all new tokens, L + c Z (1 - exp(-L / Z)) = r has the closed form
-    L = d + Z W(c exp(-d / Z)) with d = r - c Z and Lambert's function W, here as Wright's omega(x) = W(exp(x)), which
-    does not overflow: Corless and Jeffrey (2002).
+    The characteristic time of Che, Tung and Wang (2002): the lifetime at which stored tokens fill the cache. Let c = (n
+    - 1) / 2, and let r be the time in which new tokens fill the cache. Then L + c Z (1 - exp(-L / Z)) = r has the
+    closed form L = d + Z W(c exp(-d / Z)) with d = r - c Z and Lambert's function W. It is computed by Wright's
+    omega(x) = W(exp(x)), which does not overflow: Corless and Jeffrey (2002).
 
     Examples
     --------
@@ -207,11 +208,11 @@ def lifetime_that_fits(
     rate, number = _known("requests_per_second", requests_per_second, least=1e-12), _known("turns", count, least=1.0)
     turn_tokens = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
     think, again = _known("think_seconds", think_seconds, least=1e-9), (number - 1.0) / 2.0
-    # In units of the time until the next question.
+    # In units of the think time.
     fresh = room / (rate * turn_tokens * think)
     with np.errstate(divide="ignore"):
         lifetime = np.maximum(fresh - again + wright_omega(np.log(again) + again - fresh), 0.0)
-    # Short lifetimes are small differences of large numbers; a step of Newton's method makes up for lost digits.
+    # Short lifetimes are small differences of large numbers; a step of Newton's method restores the lost digits.
     lifetime -= (lifetime - again * np.expm1(-lifetime) - fresh) / (1.0 + again * np.exp(-lifetime))
     return np.where(room > 0.0, think * np.maximum(lifetime, 0.0), 0.0)
 

@@ -1,7 +1,7 @@
-"""A continuous-batching server as a queue: how full it is, and how long a request waits.
+"""Queueing model of a continuous-batching server: occupancy and waiting times.
 
-With n requests in flight the server completes mu(n) requests per second; at most ``slots`` are in flight together
-(KV cache, or the largest batch), and further ones wait first come, first served.
+With n concurrent requests the server completes mu(n) requests per second. At most ``slots`` run concurrently (limited
+by the KV cache or the maximum batch), and further ones wait first come, first served.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from inference_econ.errors import InputError
 
 ArrayLike = npt.ArrayLike
 
-#: Sum of the squared variations below which a stream counts as a clock.
+#: Sum of the squared variations below which a stream counts as deterministic.
 _REGULAR = 1e-6
 
 
 class Load(NamedTuple):
-    """A server under a steady stream of requests; every field has the shape of the arrival rates, (...)."""
+    """Server under a steady stream of requests; every field has the shape of the arrival rates, (...)."""
 
     probabilities: Array
-    """Shape (..., slots + 1): share of time with 0, 1, .. slots requests in flight [1]; the last also counts the
-    time in which others wait. By PASTA, Wolff (1982), it is what an arriving request of a Poisson stream sees."""
+    """Shape (..., slots + 1): share of time with 0, 1, .. slots concurrent requests [1]; the last includes the time in
+    which others wait. By PASTA, Wolff (1982), an arriving request of a Poisson stream sees this distribution."""
     work: Array
-    """Shape (..., slots): share of all work done with 1, 2, .. slots requests in flight [1]. A token finds itself in
-    a batch of that size: the step times over these weights are the distribution of the time between two tokens."""
+    """Shape (..., slots): share of all work done with 1, 2, .. slots concurrent requests [1]. These are also the shares
+    of tokens by batch size, so step times with these weights are the distribution of the time between two tokens."""
     offered: Array
-    """Arrival rate over the completion rate with all slots taken [1]; the server is saturated from 1 on."""
+    """Arrival rate over the completion rate with all slots occupied [1]; the server is saturated from 1 on."""
     busy: Array
-    """Share of time with at least one request in flight [1]."""
+    """Share of time with at least one running request [1]."""
     in_flight: Array
-    """Mean number of requests in flight, without those that wait [1]."""
+    """Mean number of running requests, without waiting ones [1]."""
     waiting: Array
-    """Probability that an arriving request must wait [1]."""
+    """Probability that an arriving request waits [1]."""
     wait_seconds: Array
-    """Mean wait of all requests, those that need not wait included [s]; ``inf`` where saturated."""
+    """Mean wait of all requests, including those that do not wait [s]; ``inf`` if saturated."""
     wait_scale: Array
-    """Mean wait of those that must wait [s]; their waits are exponential. ``inf`` where saturated."""
+    """Mean wait of requests that wait [s]; waits are exponential. ``inf`` if saturated."""
     service_seconds: Array
-    """Mean time in flight of a request (Little's law) [s]."""
+    """Mean run time of a request (Little's law) [s]."""
     saturated: npt.NDArray[np.bool_]
-    """More requests arrive than are completed: the queue grows without end, and the other fields are its limit."""
+    """True if more requests arrive than are completed: the queue is unbounded, and the other fields are limits."""
 
 
 def load(
@@ -55,21 +55,21 @@ def load(
     service_scv: ArrayLike = 1.0,
     bunching: ArrayLike = 0.0,
 ) -> Load:
-    """Occupation of a server and waits of its requests, from its completion rates.
+    """Occupancy of a server and waits of its requests, from its completion rates.
 
     Parameters
     ----------
     arrivals_per_second : array_like, shape (...)
-        Requests that arrive, on average [1/s].
+        Mean arrival rate of requests [1/s].
     completions_per_second : array_like, shape (..., slots)
-        Requests completed, on average, with 1, 2, .. slots in flight [1/s].
+        Mean completion rate with 1, 2, .. slots concurrent requests [1/s].
     arrival_scv : array_like, shape (...)
-        Squared coefficient of variation ca2 of the times between arrivals [1]; 1 if Poisson, more if bursty.
+        Squared coefficient of variation ca2 of the times between arrivals [1]; 1 for Poisson, more for bursty arrivals.
     service_scv : array_like, shape (...)
-        Squared coefficient of variation cs2 of the work of a request [1]; 1 if exponential, 0 if all are alike.
+        Squared coefficient of variation cs2 of the work of a request [1]; 1 if exponential, 0 if constant.
     bunching : array_like, shape (...)
-        What is added to ca2 where requests crowd the slots but not where they wait [1]: for arrivals that come a few at
-        a time without being burstier over long times.
+        Addition to ca2 for the occupancy of slots, but not for waits [1]: for arrivals in small groups that are not
+        burstier over long times.
 
     Returns
     -------
@@ -79,21 +79,21 @@ def load(
     Raises
     ------
     InputError
-        If a rate or variation is negative or no finite number, or a completion rate is zero.
+        If a rate or variation is negative or not finite, or a completion rate is zero.
 
     Notes
     -----
-    Poisson arrivals: while nobody waits this is generalised processor sharing, p(n) ~ prod_k lambda / mu(k), whatever
-    the distribution of lengths: Cohen (1979), Kelly (1979). Beyond ``slots`` the chain goes on with the ratio
-    lambda / mu(slots), exact for exponential lengths, and those that wait do so for an exponential time of mean
-    1 / (mu(slots) - lambda). Other lengths and burstier arrivals multiply that mean by (ca2 + cs2) / 2: Kingman (1961),
-    and Allen and Cunneen in Allen (1990).
+    Poisson arrivals: without waiting requests this is generalized processor sharing, p(n) ~ prod_k lambda / mu(k), for
+    any distribution of lengths: Cohen (1979), Kelly (1979). Beyond ``slots`` the chain continues with the ratio lambda
+    / mu(slots), which is exact for exponential lengths. Requests that wait do so for an exponential time of mean 1 /
+    (mu(slots) - lambda). Other lengths and burstier arrivals multiply that mean by (ca2 + cs2) / 2: Kingman (1961), and
+    Allen and Cunneen in Allen (1990).
 
-    Bursty arrivals also crowd the slots. The products are raised to the power (1 + cs2) / (ca2 + cs2), and the share of
-    idle time is such that as much is completed as arrives. For a constant rate that is the limit of heavy traffic,
-    Zhang, Dai and Zwart (2011); for slots of their own speed the number in flight gets the peakedness
-    (ca2 + cs2) / (1 + cs2), which is that of exponential and of fixed lengths. Elsewhere it is an
-    approximation. Sums of logarithms keep thousands of slots from over- and underflow.
+    Bursty arrivals also occupy more slots at once. The products are raised to the power (1 + cs2) / (ca2 + cs2), and
+    the share of idle time is set so that completions equal arrivals. For a constant rate this is the heavy-traffic
+    limit, Zhang, Dai and Zwart (2011). For slots of constant speed the number of running requests has the peakedness
+    (ca2 + cs2) / (1 + cs2), which is correct for exponential and constant lengths. Otherwise it is an approximation.
+    Sums of logarithms prevent over- and underflow with thousands of slots.
 
     Examples
     --------
@@ -123,13 +123,13 @@ def load(
     weights = _log_weights(arrivals, rates, power)
     seen = _weighed(weights)
     idle, full = (seen[..., place] / seen.sum(axis=-1) for place in (0, -1))
-    # Exponentials take longest: they are the same ones unless a server is mostly idle.
+    # Exponentials are slow; they are the same unless a server is mostly idle.
     busy = seen[..., 1:] if (seen[..., 0] < 1.0).all() else _weighed(weights[..., 1:])
     busy = busy / busy.sum(axis=-1, keepdims=True)
     if saturated.any():
         busy = np.where(saturated[..., None], np.arange(rates.shape[-1]) == rates.shape[-1] - 1, busy)
     rate = (busy * rates).sum(axis=-1)
-    # As much idle time as completes what arrives; for Poisson arrivals the product form has it already.
+    # Set idle time so that completions equal arrivals; for Poisson arrivals the product form already does so.
     share = np.where(power == 1.0, 1.0 - idle, np.minimum(arrivals / rate, 1.0))
     share = np.where(saturated, 1.0, share)
     in_flight = (busy * np.arange(1.0, rates.shape[-1] + 1.0)).sum(axis=-1)
@@ -150,41 +150,41 @@ def load(
 
 
 def _log_weights(arrivals: Array, rates: Array, power: Array) -> Array:
-    """Logarithms of the product form of 0, 1, .. slots in flight; states beyond the last slot are added to it."""
+    """Logarithms of the product form of 0, 1, .. slots running requests; the last one includes waiting requests."""
     logs = np.log(rates)
     steps = power[..., None] * (np.log(np.maximum(arrivals, np.finfo(float).tiny))[..., None] - logs)
-    # Raised to a power, a product whose rates grow would gain in the mean; this keeps it.
+    # The power would increase the mean of a product with growing rates; this correction keeps it.
     tilt = (1.0 - power[..., None]) / 2.0 * (logs - logs[..., :1])
     weights = np.cumsum(steps, axis=-1) - tilt
-    # 1 + r + r^2 + .. = 1 / (1 - r), where the chain has a limit.
+    # 1 + r + r^2 + .. = 1 / (1 - r), if the chain has a limit.
     weights[..., -1] -= np.log(-np.expm1(np.where(steps[..., -1] < 0.0, steps[..., -1], -1.0)))
     return np.concatenate((np.zeros((*arrivals.shape, 1)), weights), axis=-1)
 
 
 def _weighed(weights: Array) -> Array:
-    """Shares in proportion to weights, from their logarithms, the largest 1."""
+    """Shares in proportion to weights, given their logarithms, scaled so that the largest is 1."""
     return np.asarray(np.exp(weights - weights.max(axis=-1, keepdims=True)))
 
 
 def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
-    """Burstiness of the part of a stream that comes to each of some instances, dealt at random.
+    """Burstiness of the part of a stream that one of several instances receives with random assignment.
 
     Parameters
     ----------
     scv : array_like, shape (...)
-        Squared coefficient of variation of the times between arrivals of the whole stream [1].
+        Squared coefficient of variation of the times between arrivals of the full stream [1].
     instances : array_like, shape (...)
-        Instances that get equal parts of it [1]; 1 / n for the whole of which n instances get such parts.
+        Instances n that receive equal parts of it [1]; use 1 / n to compute the full stream from a part.
 
     Returns
     -------
     ndarray, shape (...)
-        1 + (c2 - 1) / n [1]: nearly Poisson of many instances.
+        1 + (c2 - 1) / n [1]: nearly Poisson for many instances.
 
     Notes
     -----
-    Exact for renewal processes, of which each arrival is kept with the probability 1 / n independently of the others:
-    the splitting of Whitt (1983).
+    Exact for renewal processes if each arrival is kept with the probability 1 / n independently of the others: the
+    splitting of Whitt (1983).
 
     Examples
     --------
@@ -196,19 +196,19 @@ def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
 
 
 def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
-    """Waits that a given share of the requests stays below.
+    """Quantiles of the wait of requests.
 
     Parameters
     ----------
     queue : Load
         A loaded server, of shape (...) [1].
     shares : array_like, shape (k,)
-        Shares of the requests, from 0 to below 1 [1].
+        Shares q of the requests, from 0 to below 1 [1].
 
     Returns
     -------
     ndarray, shape (..., k)
-        max(0, ln(P / (1 - q))) times the mean wait of those that wait [s]; ``inf`` where saturated.
+        max(0, ln(P / (1 - q))) times the mean wait of requests that wait [s]; ``inf`` if saturated.
 
     Raises
     ------
@@ -217,8 +217,8 @@ def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
 
     Notes
     -----
-    P(wait > t) = P exp(-t / scale) with P the probability of waiting: exact for exponential lengths, and the limit of
-    heavy traffic for others, Kingman (1961).
+    P(wait > t) = P exp(-t / scale), where P is the probability of waiting: exact for exponential lengths, and the
+    heavy-traffic limit for others, Kingman (1961).
 
     Examples
     --------
@@ -235,21 +235,21 @@ def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
 
 
 def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
-    """Quantiles of a value that depends on the number of requests in flight.
+    """Quantiles of a value that depends on the number of concurrent requests.
 
     Parameters
     ----------
     values : array_like, shape (n,)
         One value for each number of requests, such as the time of a step [s].
     weights : array_like, shape (..., n)
-        How often each occurs, such as :attr:`Load.work` [1]; they need not sum to 1.
+        Frequency of each, such as :attr:`Load.work` [1]; they need not sum to 1.
     shares : array_like, shape (k,)
         Shares, from 0 to 1 [1].
 
     Returns
     -------
     ndarray, shape (..., k)
-        The smallest value that at least this share is at or below [s].
+        Smallest value such that at least this share is at or below it [s].
 
     Raises
     ------
@@ -258,9 +258,9 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
 
     Notes
     -----
-    The inverse of the distribution function, definition 1 of Hyndman and Fan (1996). Of step times it is the
-    distribution over tokens; a request's own mean over its life varies less: for fixed lengths and no waiting its
-    variance is two thirds of that, since a request meets much the same others from step to step.
+    The inverse of the distribution function, definition 1 of Hyndman and Fan (1996). For step times it is the
+    distribution over tokens. The mean over the life of a request varies less: for constant lengths and no waiting it
+    has two thirds of the variance, because a request runs with nearly the same others from step to step.
 
     Examples
     --------
@@ -278,14 +278,14 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
         raise InputError("weights must not all be zero")
     order = np.argsort(of, kind="stable")
     below = np.cumsum(mass[..., order] / total, axis=-1)
-    # A sum that should be the share may miss it by a rounding.
+    # A sum that should equal the share may differ by rounding.
     reached = below[..., None, :] >= np.atleast_1d(wanted)[:, None] - 1e-12
     quantiles = of[order][np.argmax(reached, axis=-1)]
     return np.asarray(quantiles.reshape((*mass.shape[:-1], *wanted.shape)))
 
 
 def _checked(name: str, values: ArrayLike, *, least: float, open_: bool = False) -> Array:
-    """An array of finite numbers that are not below a limit."""
+    """Array of finite numbers that are not below a limit."""
     numbers = np.asarray(values, dtype=float)
     good = np.isfinite(numbers) & ((numbers > least) if open_ else (numbers >= least))
     if not good.all():

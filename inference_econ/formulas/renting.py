@@ -1,4 +1,4 @@
-"""From instances to machines: how many accelerators are rented for a fleet, of which some may have nothing to do."""
+"""Accelerators to rent for a fleet of instances, given the sizes of rentable machines."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from inference_econ._types import Array
 
 
 def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequence[int]) -> Array:
-    """Accelerators of the machines that hold some equal instances.
+    """Accelerators of the machines for several equal instances.
 
     Parameters
     ----------
     instances : array_like, shape (...)
-        Whole numbers of instances, n [1].
+        Integer numbers of instances, n [1].
     accelerators : array_like, shape (...)
-        Of each, k [1].
+        Size of each instance, k [1].
     machines : sequence of int
-        Sizes that can be rented, ascending, each a multiple of the one before [1]; none if any number can be had.
+        Rentable sizes, ascending, each a multiple of the one before [1]; empty if any number can be rented.
 
     Returns
     -------
     ndarray, shape (...)
-        The fewest; n k where any number can be had [1].
+        Minimum number of accelerators; n k if any number can be rented [1].
 
     Notes
     -----
     An instance does not span machines unless it is larger than the largest of them, and then has its own: n ceil(k / m)
-    m. Otherwise a machine of m holds f = floor(m / k) instances. As each size is a multiple of the one before, the
-    larger machine never holds less per accelerator; so as many of the largest as are full, and for the rest one more of
-    them or the same with the smaller sizes. Sizes that divide each other are what makes packing easy: Coffman, Garey
-    and Johnson (1987).
+    m. Otherwise a machine of m contains f = floor(m / k) instances. Each size is a multiple of the one before, so
+    larger machines never contain less per accelerator. The solution therefore uses as many full machines of the largest
+    size as possible, and for the rest either one more, or the same procedure with smaller sizes. Divisible sizes make
+    this packing easy: Coffman, Garey and Johnson (1987).
 
     Examples
     --------
@@ -52,7 +52,7 @@ def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequ
 
 
 def _packed(number: Array, size: Array, machines: Sequence[int]) -> Array:
-    """Return the accelerators rented for instances that fit the largest machine; ``inf`` where they fit none."""
+    """Accelerators rented for instances that fit the largest machine; ``inf`` if they fit none."""
     if not len(machines):
         return np.where(number > 0.0, np.inf, 0.0)
     whole, smaller = float(machines[-1]), machines[:-1]
@@ -64,19 +64,19 @@ def _packed(number: Array, size: Array, machines: Sequence[int]) -> Array:
 
 
 def rented_in_bulk(accelerators: npt.ArrayLike, machines: Sequence[int]) -> Array:
-    """Accelerators rented for each instance of a fleet so large that only its last machine is not full.
+    """Accelerators rented per instance in the limit of a large fleet.
 
     Parameters
     ----------
     accelerators : array_like, shape (...)
-        Of an instance [1].
+        Size of an instance [1].
     machines : sequence of int
         See :func:`rented` [1].
 
     Returns
     -------
     ndarray, shape (...)
-        What :func:`rented` comes to per instance, and never exceeds it [1].
+        Limit and lower bound of :func:`rented` per instance [1].
 
     Examples
     --------
@@ -92,25 +92,25 @@ def rented_in_bulk(accelerators: npt.ArrayLike, machines: Sequence[int]) -> Arra
 
 
 def rented_together(first: tuple[int, int], second: tuple[int, int], machines: Sequence[int]) -> float:
-    """Accelerators of the machines that hold two kinds of instances, such as those of two pools.
+    """Accelerators of the machines for two kinds of instances, such as prefill and decode instances.
 
     Parameters
     ----------
     first, second : (int, int)
-        Whole numbers of instances, and accelerators of each [1].
+        Integer numbers of instances, and accelerators of each [1].
     machines : sequence of int
         See :func:`rented` [1].
 
     Returns
     -------
     float
-        Each kind on its own machines; or whole ones whose places that the larger instances leave are taken by the
-        smaller, if that is less [1].
+        Minimum of two solutions: separate machines for each kind, or full machines in which smaller instances use the
+        space that larger ones leave [1].
 
     Notes
     -----
-    The larger first, as in the first-fit decreasing that packs sizes dividing each other in the fewest machines:
-    Coffman, Garey and Johnson (1987).
+    Larger instances first, as in first-fit decreasing, which is optimal for divisible sizes: Coffman, Garey and Johnson
+    (1987).
 
     Examples
     --------

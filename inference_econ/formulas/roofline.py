@@ -1,4 +1,4 @@
-"""Rooflines, and the toy models of sections 2.1 and 2.2 with their closed forms."""
+"""Rooflines, and the toy models of sections 2.1 and 2.2 of Erdil (2025) with their closed forms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def single_device_latency(
     bytes_per_second: float,
     flops_per_second: float,
 ) -> Array:
-    """Seconds per token on one device: weight reads or arithmetic, whichever is longer.
+    """Time per token on one device: the longer of weight reads and arithmetic.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def single_device_latency(
 
 
 def attainable(flop_per_byte: ArrayLike, bytes_per_second: float, flops_per_second: float) -> Array:
-    """Return the rate of a chip at an arithmetic intensity: its bandwidth's worth of arithmetic, or its peak.
+    """Attainable arithmetic rate of a chip at a given arithmetic intensity (roofline).
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def attainable(flop_per_byte: ArrayLike, bytes_per_second: float, flops_per_seco
     Returns
     -------
     ndarray, shape (...)
-        [FLOP/s]
+        Rate [FLOP/s].
 
     Notes
     -----
@@ -83,26 +83,26 @@ def attainable(flop_per_byte: ArrayLike, bytes_per_second: float, flops_per_seco
 
 
 def product_intensity(rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, bytes_per_element: float) -> Array:
-    """Arithmetic intensity of a product of matrices, each of which is moved once.
+    """Arithmetic intensity of a matrix product, if each matrix is moved once.
 
     Parameters
     ----------
     rows, inner, columns : array_like, shape (...)
-        Of a product of rows x inner with inner x columns [1].
+        Sizes of a product of rows x inner with inner x columns [1].
     bytes_per_element : float
         Width of an element of all three matrices [B].
 
     Returns
     -------
     ndarray, shape (...)
-        [FLOP/B].
+        Intensity [FLOP/B].
 
     Notes
     -----
-    2 m k n / (p (m k + k n + m n)), which is 2 over p times the sum of 1 / m, 1 / k and 1 / n: the least side decides.
+    2 m k n / (p (m k + k n + m n)), or 2 over p times the sum of 1 / m, 1 / k and 1 / n: the smallest side dominates.
     Zhao (2026): a prompt of n tokens times a weight matrix of d x d has 2 n d / (p (2 n + d)), up to d / p, and is
-    bound by arithmetic; in decode n is the batch b, and it is about 2 b / p; a query times n keys is a product with
-    one row, which stays below 2 / p however long the context. Valid for kernels that keep what they reuse on the chip.
+    compute-bound. In decode n is the batch b, and the intensity is about 2 b / p. A query times n keys is a product
+    with one row, which stays below 2 / p at any context. Valid for kernels that keep reused data on the chip.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def critical_batch(
     flops_per_second : float
         Arithmetic rate [FLOP/s].
     sparsity : float
-        Experts over those that a token visits, 1 for a dense model [1].
+        Experts over active experts, 1 for a dense model [1].
 
     Returns
     -------
@@ -138,9 +138,9 @@ def critical_batch(
 
     Notes
     -----
-    b* = s p C / (2 B): the text below eq. (2) of Erdil (2025) for s = 1. With experts each of them gets b / s tokens
-    of a batch, so that its weights are read for as many. Valid for weights alone: activations that are moved make it
-    larger, and attention has no such batch, since every request reads a cache of its own.
+    b* = s p C / (2 B): the text below eq. (2) of Erdil (2025) for s = 1. With experts each of them gets b / s tokens of
+    a batch, and its weights are read for these. Valid for weights alone. Traffic of activations increases it, and
+    attention has no such batch, because every request reads its own cache.
 
     Examples
     --------
@@ -156,12 +156,12 @@ class ToyNetwork(NamedTuple):
     reductions: float = 4.0
     """All-reduces per layer [1]: 4, or 2 with parallel attention."""
     hop_seconds: float = 1e-6
-    """Time between neighbours [s]."""
+    """Latency between neighbors [s]."""
     base_seconds: float = 0.0
-    """Further time of every reduction [s]: 0 in eq. (5), 6 us in the published code."""
+    """Additional time of every all-reduce [s]: 0 in eq. (5), 6 us in the published code."""
 
 
-#: As the study has it.
+#: Network of the published study.
 _STUDY = ToyNetwork()
 
 
@@ -176,7 +176,7 @@ def toy_latency(
     flops_per_second: float,
     network: ToyNetwork = _STUDY,
 ) -> Array:
-    """Seconds per token of a tensor-parallel instance on a network of infinite bandwidth.
+    """Time per token of a tensor-parallel instance on a network of infinite bandwidth.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def toy_latency(
     bytes_per_second, flops_per_second : float
         Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
     network : ToyNetwork
-        All-reduces per layer [1] and what each takes [s].
+        All-reduces per layer [1] and the time of each [s].
 
     Returns
     -------
@@ -219,7 +219,7 @@ def toy_accelerator_seconds(
     flops_per_second: float,
     network: ToyNetwork = _STUDY,
 ) -> Array:
-    """Time of accelerators that a token of :func:`toy_latency` takes up.
+    """Accelerator time per token of :func:`toy_latency`.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def toy_accelerator_seconds(
     bytes_per_second, flops_per_second : float
         Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
     network : ToyNetwork
-        All-reduces per layer [1] and what each takes [s].
+        All-reduces per layer [1] and the time of each [s].
 
     Returns
     -------
@@ -243,8 +243,8 @@ def toy_accelerator_seconds(
 
     Notes
     -----
-    Eq. (4) of Erdil (2025), N / b times the latency: (N / b) L R t + max(p P / (b B), 2 P / C). Reads and arithmetic of
-    a token cost the same on any number of accelerators, and the network costs more the larger the instance.
+    Eq. (4) of Erdil (2025), N / b times the latency: (N / b) L R t + max(p P / (b B), 2 P / C). The cost of reads and
+    arithmetic does not depend on the number of accelerators; that of the network grows with it.
 
     Examples
     --------
@@ -287,17 +287,17 @@ def toy_critical_latency(
     bytes_per_second : float
         Memory bandwidth of one accelerator [B/s].
     network : ToyNetwork
-        All-reduces per layer [1] and what each takes [s].
+        All-reduces per layer [1] and the time of each [s].
 
     Returns
     -------
     ndarray, shape (...)
-        [s].
+        Latency [s].
 
     Notes
     -----
-    Eq. (9) of Erdil (2025): the same for all batches up to :func:`critical_batch`, where reading the weights still
-    hides the arithmetic.
+    Eq. (9) of Erdil (2025): equal for all batches up to :func:`critical_batch`, where weight reads take longer than
+    arithmetic.
 
     Examples
     --------
@@ -317,12 +317,12 @@ def toy_critical_latency(
 
 
 class ToyOptimum(NamedTuple):
-    """The instance size that decodes fastest, and its speed."""
+    """Instance size with the lowest latency, and that latency."""
 
     accelerators: Array
-    """[1]"""
+    """Instance size [1]."""
     seconds: Array
-    """[s]"""
+    """Latency [s]."""
 
 
 def toy_minimum_latency(
@@ -334,7 +334,7 @@ def toy_minimum_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> ToyOptimum:
-    """Smallest latency of :func:`toy_latency` over the instance size, in closed form.
+    """Minimum of :func:`toy_latency` over the instance size, in closed form.
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ def toy_minimum_latency(
     reductions : float
         All-reduces per layer [1].
     hop_seconds : float
-        Time between neighbours [s].
+        Latency between neighbors [s].
 
     Returns
     -------
@@ -372,14 +372,14 @@ def toy_minimum_latency(
 
 
 class FastestCost(NamedTuple):
-    """Cost of a token where it is decoded fastest, at the critical batch [accelerator-seconds]."""
+    """Cost of a token at the lowest latency and the critical batch [accelerator-seconds]."""
 
     exact: Array
-    """Of the best instance, N* / b* times its latency [s]."""
+    """Exact cost of the best instance, N* / b* times its latency [s]."""
     by_reads: Array
-    """Of a large one: three times what reading the weights costs [s]."""
+    """Limit for large instances: three times the cost of weight reads [s]."""
     by_arithmetic: Array
-    """Of a large one by its arithmetic, which at the critical batch is as much [s]."""
+    """The same limit from arithmetic, which costs as much at the critical batch [s]."""
 
 
 def toy_cost_at_minimum_latency(
@@ -392,7 +392,7 @@ def toy_cost_at_minimum_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> FastestCost:
-    """Accelerator time of a token at the smallest latency of :func:`toy_minimum_latency`.
+    """Accelerator time of a token at the minimum latency of :func:`toy_minimum_latency`.
 
     Parameters
     ----------
@@ -405,17 +405,17 @@ def toy_cost_at_minimum_latency(
     reductions : float
         All-reduces per layer [1].
     hop_seconds : float
-        Time between neighbours [s].
+        Latency between neighbors [s].
 
     Returns
     -------
     FastestCost
-        Each of shape (...) [s].
+        Accelerator time, each of shape (...) [s].
 
     Notes
     -----
     Eqs. (15), (16) and (17) of Erdil (2025): the fastest tokens cost about three times the cheapest, 2 P / C. The exact
-    one is less by a share of 2 / (3 sqrt(N*)).
+    cost is lower by a share of 2 / (3 sqrt(N*)).
 
     Examples
     --------
@@ -447,7 +447,7 @@ def toy_asymptotic_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> Array:
-    """Smallest latency of :func:`toy_latency` where the best instance is large, in closed form.
+    """Minimum of :func:`toy_latency` in the limit of large instances, in closed form.
 
     Parameters
     ----------
@@ -460,7 +460,7 @@ def toy_asymptotic_latency(
     reductions : float
         All-reduces per layer [1].
     hop_seconds : float
-        Time between neighbours [s].
+        Latency between neighbors [s].
 
     Returns
     -------
@@ -469,8 +469,8 @@ def toy_asymptotic_latency(
 
     Notes
     -----
-    Eq. (18) of Erdil (2025): eq. (14) without the hop that a ring saves, 2 L R T_h. It is too long by a share of
-    2 / (3 sqrt(N*) - 2): 15 % for an instance of 26.
+    Eq. (18) of Erdil (2025): eq. (14) without the hop that a ring saves, 2 L R T_h. It is too long by a share of 2 / (3
+    sqrt(N*) - 2): 15 % for an instance of 26.
 
     Examples
     --------
@@ -483,16 +483,16 @@ def toy_asymptotic_latency(
 
 
 def square_root_law(parameters: ArrayLike, reference_parameters: float, reference_seconds: float) -> Array:
-    """Latency of a dense model by the rule that it grows with the root of the parameter count.
+    """Latency of a dense model, if it grows with the square root of the parameter count.
 
     Parameters
     ----------
     parameters : array_like, shape (...)
         Parameters [1].
     reference_parameters : float
-        Parameters of a model whose latency is known [1].
+        Parameters of a model with a known latency [1].
     reference_seconds : float
-        Its latency [s].
+        Latency of that model [s].
 
     Returns
     -------
@@ -501,7 +501,7 @@ def square_root_law(parameters: ArrayLike, reference_parameters: float, referenc
 
     Notes
     -----
-    Eq. (19) of Erdil (2025): valid where depth grows as the fourth root of the parameter count.
+    Eq. (19) of Erdil (2025): valid if depth grows as the fourth root of the parameter count.
 
     Examples
     --------

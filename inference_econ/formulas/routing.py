@@ -1,9 +1,9 @@
-"""Conversations before several replicas: what a turn finds where the router sends it, and how much room copies take.
+"""Prefix cache of conversations over several replicas: hit rates, and the memory of copies.
 
-Round robin over the requests of many conversations sends each turn to any of the replicas alike, whatever came before.
-A replica then holds the conversation up to its last turn there, and finds that much of a later prompt if it is still
-kept. A router that follows prefixes sends all turns of a conversation to one replica, which is
-:mod:`inference_econ.formulas.prefix_cache` at that replica's share of the requests; so is one replica here.
+Round-robin routing over many conversations sends each turn to a random replica. A replica then has the conversation up
+to its last turn there, and finds that part of a later prompt if it is still cached. Prefix-aware routing sends all
+turns of a conversation to one replica. That case, like a single replica here, is
+:mod:`inference_econ.formulas.prefix_cache` at the replica's share of the requests.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import prefix_cache
 from inference_econ.formulas.special import gamma_shares
 
-#: Halvings and doublings in search of a lifetime [1].
+#: Maximum doublings and halvings in the search for a lifetime [1].
 _STEPS = 200
-#: Each turn of a conversation is reckoned with by itself [1].
+#: Maximum turns of a conversation, because each turn is computed separately [1].
 _MOST_TURNS = 10_000
 
 
@@ -33,16 +33,16 @@ def scattered_turns(
     think_seconds: float,
     system_tokens: float = 0.0,
 ) -> prefix_cache.Turns:
-    """Prompt and cached tokens of the mean request of a conversation whose turns go to any replica alike.
+    """Prompt and cached tokens of the mean request of a conversation with random routing.
 
     Parameters
     ----------
     count : float
-        Turns of a conversation, a whole number n [1].
+        Turns of a conversation, an integer n [1].
     user_tokens, answer_tokens, system_tokens : float
         See :func:`inference_econ.formulas.prefix_cache.turns` [tokens].
     replicas : int
-        R [1].
+        Number of replicas R [1].
     lifetime_seconds : float
         Time that an unused entry is kept, L; may be ``inf`` [s].
     think_seconds : float
@@ -56,14 +56,15 @@ def scattered_turns(
     Raises
     ------
     InputError
-        If turns or replicas are no whole number from 1 on, or another value is out of its range.
+        If turns or replicas are not integers from 1 on, or another value is out of range.
 
     Notes
     -----
-    Turn k finds what turn k - m left if that was the last one at its replica, with probability (1 - 1/R)^(m-1) / R, and
-    if m pauses are shorter than the lifetime: G(m) = P(Erlang(m, Z) <= L). It then finds (k - m) (u + a) tokens; summed
-    over all k, (u + a) (n - m) (n - m + 1) / 2. The lifetime takes the place of the characteristic time of Che, Tung
-    and Wang (2002), as in :func:`inference_econ.formulas.prefix_cache.returning`, which one replica gives.
+    Turn k finds the cache of turn k - m if two conditions hold. That turn was the last one at its replica, with
+    probability (1 - 1/R)^(m-1) / R. And m pauses are shorter than the lifetime: G(m) = P(Erlang(m, Z) <= L). Turn k
+    then finds (k - m) (u + a) tokens; the sum over all k is (u + a) (n - m) (n - m + 1) / 2. The lifetime replaces the
+    characteristic time of Che, Tung and Wang (2002), as in :func:`inference_econ.formulas.prefix_cache.returning`,
+    which is the case of one replica.
 
     Examples
     --------
@@ -94,30 +95,30 @@ def scattered_tokens(
     think_seconds: float,
     system_tokens: float = 0.0,
 ) -> float:
-    """Tokens whose cache waits on one replica for its next use, if turns go to any replica alike.
+    """Cached tokens of one replica that wait for their next use, with random routing.
 
     Parameters
     ----------
     requests_per_second : float
-        Turns that come to the replica [1/s].
+        Turns per second at the replica [1/s].
     count, user_tokens, answer_tokens, replicas, lifetime_seconds, think_seconds, system_tokens : float
         See :func:`scattered_turns` [1], [tokens] and [s].
 
     Returns
     -------
     float
-        Mean over time; copies on other replicas are not counted [tokens].
+        Mean over time, without copies on other replicas [tokens].
 
     Raises
     ------
     InputError
-        If a value is out of its range.
+        If a value is out of range.
 
     Notes
     -----
-    Little's law, Little (1961): turn j leaves j (u + a) tokens until the conversation comes back to this replica, or
-    for the lifetime. It comes back m turns later with probability (1 - 1/R)^(m-1) / R, and the mean of the shorter of m
-    pauses and the lifetime is Z times the sum of G(1) to G(m) of :func:`scattered_turns`.
+    Little's law, Little (1961): turn j leaves j (u + a) tokens until the conversation returns to this replica, or for
+    the lifetime. It returns m turns later with probability (1 - 1/R)^(m-1) / R. The mean of the shorter of m pauses and
+    the lifetime is Z times the sum of G(1) to G(m) of :func:`scattered_turns`.
 
     Examples
     --------
@@ -146,29 +147,29 @@ def scattered_lifetime(
     think_seconds: float,
     system_tokens: float = 0.0,
 ) -> float:
-    """Time that entries of a replica stay if the least recently used go when room is short.
+    """Lifetime of entries in an LRU cache of limited size, with random routing.
 
     Parameters
     ----------
     tokens : float
-        Room of the replica [tokens].
+        Size of the replica's cache [tokens].
     requests_per_second, count, user_tokens, answer_tokens, replicas, think_seconds, system_tokens : float
         See :func:`scattered_tokens` [1/s], [1], [tokens] and [s].
 
     Returns
     -------
     float
-        The inverse of :func:`scattered_tokens`; 0 where not even the system prompt fits [s].
+        Inverse of :func:`scattered_tokens`; 0 if the system prompt does not fit [s].
 
     Raises
     ------
     InputError
-        If a value is out of its range.
+        If a value is out of range.
 
     Notes
     -----
-    The characteristic time of Che, Tung and Wang (2002), as
-    :func:`inference_econ.formulas.prefix_cache.lifetime_that_fits` has it in closed form for one replica.
+    The characteristic time of Che, Tung and Wang (2002);
+    :func:`inference_econ.formulas.prefix_cache.lifetime_that_fits` is the closed form for one replica.
 
     Examples
     --------
@@ -184,7 +185,7 @@ def scattered_lifetime(
 
     if tokens <= stored(0.0):
         return 0.0
-    # The last turn of every conversation waits for the whole lifetime.
+    # The last turn of every conversation waits for the full lifetime.
     low, high = 0.0, (tokens - system_tokens) / (requests_per_second * (user_tokens + answer_tokens))
     for _ in range(_STEPS):
         middle = (low + high) / 2.0
@@ -193,14 +194,14 @@ def scattered_lifetime(
 
 
 def _pauses_shorter(number: int, lifetime_seconds: float, think_seconds: float) -> Array:
-    """Probability that 1, 2, .. pauses in a row are shorter than a lifetime, up to those of a conversation [1]."""
+    """Probability that 1, 2, .. ``number`` consecutive pauses are shorter than a lifetime [1]."""
     if math.isinf(lifetime_seconds):
         return np.ones(number - 1)
     return gamma_shares(np.arange(1.0, number), np.asarray(lifetime_seconds / think_seconds))
 
 
 def _whole(count: float, replicas: float) -> tuple[int, int]:
-    """Both as whole numbers."""
+    """Turns and replicas as integers."""
     for name, value in (("turns", count), ("replicas", replicas)):
         if not (value >= 1 and float(value).is_integer()):
             raise InputError(f"{name} must be a whole number from 1 on before several replicas, got {value:g}")

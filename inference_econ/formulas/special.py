@@ -1,6 +1,6 @@
-"""Special functions and roots, as far as answers need them every time.
+"""Special functions and root finding, for frequent use.
 
-scipy has them too. To import it takes longer than most answers, so it is left to what is asked seldom.
+scipy also has them, but importing it takes longer than most queries, so it is used only for rare ones.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import numpy as np
 
 from inference_econ._types import Array
 
-#: Terms beyond change no digit [1].
+#: Relative size of terms that no longer change the result [1].
 _EXACT = float(np.finfo(float).eps)
-#: Most terms and steps that are taken; far fewer are needed [1].
+#: Maximum number of terms and of steps; far fewer are needed [1].
 _MOST_TERMS, _MOST_STEPS = 10_000, 200
-#: So many standard deviations from the mean, a Poisson-distributed number never is [1].
+#: Standard deviations from the mean beyond which a Poisson-distributed number has no probability [1].
 _NEVER = 10.0
 _NORMAL = NormalDist()
 
 
 def log_gamma(values: Array) -> Array:
-    """Logarithms of the gamma function.
+    """Logarithm of the gamma function.
 
     Parameters
     ----------
     values : ndarray, shape (...)
-        Above 0 [1].
+        Arguments above 0 [1].
 
     Returns
     -------
@@ -48,17 +48,17 @@ def log_gamma(values: Array) -> Array:
 
 
 def normal_quantiles(shares: Array) -> Array:
-    """Return what a normal variate of mean 0 and deviation 1 does not exceed with some probabilities.
+    """Quantiles of the standard normal distribution.
 
     Parameters
     ----------
     shares : ndarray, shape (...)
-        Above 0 and below 1 [1].
+        Probabilities above 0 and below 1 [1].
 
     Returns
     -------
     ndarray, shape (...)
-        The quantiles [1].
+        Quantiles [1].
 
     Notes
     -----
@@ -73,22 +73,22 @@ def normal_quantiles(shares: Array) -> Array:
 
 
 def normal_shares(values: Array) -> Array:
-    """Probability that a normal variate of mean 0 and deviation 1 does not exceed some values.
+    """Cumulative distribution function of the standard normal distribution.
 
     Parameters
     ----------
     values : ndarray, shape (...)
-        Any [1].
+        Arguments [1].
 
     Returns
     -------
     ndarray, shape (...)
-        The probabilities [1].
+        Probabilities [1].
 
     Notes
     -----
-    (1 + erf(x / sqrt(2))) / 2, by the complement, so that small ones keep their digits: section 7.18 of the DLMF,
-    Olver et al. (2010).
+    (1 + erf(x / sqrt(2))) / 2, computed from the complement to keep the digits of small values: section 7.18 of the
+    DLMF, Olver et al. (2010).
 
     Examples
     --------
@@ -101,25 +101,25 @@ def normal_shares(values: Array) -> Array:
 
 
 def poisson_capped(mean: Array, most: Array) -> Array:
-    """Mean of the lesser of a Poisson-distributed number and a limit.
+    """Mean of the minimum of a Poisson-distributed number and a limit.
 
     Parameters
     ----------
     mean : ndarray, shape (...)
-        Of the number, above 0 [1].
+        Mean of the number, above 0 [1].
     most : ndarray, shape (...)
-        The limit, from 0 on [1]; need not be whole.
+        Limit, at least 0; need not be an integer [1].
 
     Returns
     -------
     ndarray, shape (...)
-        The mean [1].
+        Mean of the minimum [1].
 
     Notes
     -----
-    E min(N, m) = m P(m, x) + x Q(m - 1, x) with the regularised incomplete gamma functions, P(m, x) being the
-    probability of m or more: section 8.2 of the DLMF, Olver et al. (2010). Q(m - 1, x) is Q(m, x) less the probability
-    x^(m-1) e^-x / Gamma(m). Below m = 1 it is m times the probability of any.
+    E min(N, m) = m P(m, x) + x Q(m - 1, x) with the regularized incomplete gamma functions, where P(m, x) is the
+    probability of m or more: section 8.2 of the DLMF, Olver et al. (2010). Q(m - 1, x) is Q(m, x) minus the probability
+    x^(m-1) e^-x / Gamma(m). Below m = 1 the result is m times the probability of any.
 
     Examples
     --------
@@ -141,19 +141,19 @@ def poisson_capped(mean: Array, most: Array) -> Array:
 
 
 def gamma_shares(shapes: Array, values: Array) -> Array:
-    """Probability that a gamma variate of scale 1 does not exceed some values.
+    """Cumulative distribution function of the gamma distribution with scale 1.
 
     Parameters
     ----------
     shapes : ndarray, shape (...)
-        From 1 on [1]; whole ones count pauses of mean 1 in a row.
+        Shape parameters, at least 1 [1]; an integer is a number of consecutive pauses of mean 1.
     values : ndarray, shape (...)
-        From 0 on, finite [1].
+        Finite arguments, at least 0 [1].
 
     Returns
     -------
     ndarray, shape (...)
-        P(m, x), the regularised lower incomplete gamma function [1].
+        P(m, x), the regularized lower incomplete gamma function [1].
 
     Notes
     -----
@@ -174,12 +174,12 @@ def gamma_shares(shapes: Array, values: Array) -> Array:
 
 
 def wright_omega(values: Array) -> Array:
-    """Wright's omega function of real numbers, W(exp(x)) with Lambert's W, which does not overflow.
+    """Wright's omega function of real numbers, W(exp(x)) with Lambert's W, without overflow.
 
     Parameters
     ----------
     values : ndarray, shape (...)
-        Any but +infinity [1].
+        Arguments, except +infinity [1].
 
     Returns
     -------
@@ -188,8 +188,8 @@ def wright_omega(values: Array) -> Array:
 
     Notes
     -----
-    Corless and Jeffrey (2002), by Newton's method, whose steps rise to the root as w + ln w is concave. Where exp(x)
-    is below the rounding of 1, it is the value.
+    Corless and Jeffrey (2002), by Newton's method, which converges from below because w + ln w is concave. If exp(x) is
+    below the rounding of 1, it is the value.
 
     Examples
     --------
@@ -239,30 +239,30 @@ def _reached(most: Array, mean: Array) -> tuple[Array, Array]:
 
 
 def root(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
-    """Where a continuous function between two places of unlike signs is zero.
+    """Root of a continuous function between two arguments with values of opposite sign.
 
     Parameters
     ----------
     function : callable
-        Of a number [1].
+        Function of a number [1].
     low, high : float
-        The two places, in the unit of the number [1].
+        The two arguments, in the unit of the number [1].
     tolerance : float
-        How far off the root may be, in that unit [1].
+        Maximum error of the root, in that unit [1].
 
     Returns
     -------
     float
-        The root, in that unit [1].
+        Root, in that unit [1].
 
     Raises
     ------
     ValueError
-        If the signs are alike.
+        If the signs are equal.
 
     Notes
     -----
-    Chandrupatla (1997): inverse quadratic interpolation where the last three values allow it, halving otherwise.
+    Chandrupatla (1997): inverse quadratic interpolation if the last three values allow it, otherwise bisection.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Speculative decoding: tokens per round, seconds per token, and the rule that accepts or rejects a proposal."""
+"""Speculative decoding: tokens per round, time per token, and the rule that accepts or rejects draft tokens."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from inference_econ._types import Array, Indices
 from inference_econ.errors import InputError
 from inference_econ.formulas import special
 
-#: How far the probabilities of a distribution may be from adding up to 1: those of single precision are.
+#: Tolerance of the sum of a distribution's probabilities, for single precision [1].
 _SUM_TOLERANCE = 1e-5
 
 
 def expected_tokens(acceptance: float, checked: int) -> float:
-    """Expected tokens from one verification when each proposal is accepted independently.
+    """Expected tokens per verification if each draft token is accepted independently.
 
     Parameters
     ----------
     acceptance : float
-        Probability that one proposed token is accepted, 0 <= acceptance <= 1 [1].
+        Probability that a draft token is accepted, from 0 to 1 [1].
     checked : int
-        Length of the truncated geometric series [1]: the draft length in the published study,
-        one more in Leviathan et al. (2023), who count the token that the target adds itself.
+        Length of the truncated geometric series [1]: the draft length in the published study, one more in Leviathan et
+        al. (2023), who include the token from the target.
 
     Returns
     -------
     float
-        (1 - a^n) / (1 - a) [1]; n where every token is accepted.
+        (1 - a^n) / (1 - a) [1]; n if every token is accepted.
 
     Notes
     -----
@@ -48,12 +48,12 @@ def expected_tokens(acceptance: float, checked: int) -> float:
 def seconds_per_token(
     verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike, draft_length: int, tokens: float
 ) -> Array:
-    """Mean time of one accepted token.
+    """Mean time per accepted token.
 
     Parameters
     ----------
     verify_seconds : array_like, shape (...)
-        One pass of the target over the proposed tokens [s].
+        One pass of the target over the draft tokens [s].
     draft_seconds : array_like, shape (...)
         One pass of the draft model [s].
     draft_length : int
@@ -75,17 +75,17 @@ def seconds_per_token(
 
 
 def expected_tokens_by_position(acceptance: npt.ArrayLike) -> Array:
-    """Expected tokens from one verification when acceptance depends on the position in the draft.
+    """Expected tokens per verification if acceptance depends on the position in the draft.
 
     Parameters
     ----------
     acceptance : array_like, shape (..., k)
-        Probability that the first, second, .. k-th proposal is accepted, given that those before it were [1].
+        Probability that the first, second, .. k-th draft token is accepted, given that all before it were [1].
 
     Returns
     -------
     ndarray, shape (...)
-        1 + a_1 + a_1 a_2 + .. [1]: the accepted proposals, and the token that the target adds itself.
+        1 + a_1 + a_1 a_2 + .. [1]: the accepted draft tokens plus the token from the target.
 
     Raises
     ------
@@ -94,8 +94,8 @@ def expected_tokens_by_position(acceptance: npt.ArrayLike) -> Array:
 
     Notes
     -----
-    Eq. (1) of Leviathan et al. (2023) without its assumption that all positions are alike; with equal probabilities
-    it is :func:`expected_tokens` of k + 1.
+    Eq. (1) of Leviathan et al. (2023) without its assumption of equal positions; with equal probabilities it is
+    :func:`expected_tokens` of k + 1.
 
     Examples
     --------
@@ -107,31 +107,31 @@ def expected_tokens_by_position(acceptance: npt.ArrayLike) -> Array:
 
 
 def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.0) -> float:
-    """The acceptance that a speed-up by speculation implies.
+    """Acceptance that a measured speedup of speculative decoding implies.
 
     Parameters
     ----------
     speedup : float
-        Time of a plain token over that of a token with speculation [1].
+        Time per token without speculation over that with it [1].
     draft_length : int
-        Proposals of every round [1].
+        Draft tokens of every round [1].
     draft_cost : float
-        Time of a proposal over that of a step of the target [1].
+        Time of a draft token over that of a step of the target [1].
 
     Returns
     -------
     float
-        Probability that one proposed token is accepted, from 0 to 1 [1].
+        Probability that a draft token is accepted, from 0 to 1 [1].
 
     Raises
     ------
     InputError
-        If a number is impossible, or no acceptance gives such a speed-up.
+        If a number is out of range, or no acceptance gives such a speedup.
 
     Notes
     -----
-    Theorem 3.8 of Leviathan et al. (2023), speedup = (1 - a^(k+1)) / ((1 - a) (1 + k c)), solved for a. Valid where
-    checking k proposals takes no longer than a plain step: in small batches.
+    Theorem 3.8 of Leviathan et al. (2023), speedup = (1 - a^(k+1)) / ((1 - a) (1 + k c)), solved for a. Valid if
+    verification of k draft tokens takes no longer than a plain step, as in small batches.
 
     Examples
     --------
@@ -154,12 +154,12 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
 
 
 def round_seconds(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike) -> Array:
-    """Rounds with 0, 1, .. k proposals.
+    """Time of rounds with 0, 1, .. k draft tokens.
 
     Parameters
     ----------
     verify_seconds : array_like, shape (..., k + 1)
-        One pass of the target that checks 0, 1, .. k proposals; the first is a plain decode step [s].
+        One pass of the target that verifies 0, 1, .. k draft tokens; the first is a plain decode step [s].
     draft_seconds : array_like, shape (...)
         One pass of the draft model [s]; ``inf`` if it cannot run, which leaves plain decoding.
 
@@ -183,45 +183,45 @@ def round_seconds(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike) -
 
 
 class BestDraft(NamedTuple):
-    """The draft length with the shortest time per token; fields have the shape of the leading axes."""
+    """Draft length with the shortest time per token; fields have the shape of the leading axes."""
 
     length: Indices
-    """Proposals per round [1]; 0 where plain decoding is fastest."""
+    """Draft tokens per round [1]; 0 if plain decoding is fastest."""
     seconds: Array
     """Time per token [s]."""
     speedup: Array
-    """Time per token of plain decoding over that [1], at least 1 where plain decoding is a choice."""
+    """Time per token of plain decoding over that [1]; at least 1 if plain decoding is allowed."""
 
 
 def best_draft_length(
     verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike, tokens: npt.ArrayLike, shortest: int = 0
 ) -> BestDraft:
-    """Number of tokens to draft per round.
+    """Draft length that minimizes the time per token.
 
     Parameters
     ----------
     verify_seconds : array_like, shape (..., k + 1)
-        One pass of the target that checks 0, 1, .. k proposals; the first is a plain decode step [s].
+        One pass of the target that verifies 0, 1, .. k draft tokens; the first is a plain decode step [s].
     draft_seconds : array_like, shape (...)
         One pass of the draft model [s].
     tokens : array_like, shape (..., k + 1)
-        Expected tokens of a round with 0, 1, .. k proposals; the first is 1 [1].
+        Expected tokens of a round with 0, 1, .. k draft tokens; the first is 1 [1].
     shortest : int
-        Shorter drafts are no choice [1]; with k the only choice is k, whether it pays or not.
+        Minimum draft length [1]; with k, the length is always k.
 
     Returns
     -------
     BestDraft
-        Draft length [1], time per token [s] and speed-up [1]; the shortest draft where several are equally good.
+        Draft length [1], time per token [s] and speedup [1]; the shortest draft if several are equally good.
 
     Raises
     ------
     InputError
-        If the two lists differ in length, a round yields less than one token, or no draft is as long as the shortest.
+        If the two lists differ in length, a round yields less than one token, or no draft has the minimum length.
 
     Notes
     -----
-    The least of (t_P(n) + n t_Q) / V(n), eq. (46) of Erdil (2025), over the draft lengths n.
+    Minimum of (t_P(n) + n t_Q) / V(n), eq. (46) of Erdil (2025), over the draft lengths n.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def best_draft_length(
 
 
 def acceptance_probability(target: npt.ArrayLike, draft: npt.ArrayLike) -> Array:
-    """Probability that a proposal is accepted, from the distributions of both models.
+    """Probability that a draft token is accepted, given the distributions of both models.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def acceptance_probability(target: npt.ArrayLike, draft: npt.ArrayLike) -> Array
     Returns
     -------
     ndarray, shape (...)
-        The sum of min(p, q) [1]: 1 less the total variation distance.
+        The sum of min(p, q) [1]: 1 minus the total variation distance.
 
     Raises
     ------
@@ -280,39 +280,39 @@ def acceptance_probability(target: npt.ArrayLike, draft: npt.ArrayLike) -> Array
 
 
 class Acceptance(NamedTuple):
-    """An acceptance rate that was estimated from a sample."""
+    """Acceptance rate estimated from a sample."""
 
     rate: float
-    """Share of proposals accepted [1]."""
+    """Share of draft tokens accepted [1]."""
     standard_error: float
-    """Of the rate, for independent tokens [1]; NaN from a single token."""
+    """Standard error of the rate for independent tokens [1]; NaN for a single token."""
     tokens: int
-    """Drafted tokens of the sample [1]."""
+    """Draft tokens of the sample [1]."""
 
 
 def acceptance_from_log_probabilities(target: npt.ArrayLike, draft: npt.ArrayLike) -> Acceptance:
-    """Acceptance rate from what both models thought of the tokens that the draft model proposed.
+    """Acceptance rate from the probabilities that both models give to the draft tokens.
 
     Parameters
     ----------
     target, draft : array_like, shape (n,)
-        Natural logarithms of the probability that each model gives to each drafted token [1].
+        Natural logarithms of the probability that each model gives to each draft token [1].
 
     Returns
     -------
     Acceptance
-        The mean of min(1, p / q) [1] and its standard error [1].
+        Mean of min(1, p / q) [1] and its standard error [1].
 
     Raises
     ------
     InputError
-        If there are no tokens, the lists differ in length, or a logarithm is above 0 or no number.
+        If there are no tokens, the lists differ in length, or a logarithm is above 0 or not a number.
 
     Notes
     -----
     alpha = E[min(1, p(x) / q(x))] for x drawn from q, definition 3.1 and theorem 3.5 of Leviathan et al. (2023). Valid
-    for tokens drawn from the draft model at the temperature of its logarithms; greedy drafts are not. Of each token
-    the chance to be accepted is averaged, not whether it was, which has the smaller variance.
+    for tokens sampled from the draft model at the temperature of its logarithms, but not for greedy drafts. The
+    probability of acceptance is averaged instead of the outcomes, which reduces the variance.
 
     Examples
     --------
@@ -343,7 +343,7 @@ class Rounds(NamedTuple):
     """Rounds of speculative decoding."""
 
     tokens: Indices
-    """Shape (rounds, k + 1): the accepted proposals and the target's own token; -1 after it."""
+    """Shape (rounds, k + 1): accepted draft tokens and the target's own token, followed by -1."""
     produced: Indices
     """Shape (rounds,): tokens of each round, from 1 to k + 1 [1]."""
 
@@ -351,25 +351,25 @@ class Rounds(NamedTuple):
 def speculative_sample(
     target: npt.ArrayLike, draft: npt.ArrayLike, draft_length: int, random: np.random.Generator, rounds: int = 1
 ) -> Rounds:
-    """Draw tokens by speculative decoding from known distributions.
+    """Sample tokens by speculative decoding from known distributions.
 
     Parameters
     ----------
     target : array_like, shape (vocabulary,) or (k + 1, vocabulary)
-        Probabilities of the target, the same at every position or one row for each [1].
+        Probabilities of the target, equal for all positions or one row for each [1].
     draft : array_like, shape (vocabulary,) or (k, vocabulary)
         Probabilities of the draft model, likewise [1].
     draft_length : int
-        Proposals k per round, at least 1 [1].
+        Draft tokens k per round, at least 1 [1].
     random : Generator
-        The source of random numbers, ``numpy.random.default_rng(seed)``.
+        Random number generator, ``numpy.random.default_rng(seed)``.
     rounds : int
         Independent rounds [1].
 
     Returns
     -------
     Rounds
-        Tokens as indices into the vocabulary, and how many each round produced [1].
+        Tokens as indices into the vocabulary, and their number per round [1].
 
     Raises
     ------
@@ -378,9 +378,9 @@ def speculative_sample(
 
     Notes
     -----
-    Algorithm 1 of Leviathan et al. (2023): a proposal x is accepted with the probability min(1, p(x) / q(x)); the first
-    that is not is replaced by a draw from max(0, p - q), normalised; after k accepted ones the target adds its own.
-    Distributions depend on the position alone, so that whatever the draft proposes, the tokens have the target's.
+    Algorithm 1 of Leviathan et al. (2023): a draft token x is accepted with the probability min(1, p(x) / q(x)). The
+    first rejected one is replaced by a sample from max(0, p - q), normalized. After k accepted ones the target adds its
+    own. Distributions depend only on the position, so the tokens follow the target's distribution for any draft.
 
     Examples
     --------
@@ -410,7 +410,7 @@ def _draw(weights: Array, random: np.random.Generator) -> Indices:
     """One index per row, with probabilities in proportion to its weights."""
     steps = np.cumsum(weights, axis=-1)
     reached = random.random((len(weights), 1)) * steps[:, -1:]
-    # Strictly above: an index of no weight is never drawn.
+    # Strictly above, so that an index of weight 0 is never drawn.
     return np.asarray(np.argmax(steps > reached, axis=-1))
 
 

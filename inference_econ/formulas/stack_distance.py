@@ -1,4 +1,4 @@
-"""Reuse of blocks of memory: how far apart uses are, and so what a cache of any size would find."""
+"""LRU stack distances of cache blocks, which give the hit rate of a cache of any size."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Hashable, Sequence
 from itertools import accumulate
 from zlib import crc32
 
-#: Values of the hash that chooses blocks; all are chosen until there are too many [1].
+#: Range of the hash that selects blocks; all are selected until there are too many [1].
 _HASHES = 1 << 24
-#: Places in time of a part that are counted together [1].
+#: Positions in time that are counted as one part [1].
 _PART = 512
-#: Blocks that are followed at most; of more a random part, by their hashes, stands for all [1].
+#: Maximum blocks that are tracked; if there are more, a random sample by hash represents all [1].
 _MOST = 1 << 18
 
 
 def _hash(block: Hashable) -> int:
-    """A number below :data:`_HASHES`, the same in every process [1]."""
+    """Number below :data:`_HASHES`, the same in every process [1]."""
     return crc32(repr(block).encode()) % _HASHES
 
 
 class StackDistances:
-    """LRU stack distances of blocks that come as prefixes, counted as they come.
+    """Online counter of LRU stack distances of blocks in prefixes.
 
-    A block is found by a cache of C blocks that forgets the least recently used if fewer than C other blocks were used
-    since; of a prefix the last blocks count as used first, so that its end is forgotten before its beginning. Of more
-    blocks than ``most`` those are followed whose hash is below a threshold, and stand for as many as they are of all:
-    time grows with the number of uses, memory not at all.
+    An LRU cache of C blocks contains a block if fewer than C other blocks were used since. The last blocks of a prefix
+    count as used first, so that its end is evicted before its beginning. If there are more than ``most`` blocks, only
+    blocks with a hash below a threshold are tracked, and represent all blocks in proportion. Time grows with the number
+    of uses, and memory is constant.
 
     Parameters
     ----------
     most : int
-        Blocks that are followed at once [1].
+        Maximum number of blocks that are tracked [1].
 
     Notes
     -----
@@ -48,16 +48,16 @@ class StackDistances:
 
     def __init__(self, most: int = _MOST) -> None:
         self.most, self.below, self.uses = most, _HASHES, 0
-        #: Uses that were followed, those that found their block, and by the blocks that room was needed for.
+        #: Tracked uses, tracked uses that found their block, and counts by the required cache size.
         self.followed, self.hits = 0.0, 0.0
         self.rooms: dict[int, float] = {}
-        #: Last uses by their places in time, which of the places are last uses, and how many are in each part of them.
+        #: Last uses by position in time, which positions are last uses, and their number in each part.
         self._last: dict[Hashable, int] = {}
         self._used, self._end = bytearray(2 * most + _PART), 0
         self._counts = [0] * (len(self._used) // _PART + 1)
 
     def use(self, blocks: Sequence[Hashable]) -> int:
-        """Use the blocks of a prefix; return how many from its beginning on were used before [1]."""
+        """Use the blocks of a prefix; return the number of leading blocks that were used before [1]."""
         last, chosen = self._last, list(blocks)
         self.uses += len(chosen)
         if self.below < _HASHES:
@@ -79,7 +79,7 @@ class StackDistances:
         for block in reversed(chosen):
             self._place(block)
         if len(last) > self.most:
-            # A smaller part of the blocks stands for all.
+            # Track a smaller sample of the blocks.
             self.below //= 2
             self._last = {block: place for block, place in last.items() if _hash(block) < self.below}
             self._renumber()
@@ -87,16 +87,16 @@ class StackDistances:
 
     @property
     def share(self) -> float:
-        """Share of all uses that a cache finds which forgets nothing [1]."""
+        """Hit rate of an unlimited cache, as a share of all uses [1]."""
         return self.hits / self.followed if self.followed else 0.0
 
     @property
     def distinct(self) -> int:
-        """Different blocks, about [1]."""
+        """Approximate number of different blocks [1]."""
         return round(len(self._last) * _HASHES / self.below)
 
     def found(self, rooms: Sequence[int]) -> list[float]:
-        """Share of all uses that caches of some numbers of blocks find [1]."""
+        """Hit rates of caches with given numbers of blocks, as a share of all uses [1]."""
         return [sum(n for need, n in self.rooms.items() if need <= room) / self.followed for room in rooms]
 
     def _place(self, block: Hashable) -> None:
@@ -112,7 +112,7 @@ class StackDistances:
         self._end += 1
 
     def _renumber(self) -> None:
-        """Close the gaps between the places of last uses; the dictionary has them in order."""
+        """Close the gaps between the positions of last uses; the dictionary has them in order."""
         self._last = {block: place for place, block in enumerate(self._last)}
         self._end = len(self._last)
         self._used = bytearray(b"\1" * self._end).ljust(max(len(self._used), 2 * self._end + 1), b"\0")

@@ -1,12 +1,12 @@
-"""Facts and opinions by name: what files say, validated and frozen.
+"""Input files by name, validated and frozen: catalog facts and assumptions.
 
-What belongs here: specifications of hardware, models, engines, assumptions, traffic and scenarios, and everything that
-reads or writes YAML and Hugging Face configs; names and where files are (``catalog``), which profile belongs to a chip
-(``profiles``), units, number formats, what-ifs. The only package with pydantic and YAML.
+The package defines the specifications of hardware, models, engines, assumptions, traffic and scenarios, and reads and
+writes YAML and Hugging Face configurations. It knows where files are (``catalog``), which profile belongs to a chip
+(``profiles``), units, number formats and what-ifs. It is the only package that uses pydantic and YAML, and it contains
+no formulas.
 
-What others use stands in ``__init__.pyi``; ``catalog`` reads anything by name. Not for others: ``_base``,
-``_described``, ``_spec`` and ``_yaml``, of which specifications are made, and the readers inside ``huggingface``.
-Nothing here knows a formula.
+The public names are listed in ``__init__.pyi``; ``catalog`` reads anything by name. Other packages do not import
+``_base``, ``_described``, ``_spec``, ``_yaml``, or the readers inside ``huggingface``.
 """
 
 import lazy_loader

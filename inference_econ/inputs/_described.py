@@ -1,7 +1,7 @@
-"""Meanings of fields of specifications: the docstrings below them, read from the source when a schema is asked for.
+"""Descriptions of specification fields: the docstrings below them, read from the source when a schema is requested.
 
-pydantic has an option for it, which reads and parses the source of every class when it is imported: a quarter of the
-time of a whole command that shows no schema.
+The pydantic option for this parses the source of every class at import, which takes a quarter of the time of a command
+that shows no schema.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pydantic import BaseModel
 
 @cache
 def descriptions(cls: type) -> Mapping[str, str]:
-    """The docstring below each annotated field of a class and of those that it is made of; empty without a source."""
+    """Docstring below each annotated field of a class and its bases; empty if the source is not available."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not issubclass(base, BaseModel) or base is BaseModel:
             continue
         try:
             source = inspect.getsource(base)
-        except OSError:  # a class that was put together, or an installation without sources
+        except OSError:  # dynamic class, or an installation without sources
             continue
         definition = ast.parse(textwrap.dedent(source)).body[0]
         assert isinstance(definition, ast.ClassDef)
@@ -38,12 +38,12 @@ def descriptions(cls: type) -> Mapping[str, str]:
 
 
 def describe(cls: type, properties: Mapping[str, Any]) -> None:
-    """Say what properties of a JSON schema are, where that is not said yet."""
+    """Add descriptions to properties of a JSON schema that have none."""
     for name, text in descriptions(cls).items():
         if name in properties:
             properties[name].setdefault("description", text)
 
 
 def describe_as(cls: type, name: str, schema: dict[str, Any]) -> None:
-    """Say what the JSON schema of a field is that stands in for one of another class."""
+    """Add the description of a field to a JSON schema that replaces a field of another class."""
     describe(cls, {name: schema})

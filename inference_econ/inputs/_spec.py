@@ -1,4 +1,4 @@
-"""Strict data, and what is said of mistakes in it: with a line if they stand in a file."""
+"""Base classes and field types of specifications, and error messages with file and line."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ else:
     ModelMetaclass = type(BaseModel)
 
 
-#: Unknown keys of a document that is perhaps of another kind, at least, of which so many are told.
+#: Number of unknown keys from which a document is assumed to be of another kind, and that are listed.
 _STRANGE = 3
 
 
 class _Readable(ModelMetaclass):
-    """Classes whose signature says fields with plain types, as people write them, and their defaults."""
+    """Metaclass whose signatures show plain field types, as users write them, and defaults."""
 
     @property
     def __signature__(self) -> Signature:
-        """Parameters of the class; constraints stand in the docstrings of fields."""
+        """Parameters of the class; constraints are in the docstrings of fields."""
         fields = typing.cast("type[BaseModel]", self).model_fields
         return Signature(
             [
@@ -66,11 +66,11 @@ class _Readable(ModelMetaclass):
 
     @__signature__.setter
     def __signature__(self, generated: Signature) -> None:
-        """Leave out the signature that pydantic generates, which has all constraints in it."""
+        """Ignore the signature that pydantic generates, which shows all constraints."""
 
 
 def _plain(kind: Any) -> Any:
-    """A type without its constraints.
+    """Type without its constraints.
 
     Examples
     --------
@@ -88,21 +88,20 @@ def _plain(kind: Any) -> Any:
 
 
 class Spec(BaseModel, metaclass=_Readable):
-    """Base of all specifications: strict, frozen, unknown keys refused.
+    """Base of all specifications: strict and frozen; unknown keys are rejected.
 
     Raises
     ------
     SpecError
-        With every mistake in the values given.
+        Lists every mistake in the values.
     """
 
-    # Of the many that are known, a command reads few: the others are never made ready.
+    # A command uses few of the many classes, so validators are built at first use.
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
-    #: Where fields are that were elsewhere once, so that who uses the old name is told the new one, or several with
-    #: " or " between them.
+    #: New names of renamed fields, for error messages; several are separated by " or ".
     moved: ClassVar[Mapping[str, str]] = {}
-    #: What to write where a field is missing that is always written in one way.
+    #: What to write for a missing field that always has the same form.
     written: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, **data: Any) -> None:
@@ -111,7 +110,7 @@ class Spec(BaseModel, metaclass=_Readable):
         except ValidationError as error:
             raise self._wrong(_without_lines(data, type(self).__name__), error) from None
 
-    # Otherwise pydantic would build nested specifications through ``__init__`` and lose where their mistakes are.
+    # Without this, pydantic builds nested specifications through ``__init__`` and loses the location of mistakes.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @model_validator(mode="after")
@@ -120,12 +119,12 @@ class Spec(BaseModel, metaclass=_Readable):
         return self
 
     def _check_fields(self) -> None:
-        """Refuse, with ValueError, fields that do not go together."""
+        """Raise ValueError for fields that contradict each other."""
 
     def replace(self, **changes: object) -> Self:
-        """A copy with some fields changed, validated like a file.
+        """Copy with some fields changed, validated like a file.
 
-        Of a field that is a specification itself, a mapping changes only what it names, unless it names another kind.
+        If a field is a specification, a mapping changes only the keys it lists, unless it sets another kind.
 
         Raises
         ------
@@ -137,7 +136,7 @@ class Spec(BaseModel, metaclass=_Readable):
         return self.build({**data, **nested}, origin=type(self).__name__)
 
     def _nested(self, name: str, change: object) -> object:
-        """Value of a field after a change: all of it, or a part of the specification that it holds."""
+        """Value of a field after a change of all or a part of it."""
         before = getattr(self, name, None)
         if not isinstance(before, Spec) or not isinstance(change, Mapping) or "kind" in change:
             return change
@@ -146,7 +145,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """The JSON schema, where docstrings below fields are their descriptions."""
+        """JSON schema with the docstrings below fields as descriptions."""
         schema = handler(core_schema)
         describe(cls, handler.resolve_ref_schema(schema).get("properties", {}))
         return schema
@@ -158,12 +157,12 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def from_document(cls, document: Document) -> Self:
-        """Validate a document that was read from YAML.
+        """Validate a document read from YAML.
 
         Raises
         ------
         SpecError
-            With every mistake of the document, each with its file and line.
+            Lists every mistake of the document with file and line.
         """
         try:
             return cls.model_validate(document.data)
@@ -177,9 +176,9 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
-        """The mistakes that pydantic found, and those that it would have found behind them, in our words."""
+        """Error for the mistakes that pydantic found, and for mistakes hidden behind them."""
         details = error.errors(include_url=False)
-        # One mistake in the place of dozens, if most keys of a document are those of something else.
+        # If most keys belong to another kind of file, report one mistake instead of dozens.
         top = [detail for detail in details if len(detail["loc"]) == 1 and detail["type"] == "extra_forbidden"]
         unknown = [str(detail["loc"][0]) for detail in top]
         if len(unknown) >= max(_STRANGE, len(document.data) // 2 + 1) and not cls.moved.keys() & unknown:
@@ -194,20 +193,20 @@ class Spec(BaseModel, metaclass=_Readable):
         mistakes = {
             _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
             for detail in errors
-            # A list or mapping may only count as empty because of mistakes inside it.
+            # Mistakes inside a list or mapping may make it count as empty.
             if detail["type"] != "too_short"
             or not any(e["loc"][: len(detail["loc"])] == detail["loc"] and e is not detail for e in errors)
         }
         unsourced = cls._further_mistakes(document.data)
         if unsourced and details[0]["type"] == "sources":
-            mistakes = {}  # the same again, without a line
+            mistakes = {}  # the same mistake, without a line
         for location, problem in unsourced:
             mistakes.setdefault(location, f"{document.where(location)}: {problem}")
         return SpecError(sorted(set(mistakes.values()), key=by_line))
 
     @classmethod
     def _behind_kinds(cls, document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
-        """Mistakes below a kind that there is not: those that the kind most like it would have."""
+        """Mistakes below an unknown kind, found by validating with the most similar kind."""
         for detail in details:
             likely = _likely_kind(cls, detail) if detail["type"] == "union_tag_invalid" and detail["loc"] else None
             if likely is None:
@@ -223,7 +222,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
-        """Mistakes of the whole, which pydantic does not look for while a part is wrong."""
+        """Mistakes that involve several fields; pydantic does not check them if one field is wrong."""
         del data
         return []
 
@@ -263,17 +262,17 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
         return f"{where}: {path} needs a 'kind'"
     message = detail["msg"].removeprefix("Value error, ")
     if not location and where == document.origin:
-        return f"{where}: {message}"  # of the whole, and in no file
+        return f"{where}: {message}"  # mistake of several fields, not in a file
     return f"{where}: {path}: {message}" + ("" if isinstance(value, (dict, BaseModel)) else f", got {value!r}")
 
 
-#: Parts of a location that no file contains: a key itself, and the tag :data:`TAG` of a union.
+#: Parts of a location that are in no file: the marker of a key itself, and the tag :data:`TAG` of a union.
 TAG = "[kind]"
 _UNWRITTEN = ("[key]", TAG)
 
 
 def _in_document(data: Any, loc: tuple[str | int, ...]) -> Location:
-    """Drop the union tags that pydantic puts into a location but no file contains."""
+    """Location without the union tags that pydantic adds."""
     location: list[str | int] = []
     below_tag = False
     for index, part in enumerate(loc):
@@ -293,7 +292,7 @@ def _in_document(data: Any, loc: tuple[str | int, ...]) -> Location:
 
 
 def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
-    """Names of the fields that were allowed where ``loc`` ends."""
+    """Names of the fields that are allowed at ``loc``."""
     classes = {cls}
     for part in loc[:-1]:
         below = {
@@ -312,7 +311,7 @@ def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
 
 
 def _likely_kind(cls: type[BaseModel], detail: ErrorDetails) -> str | None:
-    """The kind that is spelt most like the one given, else the one with most of the other keys, if it has any."""
+    """Kind with the most similar spelling, else the kind that has most of the other keys; None if it has none."""
     kinds: list[str] = re.findall(r"'([^']+)'", detail["ctx"]["expected_tags"])
     spelt: list[str] = difflib.get_close_matches(str(detail["ctx"]["tag"]), kinds, n=1)
     if spelt:
@@ -329,7 +328,7 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _models_in(argument)
 
 
-#: Words of people for parts of field names.
+#: Common words for parts of field names.
 _WORDS = {
     "bandwidth": "bytes_per_second",
     "flops": "flops_per_second",
@@ -338,7 +337,7 @@ _WORDS = {
     "tdp": "watts",
     "vram": "hbm_bytes",
 }
-#: Names that a hint lists at most [1].
+#: Maximum number of names in a hint [1].
 _MOST_NAMES = 4
 
 
@@ -354,31 +353,31 @@ def _nearest(key: str, allowed: list[str], moved: Mapping[str, str]) -> str:
 
 
 def _names(moved: str) -> str:
-    """One or several names of fields, quoted."""
+    """Quoted names of one or several fields."""
     return " or ".join(map(repr, moved.split(" or ")))
 
 
 def by_line(text: str) -> tuple[str, int, str]:
-    """Key by which mistakes are sorted: file, line, words."""
+    """Sort key of mistakes: file, line, text."""
     origin, _, rest = text.partition(":")
     line, _, _ = rest.partition(":")
     return (origin, int(line) if line.isdigit() else 0, text)
 
 
 T = TypeVar("T")
-#: Quantities beyond these are slips of the unit, and would overflow on the way to a result.
+#: Range of quantities; values outside have a wrong unit, and would overflow later.
 _SMALLEST, _LARGEST = 1e-15, 1e24
-#: No number of heads, layers or tokens, and no dimension or number of parameters, is larger [1].
+#: Maximum count of heads, layers or tokens, and maximum dimension or number of parameters [1].
 _MOST, _LARGEST_SIZE = 1_000_000_000, 1e15
 
 
 def quantity_error(problem: object) -> PydanticCustomError:
-    """Mistake of a value that names what was given itself."""
+    """Error of a value whose text already names the value."""
     return PydanticCustomError("quantity", "{problem}", {"problem": str(problem)})
 
 
 def in_file(read: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Reader of a value whose refusals are mistakes of the file that it stands in."""
+    """Wrap a reader so that its errors are reported as mistakes of the file."""
 
     def reader(value: object) -> T:
         try:
@@ -390,7 +389,7 @@ def in_file(read: Callable[[Any], T]) -> Callable[[Any], T]:
 
 
 def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
-    """Read a quantity in a unit; one below the least that there can be lost its unit, and is refused."""
+    """Validator that reads a quantity in a unit; values below ``least`` probably lack a unit, and are rejected."""
     parse = in_file(partial(parse_quantity, unit=unit))
 
     def read(value: object) -> float:
@@ -406,21 +405,21 @@ def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
 
 
 def _no_slip(share: float) -> float:
-    """A share that results can be divided by."""
+    """Validator of a share that results can be divided by."""
     if share < _SMALLEST:
         raise quantity_error(f"{share:g} cannot be meant; shares are from {_SMALLEST:g} to 1")
     return share
 
 
 def _format(name: str) -> str:
-    """A number format that is known by its name, or by the size of its blocks or groups."""
+    """Validator of a number format, by its name or by the size of its blocks or groups."""
     if not is_format(name):
         *others, last = map(repr, BYTES_PER_ELEMENT)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
     return name
 
 
-#: A number format; see :data:`inference_econ.inputs.dtype.SIZED` for those that have a size in their name.
+#: Number format; see :data:`inference_econ.inputs.dtype.SIZED` for formats with a size in their name.
 Dtype = Annotated[
     str,
     AfterValidator(_format),
@@ -429,7 +428,7 @@ Dtype = Annotated[
     ),
 ]
 Bytes = Annotated[float, _quantity("B"), Field(gt=0)]
-#: Bytes of the whole memory of a chip.
+#: Total memory of a chip [B].
 Memory = Annotated[float, _quantity("B", LEAST["memory"]), Field(gt=0)]
 BytesPerSecond = Annotated[float, _quantity("B/s", LEAST["B/s"]), Field(gt=0)]
 FlopsPerSecond = Annotated[float, _quantity("FLOP/s", LEAST["FLOP/s"]), Field(gt=0)]
@@ -437,7 +436,7 @@ Seconds = Annotated[float, _quantity("s"), Field(ge=0)]
 Watts = Annotated[float, _quantity("W", LEAST["W"]), Field(gt=0)]
 DollarsPerHour = Annotated[float, _quantity("USD/h"), Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), AfterValidator(_no_slip)]
-#: A dimension or head count; the scaled variants of the published study are fractional.
+#: Dimension or head count; the scaled variants of the published study are fractional.
 Size = Annotated[int | float, Field(gt=0, le=_LARGEST_SIZE, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0, le=_MOST)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
@@ -447,22 +446,22 @@ SourceKind = Literal["measured", "published", "derived", "assumed", "what_if"]
 
 
 class Source(Spec):
-    """The origin of one field of a specification."""
+    """Origin of one field of a specification."""
 
     ref: str = Field(min_length=1)
-    """Key of the reference in ``references.bib``, or ``user`` for a value given on the command line."""
+    """Key of the reference in ``references.bib``, or ``user`` for a value from the command line."""
     where: str = Field(min_length=1)
-    """Page, table, field or file inside the reference, and how the value was derived from it."""
+    """Page, table, field or file in the reference, and how the value was derived from it."""
     kind: SourceKind
-    """How sure it is: measured by somebody, published by the vendor, derived by a formula, or assumed;
-    or a what-if, set for one question."""
+    """Kind of source: measured by a third party, published by the vendor, derived by a formula, assumed, or a what-if
+    of one query."""
 
 
 class SourcedSpec(Spec):
-    """A specification whose every number names its source.
+    """Specification in which every number has a source.
 
-    ``sources`` maps a field, or a dotted path to one, to a :class:`Source`; an entry
-    covers everything below its field, and the most specific entry counts.
+    ``sources`` maps a field, or a dotted path, to a :class:`Source`. An entry covers everything below its field; the
+    most specific entry applies.
     """
 
     written: ClassVar[Mapping[str, str]] = {
@@ -470,11 +469,11 @@ class SourcedSpec(Spec):
     }
 
     name: str = Field(min_length=1)
-    """Name that readers know it by."""
+    """Display name."""
     description: str = ""
-    """One or two sentences for people."""
+    """Description in one or two sentences."""
     sources: dict[str, Source]
-    """The source of every number in this file, keyed by field."""
+    """Source of every number in this file, by field."""
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -490,7 +489,7 @@ class SourcedSpec(Spec):
 
 
 def _plain_base(value: Any) -> Any:
-    """Plain data that a file would hold in the place of specifications that are built already."""
+    """Plain data of specifications, as a file would contain it."""
     if isinstance(value, BaseModel):
         return value.model_dump(exclude_none=True, exclude_unset=True)
     if isinstance(value, Mapping):
@@ -511,7 +510,7 @@ def source_mistakes(data: Mapping[str, Any]) -> list[tuple[Location, str]]:
             (location, f"{path} has no source; add '{path}: {{ref: ..., where: ..., kind: ...}}' to sources")
         )
     strays = [key for key in sources if not _exists(data, key)]
-    if strays:  # or names with a point in them
+    if strays:  # or names that contain a dot
         used = {key for location in _numbers(fields, (), {}) for key in covering_keys(location)}
         strays = [key for key in strays if key not in used]
     mistakes += [(("sources", key), f"sources: {key!r} names no field of this file") for key in strays]
@@ -540,7 +539,7 @@ def _numbers(value: Any, location: Location, sources: Mapping[str, Any], path: s
     if path and path in sources:
         return
     if isinstance(value, Mapping):
-        if "ref" in value and "kind" in value:  # a price or constant that carries its own source
+        if "ref" in value and "kind" in value:  # a price or constant with its own source
             return
         for key, item in value.items():
             yield from _numbers(item, (*location, key), sources, f"{path}.{key}" if path else str(key))

@@ -1,9 +1,8 @@
-"""The one YAML reader: strict, small, and aware of lines.
+"""Strict YAML reader that records the line of every value.
 
-PyYAML's own resolver takes ``3.35e12`` for text, ``no`` for false, and keeps the last
-of two equal keys. This module reads PyYAML's *events* and builds the data itself:
-YAML 1.2 scalars, duplicate keys refused, every value's line kept, and neither aliases
-nor deep nesting accepted, so that a small file cannot grow into a large one.
+PyYAML's own resolver reads ``3.35e12`` as text and ``no`` as false, and keeps the last of two equal keys. This module
+reads PyYAML's *events* and builds the data itself, with YAML 1.2 scalars and the line of every value. It rejects
+duplicate keys, and aliases and deep nesting, so that a small file cannot expand to a large one.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Location = tuple[str | int, ...]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 _ValueT = TypeVar("_ValueT", bound=Value)
 
-#: libyaml's parser, where PyYAML was built with it: ten times as fast as the one in Python.
+#: Parser of libyaml if PyYAML includes it; it is ten times as fast as the Python parser.
 _FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_BYTES = 1_000_000
 _MAX_DEPTH = 24
@@ -45,13 +44,13 @@ class Document:
 
     data: dict[str, Value]
     origin: str
-    """Name of the file in messages."""
+    """File name for messages."""
     lines: dict[Location, tuple[str, int]] = field(default_factory=dict)
-    """``location -> (origin, line)``; a document merged from two files keeps both. A value that the command line sets
-    has line 0."""
+    """``location -> (origin, line)``; a document merged from two files has both. Values set on the command line have
+    line 0."""
 
     def where(self, location: Location) -> str:
-        """``file:line`` of a value, or of the nearest enclosing one that was written."""
+        """``file:line`` of a value, or of the nearest enclosing value that has a line."""
         while location and location not in self.lines:
             location = location[:-1]
         origin, line = self.lines.get(location, (self.origin, 1))
@@ -59,14 +58,14 @@ class Document:
 
 
 def read_yaml(path: Path) -> Document:
-    """Read one YAML file whose top level is a mapping.
+    """Read a YAML file whose top level is a mapping.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is no regular one or larger than 1 MB.
+        If the file cannot be read, is not a regular file, or is larger than 1 MB.
     SpecError
-        If it is not YAML, repeats a key, uses an alias, nests too deep, or holds NaN or infinity.
+        If it is not YAML, repeats a key, uses an alias, nests too deep, or contains NaN or infinity.
     """
     origin = str(path)
     try:
@@ -79,17 +78,17 @@ def read_yaml(path: Path) -> Document:
 def parse(text: str, origin: str) -> Document:
     """Read YAML text; see :func:`read_yaml` for the errors."""
     document = _parsed(text, origin)
-    # Who lays others over it, or grafts parts into it, leaves that of the next reader alone.
+    # Callers merge into the result, so each gets its own copy.
     return Document(_copied(document.data), origin, dict(document.lines))
 
 
-# Profiles of engines extend the same ones and name the same parts: each is asked for several times in an answer.
+# Profiles of engines extend the same files and refer to the same parts, each of which is read several times per query.
 @lru_cache(maxsize=128)
 def _parsed(text: str, origin: str) -> Document:
     try:
         builder = _Builder(text, origin, _FAST)
     except yaml.YAMLError:
-        # Messages of the parser in Python are the plainer ones, and the same on every machine.
+        # Messages of the Python parser are clearer, and the same on every machine.
         try:
             builder = _Builder(text, origin, yaml.SafeLoader)
         except yaml.YAMLError as error:
@@ -106,14 +105,14 @@ def _parsed(text: str, origin: str) -> Document:
 
 
 def _copied(value: _ValueT) -> _ValueT:
-    """Mappings and lists of their own."""
+    """Deep copy of mappings and lists."""
     if isinstance(value, dict):
         return cast("_ValueT", {key: _copied(item) for key, item in value.items()})
     return cast("_ValueT", [_copied(item) for item in value]) if isinstance(value, list) else value
 
 
 class _Builder:
-    """Data of YAML events, up to the first rejected one: libyaml's time grows with the square of the depth."""
+    """Data of YAML events up to the first rejected one; libyaml's time grows with the square of the depth."""
 
     def __init__(self, text: str, origin: str, loader: type[Any]) -> None:
         self.origin = origin
@@ -132,9 +131,9 @@ class _Builder:
                 self.root = self._value(event, ())
 
     def _value(self, event: Any, location: Location) -> Value:
-        """The value that begins with an event."""
+        """Value that starts with an event."""
         self._check(event, location)
-        if isinstance(event, yaml.ScalarEvent):  # most of them
+        if isinstance(event, yaml.ScalarEvent):  # most values
             text: str = event.value
             if event.implicit[0] and text[:1] in _NOT_FINITE_BEGINS and _NOT_FINITE.fullmatch(text):
                 self.mistakes.append(f"{self._where(event)}: {text} is not accepted; write a finite number")
@@ -161,7 +160,7 @@ class _Builder:
         return data
 
     def _check(self, event: Any, location: Location) -> None:
-        """Reject aliases, tags, and values that are nested too deep."""
+        """Reject aliases, tags and deep nesting."""
         if isinstance(event, yaml.AliasEvent):
             self._stop(event, "aliases (*name) are not accepted; write the value out")
         if isinstance(event, yaml.ScalarEvent):
@@ -183,7 +182,7 @@ class _Builder:
 
 
 def scalar(text: str) -> Value:
-    """One plain scalar by the rules of YAML 1.2: ``3.35e12`` is a number, ``no`` is text.
+    """Value of a plain scalar under YAML 1.2: ``3.35e12`` is a number, ``no`` is text.
 
     Examples
     --------
@@ -196,7 +195,7 @@ def scalar(text: str) -> Value:
         and text in (text.lower(), text.upper(), text.capitalize())
     ):
         return _WORDS[text.lower()]
-    if text[0].isalpha():  # most of them
+    if text[0].isalpha():  # most scalars
         return text
     if _INTEGER.fullmatch(text) and len(text) < _MAX_DIGITS:
         return int(text.replace("_", ""))
@@ -208,11 +207,11 @@ def scalar(text: str) -> Value:
 
 
 def merge(base: Document, changes: Document) -> Document:
-    """Lay one document over another, mapping by mapping.
+    """Merge one document into another, mapping by mapping.
 
-    Lists, scalars and empty mappings replace what was there.
+    Lists, scalars and empty mappings replace previous values.
     """
-    new: dict[Location, bool] = {(): False}  # whether the value at a place is one of the changes
+    new: dict[Location, bool] = {(): False}  # whether the value at a location is one of the changes
 
     def merged(old: dict[str, Value], over: dict[str, Value], location: Location) -> dict[str, Value]:
         data = dict(old)
@@ -237,7 +236,7 @@ def merge(base: Document, changes: Document) -> Document:
 
 
 def graft(document: Document, location: Location, part: Document) -> None:
-    """Put ``part`` where ``location`` names it in ``document``; its sources move to the top with the location."""
+    """Insert ``part`` at ``location`` of ``document``; its sources move to the top with that location as prefix."""
     content = {key: value for key, value in part.data.items() if key != "sources"}
     target = document.data
     for key in location[:-1]:
@@ -254,13 +253,13 @@ def graft(document: Document, location: Location, part: Document) -> None:
 
 
 def assign(document: Document, path: Sequence[str], value: Value, origin: str) -> None:
-    """Set one value, as ``--set`` does; ``origin`` stands for the file in messages.
+    """Set one value, as ``--set`` does; ``origin`` replaces the file name in messages.
 
     Raises
     ------
     InputError
-        If the path leads through something that is no mapping or list, or beyond the end of a list, or is longer than
-        files nest.
+        If the path leads through a value that is neither mapping nor list, exceeds a list, or is longer than the
+        allowed nesting.
     """
     if len(path) > _MAX_DEPTH:
         raise InputError(f"{origin}: {len(path)} levels of names; specifications have {_MAX_DEPTH} at most")
@@ -288,7 +287,7 @@ def assign(document: Document, path: Sequence[str], value: Value, origin: str) -
 
 
 def value_at(document: Document, path: Sequence[str]) -> Value:
-    """The value that :func:`assign` sets by this path."""
+    """Value that :func:`assign` would set with this path."""
     value: Value = document.data
     for name in path:
         value = _step(value, _key(value, name, document.origin))
@@ -296,14 +295,14 @@ def value_at(document: Document, path: Sequence[str]) -> Value:
 
 
 def below(data: Value, path: Sequence[str | int]) -> Value:
-    """The value below mappings by their keys; None where there is none."""
+    """Value in nested mappings by its keys; None if it does not exist."""
     for key in path:
         data = data.get(str(key)) if isinstance(data, dict) else None
     return data
 
 
 def _key(container: Value, name: str, origin: str) -> str | int:
-    """A part of a path as a key, or as a position in a list that has it."""
+    """Part of a path as a key, or as a position in a list."""
     if not isinstance(container, list):
         return name
     if not name.isdecimal() or int(name) >= len(container):
@@ -322,21 +321,21 @@ def _step(container: Value, key: str | int) -> Value:
 
 @cache
 def entry_title(path: Path) -> str:
-    """Title that a file gives its entry, for which the rest of it is not read; empty without one."""
+    """Title of a catalog entry, without reading the rest of its file; empty if it has none."""
     line = re.search("^name: .+$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    # Most need no parser, which takes longer than all the rest.
+    # Most titles need no parser, which would take longer than all other work.
     if line and (plain := re.fullmatch(r"name: ([A-Za-z][\w .()-]*\w\)?)", line[0])):
         return plain[1]
     return str(parse(line[0], str(path)).data["name"]) if line else ""
 
 
 def foreign_yaml(text: str, origin: str) -> object:
-    """The data of a YAML text; infinity is a number here.
+    """Data of a YAML text from another program, in which infinity is allowed.
 
     Raises
     ------
     InputError
-        If it is not YAML; with the line.
+        If it is not YAML; names the line.
     """
     try:
         return yaml.load(text, Loader=_FAST)

@@ -1,8 +1,8 @@
-"""Names to specifications: the one place that knows where files are.
+"""Catalog: specifications by name.
 
-Names are paths below the folder of their kind without the suffix: ``h100_sxm``,
-``paper/h100``. Anything that ends in ``.yaml`` or exists as a file is read from there; for a
-model, so is a published ``config.json`` or a folder that holds one.
+Names are paths below the folder of their kind without the suffix: ``h100_sxm``, ``paper/h100``. Names that end in
+``.yaml``, or that exist as files, are read from there. For a model, a published ``config.json`` or a folder with one is
+also accepted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.scenarios.scenario import Scenario
     from inference_econ.inputs.workload.traffic import TrafficSpec
 
-#: A name of the catalogue, or a path.
+#: Catalog name, or path.
 Name = str | os.PathLike[str]
 SpecT = TypeVar("SpecT", bound="Spec")
 
@@ -57,27 +57,27 @@ _SINGULAR = {
     "engines": "engine",
     "traffic": "traffic",
 }
-#: Words behind ``list`` that differ from the kind.
+#: Words after ``list`` that differ from the kind.
 _LISTED = {"hardware": "gpus"}
-#: Kinds whose names stand beside each other in a question, and may be taken for one another.
+#: Kinds that queries use next to each other, and that users confuse.
 _OTHER: dict[Kind, Kind] = {"hardware": "models", "models": "hardware"}
-#: Fields of assumptions that may hold the name of a file, in the folder of the same name.
+#: Fields of assumptions that may be the name of a file, in the folder of the same name.
 _FILES: tuple[tuple[str, Part], ...] = (
     ("network", "collectives"),
     ("experts", "kernels"),
     ("chip", "products"),
     ("attention", "scores"),
 )
-#: What a file may say that leaves the profile it extends as it was fitted.
+#: Keys of a file that do not change the fit of the profile that it extends.
 _ONLY_LEVELS = {"extends", "name", "description", "levels", "sources"}
-#: Kinds of files that can be another one with a few changes.
+#: Kinds of files that may extend another one.
 _EXTENDED: tuple[Kind, ...] = ("assumptions", "hardware", "models")
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LOG = logging.getLogger(__name__)
 
 
 def tier(name: str) -> TierSpec:
-    """Read a kind of host memory by name or path.
+    """Host memory by name or path.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def tier(name: str) -> TierSpec:
 
 
 def of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT:
-    """A file of a folder inside of ``assumptions``, or one of the user's."""
+    """File from a subfolder of ``assumptions``, or one of the user's files."""
     shipped = part_names(part)
     path = folder("assumptions") / part / f"{name}.yaml" if name in shipped else Path(name)
     if not (name in shipped or files_allowed()) or not is_file(path):
@@ -102,7 +102,7 @@ def of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT:
 
 @cache
 def ownership() -> Ownership:
-    """On what terms accelerators are owned, where nobody says otherwise."""
+    """Default terms of owning accelerators."""
     from inference_econ.inputs.economic_defaults import Ownership
 
     return _usual(Ownership, "ownership")
@@ -110,7 +110,7 @@ def ownership() -> Ownership:
 
 @cache
 def power() -> PowerSpec:
-    """Power that chips and their machines draw."""
+    """Power of chips and their machines."""
     from inference_econ.inputs.economic_defaults import PowerSpec
 
     return _usual(PowerSpec, "power")
@@ -118,7 +118,7 @@ def power() -> PowerSpec:
 
 @cache
 def elasticity() -> Elasticity:
-    """Opinions of how replicas come and go, where nobody says otherwise."""
+    """Default assumptions about starting and stopping replicas."""
     from inference_econ.inputs.economic_defaults import Elasticity
 
     return _usual(Elasticity, "elasticity")
@@ -126,14 +126,14 @@ def elasticity() -> Elasticity:
 
 @cache
 def learning() -> Learning:
-    """Opinions of what a learner of rollouts computes and holds, where nobody says otherwise."""
+    """Default assumptions about compute and memory of a learner in RL."""
     from inference_econ.inputs.economic_defaults import Learning
 
     return _usual(Learning, "learning")
 
 
 def _usual(cls: type[SpecT], part: Part) -> SpecT:
-    """Read what is assumed where nobody says otherwise."""
+    """Default file of a subfolder of ``assumptions``."""
     return cls.from_file(folder("assumptions") / part / "usual.yaml")
 
 
@@ -148,18 +148,18 @@ def gpus() -> tuple[str, ...]:
 
 
 def locate(kind: Kind, name: str) -> Path:
-    """The file behind a name or path; see :func:`meaning` for errors."""
+    """File of a name or path; see :func:`meaning` for errors."""
     called = meaning(kind, name)
     return _own_file(kind, called.name) or files(kind)[called.base or called.name]
 
 
 def meaning(kind: Kind, name: str) -> Meaning:
-    """Entry that a text stands for: a path or a catalogue name itself, else what people call an entry.
+    """Catalog entry of a text: a path, a catalog name, or a common name.
 
     Raises
     ------
     UnknownNameError
-        With the nearest names, or with all that it could be.
+        Lists the nearest names, or all possible entries.
     InputError
         If a path was given and there is no such file.
     """
@@ -168,7 +168,7 @@ def meaning(kind: Kind, name: str) -> Meaning:
             f"the name of the {_SINGULAR[kind]} is empty; 'inference-econ list {_LISTED.get(kind, kind)}' lists all"
         )
     shipped = names(kind)
-    if name not in shipped and f"profiles/{name}" in shipped:  # fitted presets go by their bare names too
+    if name not in shipped and f"profiles/{name}" in shipped:  # fitted presets may be given by their bare names
         return Meaning(f"profiles/{name}")
     if name in shipped or (kind == "models" and text_of(name) is not None):
         return Meaning(name)
@@ -188,12 +188,12 @@ def meaning(kind: Kind, name: str) -> Meaning:
 
 
 def _own_file(kind: Kind, name: str) -> Path | None:
-    """The user's file that a path means; None of names, and wherever names may not be paths.
+    """User's file at a path; None for names, and if names may not be paths.
 
     Raises
     ------
     InputError
-        If it ends like a file and there is none.
+        If the text has the form of a file name and there is no such file.
     """
     if not files_allowed():
         return None
@@ -212,11 +212,11 @@ def _own_file(kind: Kind, name: str) -> Path | None:
 
 
 def is_file(path: Path | str) -> bool:
-    """Whether there is a file that is called so."""
+    """Whether a file has this name."""
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file fails for a name too long for any file
 
 
-#: A number of something before its name.
+#: Number of accelerators in front of a name.
 _COUNTED = re.compile(r"^\d+_?x_?")
 
 
@@ -236,11 +236,11 @@ def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
             f"{name!r} is {words[0]}, not {words[1]}: a model comes before its chip (llama_3_70b h100_sxm), and --on "
             "names further chips, of 'compare' all of them"
         )
-    # Eight of them, as people say 8xH100.
+    # Users write 8xH100 for eight of them.
     quantized = split_quantization(name) if kind == "models" else None
     wanted = _COUNTED.sub("", (quantized[0] if quantized else name).lower().replace("-", "_").replace(" ", "_"))
     bare = {full.rsplit("/", 1)[-1]: full for full in reversed(shipped)}
-    # Whoever types the beginning of a name means it more than one that only resembles it.
+    # A prefix of a name is more likely meant than a similar name.
     near = [full for full in shipped if wanted and full.startswith(wanted)]
     near += [bare[match] for match in difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.5)]
     near += [full for full in shipped if wanted and wanted in full]
@@ -252,7 +252,7 @@ def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
 
 @cache
 def references() -> dict[str, dict[str, str]]:
-    """Every reference by its key: title, author, year, url and note, as far as known."""
+    """References by key: title, author, year, URL and note where known."""
     from bibtexparser.entrypoint import parse_file
 
     library = parse_file(str(_PACKAGE / "references.bib"))
@@ -264,18 +264,18 @@ def references() -> dict[str, dict[str, str]]:
 
 @cache
 def measured_files() -> dict[str, Path]:
-    """Tables that come with the package and are not of measured servers: name without suffix to file, sorted."""
+    """Tables in the package that are not of measured servers: name without suffix to file, sorted."""
     return {path.stem: path for path in sorted((folder("scenarios") / "measured").glob("*.csv"))}
 
 
 @cache
 def server_files() -> dict[str, Path]:
-    """Tables of measured servers that come with the package: name of the dataset to its file, sorted."""
+    """Tables of measured servers in the package: name of the dataset to its file, sorted."""
     return {path.stem: path for path in sorted((folder("scenarios") / "measured" / "servers").glob("*.csv"))}
 
 
 def measured_names() -> MeasuredNames:
-    """Names as measurements write them, and those of what is in the catalogue."""
+    """Names in measurements, with the catalog names that they correspond to."""
     from inference_econ.inputs import name_matching
 
     return name_matching.read_measured_names()
@@ -283,7 +283,7 @@ def measured_names() -> MeasuredNames:
 
 @cache
 def speculation_facts() -> SpeculationFacts:
-    """Tokens that rounds of speculation give in measured servers."""
+    """Tokens per speculation round on measured servers."""
     from inference_econ.inputs.models.acceptance import SpeculationFacts
 
     return SpeculationFacts.from_file(folder("scenarios") / "measured" / "speculation.yaml")
@@ -295,14 +295,14 @@ def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:
     Parameters
     ----------
     name : str or path
-        ``h100_sxm``, ``paper/h100``, or where a file is.
+        ``h100_sxm``, ``paper/h100``, or the path of a file.
     changes : iterable of str
-        ``"hbm_bytes_per_second=6.7 TB/s"``: fields to override, validated like the file.
+        Fields to override, ``"hbm_bytes_per_second=6.7 TB/s"``, validated like the file.
 
     Raises
     ------
     UnknownNameError, SpecError, InputError
-        With one message that says what to do.
+        With one message that includes the fix.
     """
     from inference_econ.inputs.hardware import HardwareSpec
 
@@ -312,7 +312,7 @@ def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:
 def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
     """Read a language model by name or path; see :func:`hardware` for ``changes`` and errors.
 
-    The path may be that of a published Hugging Face ``config.json``, or of a folder that holds one.
+    The path may be a published Hugging Face ``config.json``, or a folder that contains one.
     """
     from inference_econ.inputs.models.model import ModelSpec
 
@@ -320,13 +320,13 @@ def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
 
 
 def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
-    """Whether a model is one of some models of the catalogue, perhaps with what-ifs."""
+    """Whether a model is one of some catalog models, possibly with what-ifs."""
     return any(title("models", name) == spec.name for name in names)
 
 
 @cache
 def title(kind: Kind, name: str) -> str:
-    """Title that a shipped file gives its entry, for which the rest of the file is not read.
+    """Title of a shipped entry, without reading the rest of its file.
 
     Raises
     ------
@@ -344,12 +344,12 @@ def title(kind: Kind, name: str) -> str:
 
 
 def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
-    """Usual acceptance of a proposer by a target; by others than are named, without one.
+    """Published acceptance of a speculation method for a target; without a target, the one for all other models.
 
     Raises
     ------
     InputError
-        If nothing is known of the proposer.
+        If nothing is known of the method.
     """
     return speculation_facts().usually(proposer, lambda names: target is not None and is_one_of(target, names))
 
@@ -362,7 +362,7 @@ def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:
 
 
 def as_fitted(name: Name) -> Assumptions:
-    """Fitted assumptions by name, without the levels of measured servers over what they predict."""
+    """Fitted assumptions by name, without measured corrections."""
     from inference_econ.inputs.presets.assumptions import Assumptions
 
     return _fresh(Assumptions, "assumptions", os.fspath(name), (), levelled=False)
@@ -376,21 +376,21 @@ def scenario(name: Name, *, changes: Iterable[str] = ()) -> Scenario:
 
 
 def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
-    """Read what is known of a serving engine by name or path; see :func:`hardware` for ``changes`` and errors."""
+    """Read a serving engine by name or path; see :func:`hardware` for ``changes`` and errors."""
     from inference_econ.inputs.engine_specs import EngineSpec
 
     return _load(EngineSpec, "engines", name, tuple(changes))
 
 
 def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
-    """Read a traffic by name or path; see :func:`hardware` for ``changes`` and errors."""
+    """Read a workload by name or path; see :func:`hardware` for ``changes`` and errors."""
     from inference_econ.inputs.workload.traffic import TrafficSpec
 
     return _load(TrafficSpec, "traffic", name, tuple(changes))
 
 
 def place(kind: Kind, name: Name, location: Location) -> str:
-    """Return ``file:line`` of a value in the file of a name or path, for messages about it."""
+    """``file:line`` of a value in the file of a name or path, for messages."""
     return _read(kind, str(name)).where(location)
 
 
@@ -398,25 +398,25 @@ def place(kind: Kind, name: Name, location: Location) -> str:
 def kernel_counts(
     engine_and_version: str, part: str, dtype: str, mixer: str, generation: str
 ) -> tuple[KernelCount, ...]:
-    """Counts of the kernels that an engine launches for a row of the operator table; the last counts.
+    """Kernel counts of an engine for a row of the operator table; the last one applies.
 
     Parameters
     ----------
     engine_and_version : str
-        Name of an engine, with a version behind a blank if it is not the newest that is known.
+        Engine name, optionally followed by a space and a version; by default the newest known version.
     part : str
-        Of a layer, see :attr:`KernelCount.part`.
+        Part of a layer, see :attr:`KernelCount.part`.
     dtype : str
         Format of the row's weights.
     mixer : str
-        Of norms: the kind of attention in their layers.
+        For norms, the kind of attention in their layers.
     generation : str
-        Of the chip.
+        Generation of the chip.
 
     Raises
     ------
     UnknownNameError, InputError
-        If there is no such engine, or nothing is known of that version.
+        If the engine or the version is unknown.
 
     Examples
     --------
@@ -434,11 +434,11 @@ def _kernels(engine_and_version: str) -> tuple[KernelCount, ...]:
 
 
 def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) -> SpecT:
-    """A shipped file is read once, and copied so that nobody changes it for others; a user's may have changed."""
+    """Read a specification. Shipped files are read once and copied for each caller; user files are read each time."""
     if not isinstance(spec, (str, os.PathLike)):
         raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {spec!r}")
     name, remark, base, *_ = meaning(kind, os.fspath(spec))
-    if remark and name in names(kind):  # a checkpoint and a file keep their name, which every answer shows
+    if remark and name in names(kind):  # checkpoints and files have their own name, which every result shows
         _LOG.warning(remark)
     if base or name in names(kind):
         shipped = cast("SpecT", _shipped(cls, kind, name, changes))
@@ -448,7 +448,7 @@ def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) ->
 
 def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = True) -> SpecT:
     document, is_preset = _read(kind, name), kind == "assumptions"
-    # Adapters are what is served, no constant that was fitted.
+    # Adapters describe the workload and are not fitted constants.
     fitted = all(change.startswith("adapters.") for change in changes)
     with of_option("set") if changes else nullcontext():
         if is_preset and not fitted:
@@ -456,7 +456,7 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             document.data["extends"] = name
         for change in changes:
             if is_preset and any(f"{field}." in change.partition("=")[0] for _, field in _FILES):
-                _graft_files(document)  # so that a field inside the named file can be reached
+                _graft_files(document)  # so that what-ifs reach fields inside the referenced file
             _apply(document, change, _SINGULAR[kind])
         if is_preset:
             _graft_files(document)
@@ -466,10 +466,10 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             return cls.from_document(document)
         from inference_econ.inputs.scenarios.scenario import scenario_of
 
-        return cast("SpecT", scenario_of(document, meaning))  # names in a scenario are looked up with all else in it
+        return cast("SpecT", scenario_of(document, meaning))  # names in a scenario are resolved with its other fields
 
 
-# As many as the catalogue has several times over: of what-ifs there is no end in a study.
+# Several times the size of the catalog; studies create any number of what-ifs.
 _shipped = lru_cache(maxsize=1024)(_fresh)
 
 
@@ -512,7 +512,7 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
 
 
 def _forget_calibration(document: Document) -> None:
-    """Take away the calibration of assumptions that change fitted ones: they have not been fitted themselves."""
+    """Remove the calibration of assumptions with changed constants, because the changed ones were not fitted."""
     sources = document.data.get("sources")
     for key in ("calibration", "levels"):
         document.data.pop(key, None)
@@ -521,12 +521,12 @@ def _forget_calibration(document: Document) -> None:
 
 
 def _graft_levels(document: Document, name: str) -> None:
-    """Put the levels of measured servers over a fitted profile beside it, and refuse those over another version of it.
+    """Insert measured corrections into a fitted profile; corrections for another version of the profile are rejected.
 
     Raises
     ------
     InputError
-        With the line that says which version they are over.
+        With the line that names the version.
     """
     from inference_econ.inputs import _yaml
     from inference_econ.inputs.presets.calibration import constants_of
@@ -543,7 +543,7 @@ def _graft_levels(document: Document, name: str) -> None:
         )
 
 
-#: So many times what is there.
+#: Factor on the present value.
 _TIMES = re.compile(r"(\d+(?:\.\d+)?)x")
 
 
@@ -569,7 +569,7 @@ def _apply(document: Document, change: str, word: str) -> None:
 
 
 def _graft_files(document: Document) -> None:
-    """Replace names of collectives, kernels, products and scores by the files they name."""
+    """Replace names of collectives, kernels, products and scores by the contents of their files."""
     from inference_econ.inputs import _yaml
 
     families = document.data.get("per_family")

@@ -1,4 +1,4 @@
-"""Tables of facts that are CSV: a line is an entry, and a mistake names its line as in YAML."""
+"""Reader of CSV tables of facts; mistakes are reported with their line, as in YAML."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from inference_econ.inputs.scope import read_text
 
 
 def document(path: Path, key: str, value: Callable[[str, str], object]) -> _yaml.Document:
-    """A table as a document with one list of mappings; a blank cell says nothing, and is left out.
+    """Table as a document with one list of mappings; blank cells are omitted.
 
     Parameters
     ----------
     path : path
-        CSV in UTF-8 whose first line names the columns.
+        CSV in UTF-8 whose first line has the column names.
     key : str
-        What the list is called in the document, and so in messages.
+        Name of the list in the document and in messages.
     value : callable
-        What the text of a cell means, by the name of its column.
+        Converts the text of a cell, given its column name.
 
     Raises
     ------
     InputError
         If the file cannot be read.
     SpecError
-        If it is no such table.
+        If it is not such a table.
     """
     try:
         reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)

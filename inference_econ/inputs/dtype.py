@@ -1,4 +1,4 @@
-"""Number formats: how many bytes an element takes, and on which maths unit it runs."""
+"""Number formats: bytes per element, and the math units that run them."""
 
 from __future__ import annotations
 
@@ -13,42 +13,43 @@ from inference_econ.errors import InputError
 
 
 class Format(NamedTuple):
-    """A number format, a row of ``formats.csv``."""
+    """Number format, a row of ``formats.csv``."""
 
     kind: Literal["float", "int", "file"]
-    """Kind of its elements; of files that have it throughout, embeddings included, and no cache does."""
+    """Kind of elements. ``file`` is for files that use one format throughout, including embeddings; caches cannot have
+    it."""
     bits: float
-    """Bits of an element without its scale [1]."""
+    """Bits per element without its scale [1]."""
     scale_bits: float
-    """Bits of a scale, and of what stands beside it [1]."""
+    """Bits of a scale, and of a zero point or bias stored with it [1]."""
     group: tuple[int, ...]
-    """Elements that share a scale: in a row, or in blocks of rows and columns [1]; empty where too many do to count."""
+    """Elements that share a scale: in a row, or in a block of rows and columns [1]; empty if scales are negligible."""
     units: tuple[str, ...]
-    """Maths units that can run it, the narrowest first."""
+    """Math units that can run it, the narrowest first."""
     bare: str
-    """Format of the same width without scales, where these are more than a hundredth of its bytes."""
+    """Format of the same width without scales, if scales are more than 1 % of the bytes."""
 
     def bytes_in(self, group: tuple[int, ...]) -> float:
-        """Stored bytes per element where so many elements share a scale [B]."""
+        """Stored bytes per element if ``group`` elements share a scale [B]."""
         return self.bits / 8 + (self.scale_bits / 8 / math.prod(group) if group else 0.0)
 
 
-#: Formats by name. 8-bit integers in groups, and files, are widened by every server (llama.cpp's products of 8-bit
-#: integers are not counted); 4-bit ones have kernels for 8-bit activations too, and whether a server uses those is an
-#: assumption (``math_unit_follows``). Scales are counted where they can be seen: one for a tensor or for each row of
-#: it is nothing beside thousands of elements (fp8, int8, int4_channel, and NVFP4's second scale).
+#: Formats by name. Servers widen 8-bit integers in groups, and files; llama.cpp's products of 8-bit integers are not
+#: modeled. 4-bit integers also have kernels for 8-bit activations; whether a server uses them is an assumption
+#: (``math_unit_follows``). Scales are included only where they matter. One scale per tensor or row is negligible
+#: (fp8, int8, int4_channel, and NVFP4's second scale).
 #:
 #: - fp8_block: a 32-bit scale per 128 x 128 elements (DeepSeek-V3, arXiv:2412.19437, section 3.3).
 #: - mxfp8, mxfp4: an 8-bit scale per 32 elements (OCP Microscaling Formats v1.0, section 5).
 #: - nvfp4: an 8-bit scale per 16 elements (NVIDIA, NVFP4 format description).
 #: - int4, int8_g128: a 16-bit scale per 128 elements, the default group of GPTQ (arXiv:2210.17323) and AWQ
-#:   (arXiv:2306.00978). Zero points are not counted: symmetric files need none, and AWQ's of 4 bits per group
-#:   are 0.8 % of its bytes.
+#:   (arXiv:2306.00978). Zero points are omitted: symmetric files have none, and AWQ's 4 bits per group are 0.8 %
+#:   of its bytes.
 #: - int4_g32: a 16-bit scale per 32 elements, symmetric (Kimi K2 Thinking).
-#: - fp4: bare, for studies that count four bits and no scales; so does int4_channel.
-#: - q2_k to q8_0: GGUF files of llama.cpp, whose mixtures hold some tensors wider: mean bits of Llama 3.1 8B,
-#:   embeddings included (its tools/quantize/README.md; 4.887 and 4.912 of Q4_K_M at 70B and 405B). Q6_K and Q8_0 are
-#:   blocks of 256 and 32 elements in 210 and 34 bytes (gguf-py, GGML_QUANT_SIZES).
+#: - fp4: four bits without scales, as some studies assume; the same for int4_channel.
+#: - q2_k to q8_0: GGUF files of llama.cpp, which store some tensors wider. Bits are means of Llama 3.1 8B including
+#:   embeddings (its tools/quantize/README.md; Q4_K_M has 4.887 and 4.912 at 70B and 405B). Q6_K and Q8_0 are blocks
+#:   of 256 and 32 elements in 210 and 34 bytes (gguf-py, GGML_QUANT_SIZES).
 #: - mlx_4bit, mlx_8bit: a 16-bit scale and a bias per 64 elements (mlx_lm 0.32.2, quantize_model: affine).
 with Path(__file__).with_name("formats.csv").open(encoding="utf-8", newline="") as _table:
     FORMATS: Mapping[str, Format] = {
@@ -62,13 +63,13 @@ with Path(__file__).with_name("formats.csv").open(encoding="utf-8", newline="") 
         )
         for row in csv.DictReader(_table)
     }
-#: Names of those in blocks or groups of a size of their own: ``fp8_block_64x64`` with scales of 32 bits, ``int4_g64``,
-#: ``mxfp8_32x32`` with scales that are powers of two in 8 bits.
+#: Names of formats with a block or group size: ``fp8_block_64x64`` with 32-bit scales, ``int4_g64``, ``mxfp8_32x32``
+#: with 8-bit power-of-two scales.
 SIZED = re.compile(r"(fp8_block|mxfp8)_([1-9]\d{0,3})x([1-9]\d{0,3})|(int4|int8)_g([1-9]\d{0,3})")
 
 
 def _sized(dtype: str) -> tuple[str, tuple[int, ...]] | None:
-    """The kind of a format and the size that its name has; None of others."""
+    """Base format and size of a format name with a size; None for other formats."""
     match = None if dtype in FORMATS else SIZED.fullmatch(dtype)
     if match is None:
         return None
@@ -82,7 +83,7 @@ def is_format(dtype: str) -> bool:
 
 
 def family(dtype: str) -> str:
-    """The format whose kernels run one in blocks or groups of another size; any other format is its own.
+    """Format whose kernels run a format with another block or group size; the format itself otherwise.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def family(dtype: str) -> str:
 
 
 class _Bytes(dict[str, float]):
-    """Bytes of an element, also of formats that have the size of their blocks or groups in their name [B]."""
+    """Bytes per element, including formats with a block or group size in their name [B]."""
 
     def __missing__(self, dtype: str) -> float:
         sized = _sized(dtype)
@@ -105,21 +106,21 @@ class _Bytes(dict[str, float]):
 
 #: Stored bytes per element [B].
 BYTES_PER_ELEMENT: Mapping[str, float] = _Bytes({name: row.bytes_in(row.group) for name, row in FORMATS.items()})
-#: What people call formats: AWQ (arXiv:2306.00978) and GPTQ (arXiv:2210.17323) have 4 bits in groups of 128 by default.
+#: Common names of formats. AWQ (arXiv:2306.00978) and GPTQ (arXiv:2210.17323) have 4 bits in groups of 128 by default.
 ALIASES: Mapping[str, str] = {"awq": "int4", "gptq": "int4", "int4_g128": "int4"}
 
-#: Embeddings under a narrow format of weights: in 16 bits as engines and published checkpoints have them, or in the
-#: same format, as studies count that have one width for all weights.
+#: Format of embeddings in models with narrow weights: 16 bits, as in engines and published checkpoints, or that of the
+#: weights, as in studies with one width for all weights.
 EmbeddingFormat = Literal["sixteen_bit", "as_weights"]
 
 #: Formats of whole files.
 OF_FILES = frozenset(name for name, row in FORMATS.items() if row.kind == "file")
-#: The bare format of the same width, by format.
+#: Format of the same width without scales, by format.
 UNSCALED: Mapping[str, str] = {name: row.bare for name, row in FORMATS.items() if row.bare}
 
 
 def block_width(dtype: str) -> int:
-    """Width that may not be cut, as its elements share scales in two dimensions; 1 where it may be cut anywhere [1].
+    """Width of blocks that may not be split, because their elements share scales; 1 for formats without blocks [1].
 
     Examples
     --------
@@ -132,12 +133,12 @@ def block_width(dtype: str) -> int:
 
 
 def check_dtype(name: str, role: str) -> str:
-    """Return ``name``, or the format that people call so, if it is a known one.
+    """Resolve a number format by its name or common name.
 
     Raises
     ------
     InputError
-        Naming the role (weights, activations, kv) and the known formats.
+        Names the role (weights, activations, kv) and the known formats.
     """
     name = ALIASES.get(name, name)
     if not is_format(name):
@@ -146,16 +147,16 @@ def check_dtype(name: str, role: str) -> str:
 
 
 def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str:
-    """The maths unit that a format runs on: its own, or else the next wider one.
+    """Math unit that runs a format: its own, or else the next wider one.
 
     Parameters
     ----------
     dtype : str
         A key of :data:`BYTES_PER_ELEMENT`.
     peaks : mapping
-        Dense peak of each maths unit of the chip [FLOP/s].
+        Dense peak of each math unit of the chip [FLOP/s].
     hardware_name : str
-        For the message.
+        Chip name for messages.
 
     Returns
     -------
@@ -165,7 +166,7 @@ def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str
     Raises
     ------
     InputError
-        If the chip has no unit that is wide enough.
+        If no unit of the chip is wide enough.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str
 
 
 def math_units(dtype: str, peaks: Mapping[str, float]) -> list[str]:
-    """The maths units of a chip that can run a format, the narrowest first; none if it has no such unit.
+    """Math units of a chip that can run a format, the narrowest first; empty if there are none.
 
     Examples
     --------
@@ -193,24 +194,24 @@ def math_units(dtype: str, peaks: Mapping[str, float]) -> list[str]:
 
 
 def check_cache_dtype(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str:
-    """Return ``dtype`` if a chip can hold a KV cache in it.
+    """Check that a chip supports a KV-cache format, and return the format.
 
-    Every chip unpacks integers. Floats of 8 and 4 bits are converted by the chips that compute with them, and by no
-    kernel of the engines on others; of the 16-bit formats, too, a chip holds those that it computes with.
+    Every chip can unpack integers. Floats of 8 and 4 bits require math units of these formats, because engines have no
+    conversion kernels for other chips. The same applies to the 16-bit formats.
 
     Parameters
     ----------
     dtype : str
         A key of :data:`BYTES_PER_ELEMENT`.
     peaks : mapping
-        Dense peak of each maths unit of the chip [FLOP/s].
+        Dense peak of each math unit of the chip [FLOP/s].
     hardware_name : str
-        For the message.
+        Chip name for messages.
 
     Raises
     ------
     InputError
-        With the formats that the chip can hold.
+        Lists the supported formats.
 
     Examples
     --------
@@ -230,20 +231,20 @@ def _holds(dtype: str, peaks: Mapping[str, float]) -> bool:
     return dtype not in OF_FILES and FORMATS[family(dtype)].units[0] in peaks
 
 
-#: Groups of chips that heads should go on splitting over where they did [1].
+#: Tensor-parallel degrees that scaled head counts remain divisible by, if the original was [1].
 _GROUPS = (8, 4, 2, 1)
-#: Widths keep the power of two that they are multiples of, up to this or a sixteenth of the width: block formats share
-#: a scale per 128 columns, and the hidden size makes up for the rounding.
+#: Scaled widths remain multiples of the same power of two, up to this value or a sixteenth of the width. Block formats
+#: share a scale per 128 columns, and the hidden size compensates for the rounding.
 _COLUMNS, SHARE = 128, 16
 
 
 def nearest(number: float, step: int) -> int:
-    """The multiple of ``step`` nearest to a number, one at least."""
+    """Multiple of ``step`` nearest to a number, at least one step."""
     return max(1, round(number / step)) * step
 
 
 def heads(count: float, groups: float, ratio: float) -> int:
-    """Heads, ``ratio`` times as many, in whole groups, that split over 8, 4 or 2 chips if they did.
+    """Head count scaled by ``ratio``, in full groups; it remains divisible by 8, 4 or 2 if the original was.
 
     Examples
     --------
@@ -255,7 +256,7 @@ def heads(count: float, groups: float, ratio: float) -> int:
 
 
 def columns(width: float, ratio: float) -> int:
-    """A width, ``ratio`` times as large, that is a multiple of a power of two that the old one was.
+    """Width scaled by ``ratio``; it remains a multiple of a power of two that divides the original.
 
     Examples
     --------
@@ -266,7 +267,7 @@ def columns(width: float, ratio: float) -> int:
 
 
 def power_of_two(width: float, most: float) -> int:
-    """The largest power of two, up to ``most``, that a width is a multiple of; 1 at least."""
+    """Largest power of two up to ``most`` that divides a width, at least 1."""
     step = 1
     while not round(width) % (2 * step) and 2 * step <= most:
         step *= 2

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.presets.assumptions import Assumptions
 
-#: Who leaves when memory runs out.
+#: Request that is preempted when memory runs out.
 Evicted = Literal["last", "fewest_tokens", "nobody"]
 
 
@@ -39,86 +39,87 @@ class ChipSupport(Spec):
     """Number formats that an engine has kernels for on some generations of chips."""
 
     generations: Names
-    """Of chips: :attr:`HardwareSpec.generation`."""
+    """Chip generations: :attr:`HardwareSpec.generation`."""
     weights: Formats
-    """Formats of weights that can be multiplied, widened on the way or not."""
+    """Supported weight formats, including those that are widened first."""
     kv: Formats
-    """Formats of the cache."""
+    """Supported KV-cache formats."""
 
 
 class ModelSupport(Spec):
-    """Abilities of an engine with some architectures of its model registry."""
+    """Features of an engine for some architectures of its model registry."""
 
     architectures: Names
-    """As ``architectures`` of a Hugging Face ``config.json`` names them."""
+    """Architectures as in ``architectures`` of a Hugging Face ``config.json``."""
     attention_dp: bool = False
-    """Groups of ranks of one instance can attend to sequences of their own; otherwise data parallelism is replicas."""
+    """True if an instance can have attention-DP groups; otherwise data parallelism means replicas."""
     pipeline: bool = False
-    """Layers can be cut into stages."""
+    """True if layers can be split into pipeline stages."""
     lora: bool = False
-    """Adapters can be served beside it."""
+    """True if LoRA adapters can be served."""
     speculation: Annotated[tuple[ProposerName, ...], Field(strict=False)] = ()
-    """Draft heads that it can run for the model."""
+    """Speculation heads that it can run for the model."""
     generations: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Only on these generations of chips; on all of the engine without."""
+    """Chip generations with this support; all if empty."""
 
 
 class EngineDefaults(Spec):
-    """Defaults of an engine's server, on chips of some size."""
+    """Defaults of an engine's server on chips with a given memory."""
 
     least_memory: Bytes | None = None
-    """Only on chips with at least so much memory [B]; on all without."""
+    """Minimum memory of the chips [B]; all chips if absent."""
     step_tokens: Count
-    """Tokens of one step, all sequences together [tokens]."""
+    """Maximum tokens of a step over all sequences [tokens]."""
     slots: Count | None = None
-    """Requests that are under way together [1]; as many as fit without."""
+    """Maximum concurrent requests [1]; limited only by memory if absent."""
     memory_fraction: Fraction | None = None
-    """Share of the memory that weights and cache may take [1]; reckoned from everything else without."""
+    """Share of the memory for weights and cache [1]; computed from the other settings if absent."""
     block_tokens: Count
-    """Tokens of a block of the cache [tokens]."""
+    """Tokens per block of the KV cache [tokens]."""
 
 
 class EngineMemory(Spec):
-    """Memory that an engine sets aside beside weights and cache, and how much of it counts against its share."""
+    """Memory that an engine reserves in addition to weights and cache, and the part that counts against its share."""
 
     reserved: Bytes
-    """Of each accelerator, outside of the framework's allocator: the driver's context, libraries, workspaces [B]."""
+    """Memory of each accelerator outside the framework's allocator: driver context, libraries, workspaces [B]."""
     communication: Bytes
-    """Further, where several ranks exchange what they compute: buffers of collectives [B]."""
+    """Additional communication buffers with several ranks [B]."""
     graphs: Bytes | None = None
-    """Captured graphs that count against the share; absent where they lie outside of it [B]."""
+    """Captured graphs that count against the share; absent if they do not [B]."""
     step_inside: bool
-    """Activations of the largest step count against the share, as a profile run finds them; or lie outside of it."""
+    """Whether activations of the largest step, as a profile run measures them, count against the share."""
     logit_copies: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Times that sampling in the profile run holds the logits of all slots, in 32 bits [1]."""
+    """Copies of the 32-bit logits of all slots while sampling in the profile run [1]."""
     state_pages: bool = False
-    """States of recurrent layers lie in pages of the cache, so that its pages are as wide as a state."""
+    """True if recurrent states are stored in pages of the cache, so that a page is as large as a state."""
     states_held: Count = 1
-    """States of each recurrent layer that a request may hold at once, where nothing is told [1]."""
+    """Default maximum number of states of each recurrent layer per request [1]."""
     profiled_images: bool = False
-    """Its profile run reads images too: as many of the largest as fit the largest step, and one at least."""
+    """True if the profile run includes images: the number of the largest ones that fit the largest step, at least one.
+    """
     compressed_padding: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
-    """Pages of compressed caches over what they hold [1]."""
+    """Allocated over used pages of compressed caches [1]."""
     outside: Bytes | None = None
-    """Where no share is stated: what it leaves free for graphs and other small things [B]."""
+    """Memory left free for graphs and other small allocations if no share is given [B]."""
     outside_per_token: Bytes | None = None
-    """And further for each token of the largest step [B]."""
+    """Additional memory per token of the largest step [B]."""
 
 
 class CapturedSizes(Spec):
-    """Batches of decode steps whose kernels are captured as graphs; others are padded to the next of them."""
+    """Batches of decode steps with captured graphs; other batches are padded to the next size."""
 
     smallest: tuple[int, ...] = Field(strict=False)
-    """The first sizes [1]."""
+    """First sizes [1]."""
     steps: tuple[Annotated[tuple[int, int], Field(strict=False)], ...] = Field(strict=False)
     """(from, every): multiples from there on, up to the next pair or the largest [1]."""
     largest: Count
-    """The largest captured batch where slots allow it [1]."""
+    """Largest captured batch [1]."""
     per_slot: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """Largest size for each slot, if that is less [1]."""
+    """Largest size per slot, if that is less [1]."""
 
     def sizes(self, slots: int) -> tuple[int, ...]:
-        """Batches that are captured for a server of so many slots [1].
+        """Captured batches of a server with a given number of slots [1].
 
         Examples
         --------
@@ -132,28 +133,29 @@ class CapturedSizes(Spec):
 
 
 class Admission(Spec):
-    """Whom an engine lets into the memory of its cache, and who leaves when memory runs out."""
+    """Rule by which an engine admits requests to its KV cache, and preempts them when memory runs out."""
 
     own_answer: Annotated[float, Field(ge=0, le=1)]
-    """Share of the answer that a request may have, which must be free beside its prompt [1]."""
+    """Share of a request's maximum output that must be free in addition to its prompt [1]."""
     other_answers: Annotated[float, Field(ge=0, le=1)]
-    """Share of the tokens that all requests under way may still write that is kept free [1]."""
+    """Share of the remaining output of all running requests that stays reserved [1]."""
     evicted: Evicted
-    """Who is sent back, to be read again: the one that was let in last, the one that has written least, or nobody."""
+    """Preempted request, which is recomputed later: the one admitted last, the one with the fewest output tokens, or
+    none."""
 
 
-#: Group of attention ranks that a new request goes to: the next one in turn, or the one with the fewest requests.
+#: Attention-DP group of a new request: round robin, or the group with the fewest requests.
 Dealing = Literal["round_robin", "least_busy"]
-#: How ranks attend under data parallelism inside an instance: groups of any size, or every rank for itself.
+#: Attention-DP groups within an instance: of any size, or single ranks only.
 AttentionGroups = Literal["any", "single_ranks"]
 
 Phase = Literal["prefill", "decode", "both"]
-#: Formats of activations on the wire.
+#: Formats of activations in the all-to-all.
 WireFormat = Literal["bf16", "fp8_g128", "mxfp8", "nvfp4"]
-#: Parts of a model that ranks can hold whole.
+#: Parts of a model that can be replicated on ranks.
 Part = Literal["attention", "embeddings", "lm_head", "router", "dense_layers", "shared_experts", "indexer"]
 
-#: Rows of the operator table whose kernels an engine may count otherwise.
+#: Rows of the operator table for which an engine may have other kernel counts.
 KernelPart = Literal[
     "norms", "qkv", "query and key norms", "norms over ranks", "attention", "output gate", "attention output",
     "queries", "latent down", "latent up", "latent attention", "indexer", "index scan", "mixer", "recurrent state",
@@ -161,26 +163,26 @@ KernelPart = Literal[
     "expert latent", "shared expert in", "shared activation", "shared expert out", "ff in", "activation function",
     "ff out", "output embedding", "sampling", "adapters",
 ]  # fmt: skip
-#: Generations of chips that engines pick kernels by, and kernels of routed experts: compiled by Triton; CUTLASS's
-#: grouped products; DeepGEMM's; those that TensorRT-LLM generates, which FlashInfer hands to others; Marlin's, which
-#: widen weights on the way.
+#: Chip generations by which engines pick kernels, and kernels of routed experts: compiled by Triton, grouped products
+#: of CUTLASS, DeepGEMM, kernels generated by TensorRT-LLM (also used by FlashInfer), and Marlin, which widens weights
+#: first.
 Generation = Literal["hopper", "blackwell"]
 ExpertKernelName = Literal["triton", "cutlass", "deepgemm", "trtllm_gen", "marlin"]
-#: Facts that the first version of a file must state.
+#: Facts that the first version of a file must contain.
 _STATED_FIRST = frozenset(
     {
         "expert_groups", "exchanges", "redundant_experts", "overlap", "decode_context_parallel", "uneven_pipeline",
         "replicated_under_attention_dp", "replicated_on_request", "host_weights",
     }
 )  # fmt: skip
-#: Facts of which a version states only what is new; what it repeats takes the place of what was said before.
+#: Facts to which later versions add entries; repeated entries replace earlier ones.
 _ADDED = ("kernels", "models")
 
-#: Numbers of a version that tell a series of releases, whose later ones mend the first [1].
+#: Leading numbers of a version that identify a release series; later releases in a series are fixes [1].
 _SERIES = 2
 
-#: Bytes per element on the wire, scales included: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency messages), or
-#: as stored.
+#: Bytes per element in the all-to-all, including scales: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency
+#: messages), or as stored.
 WIRE_BYTES_PER_ELEMENT: Mapping[WireFormat, float] = {
     "bf16": BYTES_PER_ELEMENT["bf16"],
     "fp8_g128": 1.0 + 4 / 128,
@@ -190,190 +192,192 @@ WIRE_BYTES_PER_ELEMENT: Mapping[WireFormat, float] = {
 
 
 class Exchange(Spec):
-    """One way in which tokens travel to their experts and back while attention is data-parallel."""
+    """One all-to-all implementation for experts with data-parallel attention."""
 
     name: str = Field(min_length=1)
-    """Name that the engine has for it."""
+    """Name in the engine."""
     phase: Phase
-    """The steps that it is meant for."""
+    """Steps that it is intended for."""
     dispatch: dict[Dtype, WireFormat] = Field(default={})
-    """Format on the way to the experts, by the format of the experts' weights; bf16 for those that are not named."""
+    """Format of the dispatch, by the format of the experts' weights; bf16 for formats not listed."""
     combine: WireFormat
-    """Format on the way back."""
+    """Format of the combine."""
     copies: Literal["per_expert", "per_rank", "per_domain", "every_rank"]
-    """Copies of a token that leave its rank: one for each of its experts; one for each rank, or each link domain,
-    that holds some of them (inside the domain one per rank again); or every rank receives every token."""
+    """Copies of a token that leave its rank: one per expert; one per rank, or per link domain, with some of its experts
+    (within the domain one per rank again); or one to every rank."""
     within_domain: bool = False
-    """It exists only where all ranks of the exchange share one link domain."""
+    """True if it requires that all ranks share one link domain."""
     default: bool = False
-    """Used where no option asks for another, and this one is possible."""
+    """True if it is the default where it is possible."""
     wide: bool = False
-    """Whether the engine's own documents use it for expert groups over several nodes, or over a rack."""
+    """Whether the engine's documentation uses it for expert parallelism over several nodes, or over a rack."""
 
     def dispatched(self, weights: Dtype) -> WireFormat:
-        """The format in which tokens travel to experts that are held in ``weights``."""
+        """Format of tokens that are dispatched to experts with ``weights``."""
         return self.dispatch.get(family(weights), "bf16")
 
 
 class RedundantExperts(Spec):
-    """Copies of experts that are asked for often, beyond one of each."""
+    """Copies of frequently chosen experts (EPLB)."""
 
     supported: bool
-    """Whether experts can be held twice, and placed by their load."""
+    """Whether experts can have copies, placed by their load."""
     default: int = Field(ge=0)
-    """Redundant experts of a layer where nothing is asked for."""
+    """Default number of redundant experts per layer."""
     recommended: int | None = Field(default=None, gt=0)
-    """Redundant experts of a layer in the engine's recipe for wide groups; absent without one."""
+    """Redundant experts per layer in the engine's recipe for wide expert parallelism; absent without a recipe."""
 
 
 class Overlap(Spec):
-    """Communication behind arithmetic."""
+    """Communication that overlaps with computation."""
 
     kind: Literal["two_batch", "single_batch"]
-    """Of another half of the batch, or of the same batch (shared experts, the down projection)."""
+    """Overlap with the other half of the batch, or with other work on the same batch (shared experts, the down
+    projection)."""
     phase: Phase
-    """The steps that it works in."""
+    """Steps in which it works."""
     default: bool
-    """Whether it is on without being asked for."""
+    """Whether it is on by default."""
     least_tokens: int | None = Field(default=None, gt=0)
-    """Tokens of a rank below which the step is not split; absent where there is no such rule."""
+    """Tokens of a rank below which the step is not split; absent without such a rule."""
     generations: tuple[str, ...] = Field(default=(), strict=False)
-    """Only on these generations of chips (:attr:`HardwareSpec.generation`). Any without."""
+    """Chip generations (:attr:`HardwareSpec.generation`) that support it; all if empty."""
     architectures: tuple[str, ...] = Field(default=(), strict=False)
-    """Only of these models (:attr:`ModelSpec.architecture`). Any without."""
+    """Models (:attr:`ModelSpec.architecture`) that support it; all if empty."""
 
     def holds(self, architecture: str | None, generation: str, *, prefill: bool) -> bool:
-        """Whether steps of a phase with a model on a generation of chips can be overlapped so."""
+        """Whether it applies to steps of a phase, with a model on a chip generation."""
         phase = "prefill" if prefill else "decode"
         pairs = ((self.generations, generation), (self.architectures, architecture))
         return self.phase in (phase, "both") and all(not some or value in some for some, value in pairs)
 
 
 class KernelCount(Spec):
-    """Number of kernels that an engine launches for a part of a layer, one after the other."""
+    """Number of sequential kernels that an engine launches for a part of a layer."""
 
     part: KernelPart
-    """A row of the operator table."""
+    """Row of the operator table."""
     kernels: Annotated[int | float, Field(ge=0, le=1e3, allow_inf_nan=False)]
-    """Kernels of one occurrence; those that run beside others on a stream of their own do not count [1]."""
+    """Kernels per occurrence, without those on parallel streams [1]."""
     formats: tuple[Dtype, ...] = Field(default=(), strict=False)
-    """Only with weights in these formats; of attention and scans, with such a cache. Any without."""
+    """Weight formats, or for attention and scans cache formats, that it applies to; all if empty."""
     generations: tuple[str, ...] = Field(default=(), strict=False)
-    """Only on these generations of chips (:attr:`HardwareSpec.generation`). Any without."""
+    """Chip generations (:attr:`HardwareSpec.generation`) that it applies to; all if empty."""
     mixers: tuple[MixerKind, ...] = Field(default=(), strict=False)
-    """Of norms: only in layers that mix tokens in these ways. In any without."""
+    """For norms: kinds of attention or mixer in the layers that it applies to; all if empty."""
     summed: bool = False
-    """Only where all ranks of a stage share each matrix and sum what it gives, so that an all-reduce is next door."""
+    """True if it applies only where all ranks of a stage share each matrix, so that an all-reduce follows."""
 
     def holds(self, part: str, dtype: str, mixer: str, generation: str) -> bool:
-        """Whether it counts for a row of the operator table on a chip, apart from how ranks share the work."""
+        """Whether it applies to a row of the operator table on a chip, apart from ``summed``."""
         pairs = ((self.formats, family(dtype)), (self.mixers, mixer), (self.generations, generation))
         return part == self.part and all(not some or value in some for some, value in pairs)
 
 
 class PromptGraphs(Spec):
-    """Steps with prompts that an engine captures in pieces, between the attention of layers, where nothing is told."""
+    """Prefill steps that an engine captures piecewise, between the attention of layers, by default."""
 
     most_tokens: int | None = Field(default=None, gt=0)
-    """Tokens of the largest such step; as many as a step reads without [tokens]."""
+    """Tokens of the largest captured step; without it, the maximum step [tokens]."""
     latent_tokens: int | None = Field(default=None, gt=0)
-    """Tokens of a step of models with latent attention, if it is another [tokens]."""
+    """The same for models with latent attention, if different [tokens]."""
 
     def tokens(self, read: float, *, latent: bool) -> float:
-        """Tokens of the largest captured step that reads prompts, of which one reads ``read`` at most [tokens]."""
+        """Tokens of the largest captured prefill step if steps have at most ``read`` tokens [tokens]."""
         most = self.latent_tokens if latent and self.latent_tokens is not None else self.most_tokens
         return read if most is None else float(min(most, read))
 
 
 class EngineFacts(Spec):
-    """Facts of an engine; the defaults of the fields mean that nothing is known."""
+    """Facts of an engine; defaults of the fields mean "unknown"."""
 
     expert_groups: Literal["dp_x_tp", "any"] = "dp_x_tp"
-    """Experts are spread over all ranks of a stage, or over any part of them, with each expert cut over the rest."""
+    """``dp_x_tp``: experts are spread over all ranks of a stage. ``any``: over a part of them, with each expert split
+    over the rest."""
     inside: Literal["experts", "tensor"] | None = None
-    """The group whose ranks are neighbours where experts are spread and cut: the experts' group, or the ranks that
-    share an expert. Absent where experts are never cut."""
+    """Group with adjacent ranks if experts are both spread and split: the expert-parallel group, or the ranks that
+    share an expert. Absent if experts are never split."""
     exchanges: tuple[Exchange, ...] = Field(default=(), strict=False)
-    """Ways of tokens to their experts under data-parallel attention."""
+    """All-to-all implementations for data-parallel attention."""
     redundant_experts: RedundantExperts = RedundantExperts(supported=False, default=0)
-    """Copies of busy experts."""
+    """Copies of frequently chosen experts."""
     overlap: tuple[Overlap, ...] = Field(default=(), strict=False)
-    """Communication that can hide."""
+    """Communication that can overlap with computation."""
     decode_context_parallel: Literal["none", "within_tp", "beside_tp"] = "none"
-    """Decoding with the cache of a sequence cut over ranks: over those of the tensor-parallel group, or over more."""
+    """Ranks that can split the cached tokens of a sequence in decode: those of the tensor-parallel group, or additional
+    ones."""
     uneven_pipeline: Literal["refused", "before_last", "last_stage", "last_stages", "first_stages"] = "refused"
-    """Where the layers go that stages do not divide: one each to the stages before the last; all to the last; one
-    each to the last ones; one each to the first ones."""
+    """Placement of the layers that remain if stages do not divide them: one each before the last stage; all in the
+    last; one each in the last ones; or one each in the first ones."""
     replicated_under_attention_dp: tuple[Part, ...] = Field(default=(), strict=False)
-    """Parts that every rank holds whole where attention is data-parallel on single ranks."""
+    """Parts that every rank replicates if attention is data-parallel over single ranks."""
     replicated_on_request: tuple[Part, ...] = Field(default=(), strict=False)
-    """Parts that options, or the exchange of wide groups, make whole on every rank besides."""
+    """Further parts that options, or the all-to-all of wide expert parallelism, replicate on every rank."""
     host_weights: Literal["none", "in_step", "prefetched"] = "none"
-    """Weights that wait in host memory: read when they are needed, or fetched ahead behind other layers."""
+    """Weights in host memory: read when needed, or prefetched during other layers."""
     kernels: tuple[KernelCount, ...] = Field(default=(), strict=False)
-    """Kernels of a decode step by part, the last that holds for a row; parts that are not named have as many as the
-    operator table says. Those of a version stand beside those of versions before, and come after them."""
+    """Kernels of a decode step by part; the last matching entry applies. Parts not listed have the counts of the
+    operator table. Entries of a version are added after those of earlier versions."""
     prompt_graphs: PromptGraphs | None = None
-    """Steps with prompts that are captured by default; absent where the host launches all kernels of such steps."""
+    """Prefill steps that are captured by default; absent if the host launches all of their kernels."""
     expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
-    """Kernels of routed experts that it picks, or that its recipes tell it to, by generation of chips and format of the
-    weights; nothing where nobody looked."""
+    """Kernels of routed experts that it selects, or that its recipes set, by chip generation and weight format; empty
+    if unknown."""
     exchanged_expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
-    """Kernels of experts where ranks with sequences of their own exchange tokens, of formats that have others then."""
+    """Kernels of routed experts with data-parallel attention, for formats with other kernels in that case."""
     chips: tuple[ChipSupport, ...] = Field(default=(), strict=False)
-    """Chips that it runs on, and formats that it has kernels for there. Those that nobody verified are left out."""
+    """Chips that it runs on, with the supported formats; unverified ones are omitted."""
     models: tuple[ModelSupport, ...] = Field(default=(), strict=False)
-    """Architectures of its registry, of those that are shipped here. Those of a version stand beside those of versions
-    before; of an architecture that is named again, the last counts."""
+    """Supported architectures among the shipped models. Entries of a version are added to those of earlier versions;
+    the last entry of an architecture applies."""
     attention_groups: AttentionGroups = "any"
-    """Ranks of a group under data-parallel attention inside an instance: any number, or each rank is one."""
+    """Size of attention-DP groups within an instance: any number of ranks, or single ranks."""
     stages_over: Literal["nodes"] | None = None
-    """Stages of a pipeline that its documents recommend, with tensor parallelism inside of each; absent where
-    they do not say."""
+    """Pipeline stages that its documentation recommends, with tensor parallelism inside each; absent without a
+    recommendation."""
     defaults: tuple[EngineDefaults, ...] = Field(default=(), strict=False)
-    """Defaults of its server; the first that the memory of a chip allows counts."""
+    """Defaults of its server; the first entry that the memory of a chip allows applies."""
     memory: EngineMemory | None = None
-    """Memory that it sets aside beside weights and cache; absent where nobody looked."""
+    """Memory that it reserves in addition to weights and cache; absent if unknown."""
     captured: CapturedSizes | None = None
-    """Batches whose decode steps are captured as graphs; absent where nobody looked."""
+    """Batches whose decode steps are captured as graphs; absent if unknown."""
     connectors: tuple[str, ...] = Field(default=(), strict=False)
-    """Ways of a cache from a prefill to a decode server, as options name them, the default or most used first."""
+    """KV-cache connectors from prefill to decode instances, as options name them, the default or most common first."""
     speculation: tuple[ProposerName, ...] = Field(default=(), strict=False)
-    """Proposers of tokens of any model, beside the heads of :attr:`ModelSupport.speculation`."""
+    """Speculation methods for any model, in addition to :attr:`ModelSupport.speculation`."""
     async_scheduling: bool | None = None
-    """Whether a step is prepared while the one before runs, where nothing is told; absent where nobody looked."""
+    """Whether the next step is prepared during the current one by default; absent if unknown."""
     shared_expert_fusion: bool | None = None
-    """Whether shared experts are computed as further routed ones, where nothing is told."""
+    """Whether shared experts are computed as additional routed ones by default."""
     admission: Admission | None = None
-    """Whom it lets into memory, and who leaves when that runs out; absent where nobody looked."""
+    """Admission and preemption rule; absent if unknown."""
     dealing: Dealing | None = None
-    """Group of attention ranks that a new request goes to where nothing is told; absent where nobody looked."""
+    """Default assignment of requests to attention-DP groups; absent if unknown."""
     decoding_in_step_tokens: bool | None = None
-    """Whether tokens of requests that decode count among those that its option for the tokens of a step limits; absent
-    where nobody looked."""
+    """Whether decode tokens count against the option for the maximum tokens of a step; absent if unknown."""
 
     held_steps: int | None = Field(default=None, gt=0)
-    """Decode steps for which it can be told to hold a prompt back at most, until each group of attention ranks has one;
-    of the option that turns this on if it is given no number, absent where there is no such option [1]."""
+    """Maximum decode steps by which it can delay a prefill until each attention-DP group has a prompt; the default of
+    the option once it is on, absent without such an option [1]."""
 
     @property
     def keeps_caches(self) -> bool:
-        """Whether it is known to hand no cache to another server, so that its pools cannot be apart."""
+        """Whether it is known to lack KV-cache transfer, so that it cannot run disaggregated pools."""
         return "connectors" in self.model_fields_set and not self.connectors
 
     def support(self, architecture: str | None, generation: str) -> ModelSupport | None:
-        """Support of a model on a generation of chips; None if it has no such model there."""
+        """Support of a model on a chip generation; None if it is not supported."""
         for entry in reversed(self.models):
             if architecture in entry.architectures:
                 return entry if not entry.generations or generation in entry.generations else None
         return None
 
     def defaults_on(self, memory: float) -> EngineDefaults | None:
-        """Defaults of its server on a chip with so much memory [B]; None where nobody looked."""
+        """Defaults of its server on a chip with a given memory [B]; None if unknown."""
         return next((entry for entry in self.defaults if memory >= (entry.least_memory or 0.0)), None)
 
     def kernels_on(self, generation: str) -> ChipSupport | None:
-        """The formats that it has kernels for on a generation of chips; None if it does not run there."""
+        """Supported formats on a chip generation; None if it does not run there."""
         return next((chip for chip in self.chips if generation in chip.generations), None)
 
     def _check_fields(self) -> None:
@@ -384,16 +388,16 @@ class EngineFacts(Spec):
             )
 
     def exchange(self, phase: Literal["prefill", "decode"], *, wide: bool, one_domain: bool = False) -> Exchange:
-        """The exchange of a phase: that of wide groups, or the default.
+        """All-to-all implementation of a phase: that of wide expert parallelism, or the default.
 
         Parameters
         ----------
         phase : str
             ``prefill`` or ``decode``.
         wide : bool
-            Whether the engine's recipe for wide groups is followed.
+            Whether the engine's recipe for wide expert parallelism is used.
         one_domain : bool, optional
-            Whether all ranks share one link domain: only then what exists inside one is possible, and is preferred.
+            Whether all ranks share one link domain. Implementations that require this are then preferred.
 
         Raises
         ------
@@ -415,27 +419,27 @@ class EngineFacts(Spec):
 
 
 class EngineVersion(EngineFacts):
-    """Facts that are new with a version; those that are absent are as before."""
+    """Facts that a version changes; absent facts are those of the version before."""
 
     version: str = Field(pattern=r"\d")
-    """As the engine counts, or the month that a system was described in."""
+    """Version number, or the month in which a system was described."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
-    """When it came out; absent where what was read does not say."""
+    """Release date; absent if unknown."""
 
     @property
     def stated(self) -> tuple[str, ...]:
-        """The facts that this version states itself."""
+        """Facts that this version states itself."""
         return tuple(name for name in EngineFacts.model_fields if name in self.model_fields_set)
 
 
 class EngineSpec(SourcedSpec):
-    """A serving engine: its versions from the oldest on, the first of which states everything.
+    """A serving engine with its versions from the oldest on; the first one contains all facts.
 
-    Every statement has a source of its own: ``versions.N.FIELD``.
+    Every fact has its own source: ``versions.N.FIELD``.
     """
 
     versions: tuple[EngineVersion, ...] = Field(min_length=1, strict=False)
-    """Facts that each version brought, as far as somebody looked."""
+    """Facts by version, as far as known."""
 
     def _check_fields(self) -> None:
         missing = _STATED_FIRST - set(self.versions[0].stated)
@@ -452,17 +456,17 @@ class EngineSpec(SourcedSpec):
         return [*super()._further_mistakes(data), *_unsourced({key: _plain_base(value) for key, value in data.items()})]
 
     def at(self, version: str | None = None) -> EngineVersion:
-        """Everything that holds at a version.
+        """All facts of a version.
 
         Parameters
         ----------
         version : str, optional
-            ``0.11.0``; one that lies between two of the file is as the older. The newest of the file without it.
+            ``0.11.0``; a version between two of the file has the facts of the older one. By default the newest.
 
         Raises
         ------
         InputError
-            If it is no version, older than all that is known, or of a later series than these.
+            If it is not a version, is older than all known ones, or belongs to a later series.
 
         Examples
         --------
@@ -484,12 +488,12 @@ class EngineSpec(SourcedSpec):
         return EngineVersion(version=past[-1].version, date=past[-1].date, **stated)
 
     def check(self, version: str) -> None:
-        """Refuse what is no version, and versions of a later series (``0.34`` after ``0.33``) than all that are known.
+        """Reject invalid versions, and versions of a later series than all known ones (``0.34`` after ``0.33``).
 
         Raises
         ------
         InputError
-            With the newest version that is known.
+            Names the newest known version.
         """
         newest = self.versions[-1]
         if not re.search(r"\d", version):
@@ -502,12 +506,12 @@ class EngineSpec(SourcedSpec):
             )
 
     def on(self, day: date) -> EngineVersion:
-        """Everything that holds at the newest version of a day.
+        """All facts of the newest version on a date.
 
         Parameters
         ----------
         day : date
-            Versions that came out until then count; of those whose month alone is known, from its first day on.
+            Versions released until then are included; those with only a month, from its first day on.
 
         Raises
         ------
@@ -531,13 +535,13 @@ class EngineSpec(SourcedSpec):
 
 
 def version_order(version: str) -> tuple[int, ...]:
-    """Numbers of a version: ``0.4.6.post5`` comes after ``0.4.6``, and a candidate counts as what it is one for."""
+    """Sort key of a version: ``0.4.6.post5`` is after ``0.4.6``, and a release candidate equals its release."""
     final = re.split(r"\.?(?:rc|dev|a\d|b\d)", version, maxsplit=1)[0]
     return tuple(int(number) for number in re.findall(r"\d+", final))
 
 
 def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    """Statements of versions that have no source of their own."""
+    """Facts of versions without a source."""
     versions, sources = data.get("versions"), data.get("sources")
     if not isinstance(versions, (list, tuple)) or not isinstance(sources, Mapping):
         return
@@ -552,25 +556,25 @@ def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
 def divided(
     facts: EngineFacts, hardware: HardwareSpec, *, step_tokens: float, slots: float | None, share: float | None
 ) -> dict[str, float]:
-    """Assumptions of the capacity check for a server with a given largest step, slots and share of the memory.
+    """Capacity assumptions for a server with a given largest step, slots and share of the memory.
 
     Parameters
     ----------
     facts : EngineFacts
-        Of the engine at a version.
+        Facts of an engine version.
     hardware : HardwareSpec
-        Whose memory it divides.
+        Chip with the memory.
     step_tokens : float
         Tokens of the largest step [tokens].
     slots : float or None
-        Requests that are under way together [1].
+        Maximum concurrent requests [1].
     share : float or None
-        Of the memory that it may take [1]; what its rule leaves without.
+        Share of the memory that it may use [1]; by default from the engine's rule.
 
     Returns
     -------
     dict of str to float
-        By dotted name; nothing where the engine's memory is not known.
+        Values by dotted name; empty if the engine's memory is unknown.
 
     Examples
     --------
@@ -602,9 +606,9 @@ def divided(
 def with_engine(
     assumptions: Assumptions, facts: EngineFacts, hardware: HardwareSpec, fixed: Collection[str] = ()
 ) -> Assumptions:
-    """Assumptions for a server that is started without options, in which its engine divides the memory.
+    """Assumptions for a server started without options, in which the engine divides the memory.
 
-    Fields that are ``fixed`` keep their values, and all do where the engine's defaults are not known.
+    ``fixed`` fields are not changed, and none are if the engine's defaults are unknown.
     """
     usual = facts.defaults_on(hardware.hbm_bytes)
     if usual is None:

@@ -1,4 +1,4 @@
-"""Accelerators: datasheet facts and dated prices, nothing that two people could dispute."""
+"""Accelerators: datasheet facts and dated prices, without assumptions."""
 
 from __future__ import annotations
 
@@ -24,93 +24,94 @@ MathUnit = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 
 
 class Price(Spec):
-    """Price of one accelerator per hour, its date, and who said so."""
+    """Price of one accelerator per hour, with its date and source."""
 
     dollars_per_accelerator_hour: DollarsPerHour
-    """[USD/h]"""
+    """Price of an accelerator-hour [USD/h]."""
     kind: PriceKind
-    """Contract: on-demand, reserved, spot; the total cost of owning it (tco); an index, an estimate, or the value a
-    paper used."""
+    """Contract: on-demand, reserved, spot; total cost of ownership (tco); an index, an estimate, or the value of a
+    paper."""
     seller: Seller | None = None
-    """Seller or owner: prices of one class are compared; a survey is of several sellers. Absent if unknown."""
+    """Kind of seller or owner; only prices of one kind are compared. A survey covers several sellers. Absent if
+    unknown."""
     years: Count | None = None
     """Term of a reserved price [years]; absent if unknown."""
     date: Date
-    """When it was seen: ``2026-05``, or ``undated``."""
+    """Date of observation: ``2026-05``, or ``undated``."""
     ref: str = Field(min_length=1)
     """Key of the reference in ``references.bib``."""
     where: str = Field(min_length=1)
-    """Where inside the reference."""
+    """Place inside the reference."""
     verified: bool = True
-    """Whether it was read in the reference, or a transcription of it; false of what is only said to stand there."""
+    """True if the price was read in the reference or a transcription of it; false for second-hand quotes."""
 
 
 class PurchasePrice(Spec):
-    """Price of one accelerator that is bought, with its share of host and network."""
+    """Purchase price of one accelerator with its share of host and network."""
 
     dollars_per_accelerator: float = Field(gt=0, le=1e9, allow_inf_nan=False)
-    """[USD]"""
+    """Purchase price [USD]."""
     kind: Literal["quote", "estimate"]
-    """Of a seller, or of somebody who thinks so."""
+    """Quote of a seller, or estimate."""
     date: Date
-    """When it was seen."""
+    """Date of observation."""
     ref: str = Field(min_length=1)
     """Key of the reference in ``references.bib``."""
     where: str = Field(min_length=1)
-    """Where inside the reference."""
+    """Place inside the reference."""
 
 
 class HardwareSpec(SourcedSpec):
-    """One accelerator (GPU, TPU, LPU), per chip, dense and one way.
+    """One accelerator (GPU, TPU, LPU): values per chip, for dense arithmetic and one link direction.
 
-    Valid for chips that can be described by peak rates. Never a marketing number: sparse peaks, bidirectional
-    link rates, per-core values and multi-chip boards are refused where a rule can see them.
+    Valid for chips that peak rates describe. Marketing numbers are rejected if a rule detects them: sparse peaks,
+    bidirectional link rates, per-core values and multi-chip boards.
     """
 
     extends: str | None = None
-    """Chip that this file changes; everything not written here is taken from it."""
+    """Chip that this file extends; fields that are not given are copied from it."""
     family: str = Field(pattern=r"^[a-z0-9_]+$")
-    """Chips that recipes, measurements and exceptions of assumptions speak of together, for example ``h100``."""
+    """Family of chips in recipes, measurements and exceptions of assumptions, for example ``h100``."""
     generation: str = Field(pattern=r"^[a-z0-9_]+$")
-    """Chips that run the same kernels, for example ``hopper``: it decides which profile is assumed, which engines can
-    start. A chip of a family that nobody speaks of is served as others of its generation are."""
+    """Chips that run the same kernels, for example ``hopper``. It determines the default profile and the engines. Chips
+    of an unknown family are treated as others of their generation."""
     vendor: str
-    """Maker."""
+    """Manufacturer."""
     desk: bool = False
-    """A card or computer for a desk: one device by default, with weights in a file that people run there."""
+    """Desktop card or computer: one device by default, with weights in a common file format."""
     year: int = Field(ge=2010, le=2040)
     """Launch year."""
     dense_flops_per_second: Annotated[dict[MathUnit, FlopsPerSecond], Field(min_length=1)]
-    """Dense peak of every maths unit the chip has [FLOP/s]; a format without a unit is absent."""
+    """Dense peak of every math unit of the chip [FLOP/s]; formats without a unit are absent."""
     two_to_four_sparsity: bool = False
-    """The vendor's headline numbers include 2:4 sparsity, so that each halving of the width must double the peak."""
+    """The vendor's headline numbers include 2:4 sparsity, so each halving of the width must double the peak."""
     hbm_bytes: Memory
-    """Main memory that a program can use [B]."""
+    """Main memory available to programs [B]."""
     hbm_bytes_per_second: BytesPerSecond
     """Main memory bandwidth [B/s]."""
     link_domain: Count
-    """Accelerators that reach each other over the fast link (8 in a box, 72 in a rack)."""
+    """Accelerators connected by the fast link (8 in a machine, 72 in a rack)."""
     link_bytes_per_second_one_way: BytesPerSecond | None = None
-    """Fast link, per accelerator, one direction [B/s]; absent if there is none."""
+    """Bandwidth of the fast link per accelerator in one direction [B/s]; absent if there is none."""
     link_bytes_per_second_both_ways: BytesPerSecond | None = None
-    """Bandwidth of the link as the datasheet quotes it, both directions added [B/s]; only checked against one way."""
+    """Bandwidth of the link as in the datasheet, for both directions [B/s]; only checked against one direction."""
     link_peers: Count | None = None
-    """Other chips that each chip shares its fast link among, an equal part wired to each (a full mesh); absent where
-    a switch gives any one of them all of it [1]."""
+    """Other chips that share the fast link of each chip, with an equal part wired to each (full mesh); absent with a
+    switch, where one peer can use all of it [1]."""
     nic_bytes_per_second_one_way: BytesPerSecond | None = None
-    """Network between domains, per accelerator, one direction [B/s]; absent if unknown."""
+    """Network bandwidth between domains per accelerator in one direction [B/s]; absent if unknown."""
     host_link_bytes_per_second_one_way: BytesPerSecond | None = None
-    """Link to the memory of the host, per accelerator, one direction [B/s]; absent if unknown."""
+    """Bandwidth of the link to host memory per accelerator in one direction [B/s]; absent if unknown."""
     watts: Watts | None = None
     """Board power [W], without host, NIC and cooling."""
     power_cap: Watts | None = None
-    """Lower limit of the board power that its owner has set, as ``nvidia-smi --power-limit`` does [W]; a what-if."""
+    """Power cap of the board, as set by ``nvidia-smi --power-limit`` [W]; a what-if."""
     rented_as: tuple[Count, ...] = Field(default=(), strict=False)
-    """Accelerators of the machines that can be rented, ascending, the whole node last; empty if unknown [1]."""
+    """Accelerators of the rentable machines, ascending, the full node last; empty if unknown [1]."""
     prices: tuple[Price, ...] = Field(default=(), strict=False)
     """Rental prices."""
     purchase: PurchasePrice | None = None
-    """Price of buying it; absent if nobody was found who says."""
+    """Purchase price; absent if no source was found."""
 
     def _check_fields(self) -> None:
         peaks = self.dense_flops_per_second

@@ -1,4 +1,4 @@
-"""Layers of language models as numbers: a class per kind of attention and of feed-forward block, and equal layers."""
+"""Layers of language models: one class per kind of attention and of feed-forward block, and blocks of equal layers."""
 
 from __future__ import annotations
 
@@ -19,102 +19,102 @@ Shapes = tuple[tuple[float, float], ...]
 
 
 class Cache(NamedTuple):
-    """Elements that one layer keeps of a sequence."""
+    """Elements that one layer caches of a sequence."""
 
     elements: float = 0.0
-    """Per token of context, without index keys [1]."""
+    """Elements per token of context, without index keys [1]."""
     window_elements: float = 0.0
-    """Of each of the last tokens [1]."""
+    """Elements of each token in the window [1]."""
     window_tokens: float = math.inf
-    """How many these are [tokens]."""
+    """Size of the window [tokens]."""
     gathered_elements: float = 0.0
-    """Per new token, what groups which share a prompt gather of each other, without index keys [1]."""
+    """Elements per new token that groups which share a prompt gather from each other, without index keys [1]."""
     index_elements: float = 0.0
-    """Per token of context, index keys [1]."""
+    """Index keys per token of context, in elements [1]."""
     decompressed_elements: float = 0.0
-    """Per token of context, the keys and values that a latent stands for; 0 if none is cached [1]."""
+    """Decompressed keys and values of a latent, per token of context; 0 without latents [1]."""
     heads: float = 1.0
-    """Heads of all these that can lie on ranks of their own; a vector that all heads share is one [1]."""
+    """Heads that can be placed on different ranks; 1 for a vector that all heads share [1]."""
     state_elements: int = 0
-    """Of the recurrent state, whatever the length [1]."""
+    """Elements of the recurrent state, at any length [1]."""
     state_dtype: Dtype = "fp32"
     """Number format of that state."""
     convolution_elements: int = 0
-    """Of the state of a convolution, which has the format of the activations [1]."""
+    """Elements of a convolution's state, in the format of the activations [1]."""
 
     @property
     def has_state(self) -> bool:
-        """Something of fixed size is kept, whatever the length."""
+        """True if there is a state of fixed size."""
         return self.state_elements + self.convolution_elements > 0
 
     def state_bytes(self, activation_width: float) -> float:
-        """Bytes of both states beside activations of a width [B]."""
+        """Bytes of both states, given the width of activations [B]."""
         state = self.state_elements * BYTES_PER_ELEMENT[self.state_dtype]
         return state + self.convolution_elements * activation_width
 
 
 class MixerParameters(NamedTuple):
-    """Parameters of the mixer of one layer."""
+    """Parameters of the attention or other mixer of one layer."""
 
     total: float
-    """All, with norms and biases [1]."""
+    """All parameters, with norms and biases [1]."""
     output: float = 0.0
-    """Of the output projection, where it can have a number format of its own [1]."""
+    """Output projection, if it can have its own number format [1]."""
     shared: Shapes = ()
-    """Matrices from the residual stream to what all heads share: the compressed query, what is cached, its gates."""
+    """Matrices that compute what all heads share: the compressed query, cached vectors, and their gates."""
     indexer: Shapes = ()
-    """Matrices of the layer's own indexer; none where another layer's pick is reused."""
+    """Matrices of the layer's indexer; none if it reuses the selection of another layer."""
 
 
 class Mixer(Spec):
-    """A kind of attention, or of mixer in its place: fields of the schema, and the counts that follow from them.
+    """Base of all kinds of attention and other mixers: schema fields, and the counts that follow from them.
 
-    A kind states what differs from the defaults here; its rows of the operator table are in ``engine/operators/``.
+    A kind overrides the defaults here; its rows of the operator table are in ``engine/operators/``.
     """
 
     kind: str
-    """Names this kind."""
+    """Name of this kind."""
 
     compressed: ClassVar[bool] = False
-    """Pools tokens before it caches them, in pages that engines may pad."""
+    """True if tokens are pooled before they are cached, in pages that engines may pad."""
     index_keys_as_cache: ClassVar[bool] = False
-    """Index keys have the number format of the cache, whatever engines do with those of DeepSeek's indexer."""
+    """True if index keys have the number format of the cache, regardless of the format for DeepSeek's indexer."""
 
     @property
     @abstractmethod
     def summary(self) -> str:
-        """The kind and its sizes in a few words, for people."""
+        """Kind and sizes in a few words."""
 
     @property
     def heads(self) -> float:
-        """Heads that split over attention ranks [1]: query heads, unless a kind says otherwise; 0 without any."""
+        """Heads that split over attention ranks [1]: by default query heads; 0 without heads."""
         return float(getattr(self, "query_heads", 0))
 
     @property
     def cache(self) -> Cache:
-        """Cache that a layer keeps of a sequence."""
+        """Cache of a layer per sequence."""
         return Cache()
 
     @abstractmethod
     def parameters(self, hidden: float) -> MixerParameters:
-        """Parameters beside a residual stream of a width."""
+        """Parameters for a given width of the residual stream."""
 
     @property
     def absent(self) -> bool:
-        """The layer mixes no tokens."""
+        """True if the layer does not mix tokens."""
         return not self.heads
 
     @property
     def caches(self) -> bool:
-        """Something is kept of every token, not a state of fixed size alone."""
+        """True if the layer caches every token, instead of only a state of fixed size."""
         return not (self.absent or self.cache.has_state)
 
     def resized(self, ratio: float) -> Self:
-        """A layer with ``ratio`` times as many query heads, in whole numbers that split over chips as before."""
+        """Layer with ``ratio`` times as many query heads, rounded to numbers that split over chips as before."""
         return self
 
     def scaled(self, root: float) -> Self:
-        """A layer whose heads and widths each grow by a factor: the rule of the published study.
+        """Layer whose heads and widths each grow by ``root``: the rule of the published study.
 
         Raises
         ------
@@ -126,26 +126,26 @@ class Mixer(Spec):
 
 
 class NoAttention(Mixer):
-    """The layer mixes no tokens: it is a feed-forward block alone."""
+    """Layer without attention: a feed-forward block alone."""
 
     kind: Literal["none"]
-    """Names the absence."""
+    """Name of this kind."""
 
     @property
     def summary(self) -> str:
-        """For people."""
+        """Kind in words."""
         return "no attention"
 
     def parameters(self, hidden: float) -> MixerParameters:
-        """None."""
+        """No parameters."""
         return MixerParameters(0.0)
 
 
 def indexer(heads: int | None, width: int | None, query_rank: float | None, keys: int, hidden: float) -> Shapes:
     """Matrices of an indexer, rows by columns [1]; none without heads.
 
-    Queries come from the compressed query; ``keys`` keys, or values and gates that index keys are pooled of, and a
-    weight per head from the residual stream.
+    The matrices project queries from the compressed query, and from the residual stream ``keys`` keys (or values and
+    gates to pool index keys from) and one weight per head.
     """
     if heads is None or width is None:
         return ()
@@ -156,39 +156,39 @@ class GroupedQueryAttention(Mixer):
     """Multi-head (kv_heads = query_heads), grouped-query or multi-query (kv_heads = 1) attention."""
 
     kind: Literal["grouped_query"]
-    """Names this kind of attention."""
+    """Name of this kind."""
     query_heads: Size
-    """Query heads."""
+    """Number of query heads."""
     kv_heads: Size
-    """Heads of keys, and of values."""
+    """Number of key heads and of value heads."""
     head_dim: Size
     """Width of a head."""
     value_head_dim: Size | None = None
-    """Width of a value head, if it is not head_dim."""
+    """Width of a value head, if it differs from head_dim."""
     window: Count | None = None
-    """Sliding window [tokens]: at most so many past tokens are attended to and cached."""
+    """Sliding window: maximum number of past tokens that are attended to and cached [tokens]."""
     chunk: Count | None = None
-    """Tokens attend only within chunks of this many [tokens]; all are cached."""
+    """Chunk size: tokens attend only within chunks [tokens]; all are cached."""
     qkv_bias: bool = False
-    """The query, key and value projections have biases."""
+    """Whether the query, key and value projections have biases."""
     output_bias: bool = False
-    """The output projection has a bias."""
+    """Whether the output projection has a bias."""
     qk_norm: Literal["none", "per_head", "full"] = "none"
-    """Learned norm of queries and keys: one vector of head_dim each, or of the whole width."""
+    """Learned norm of queries and keys: one vector of head_dim each, or of the full width."""
     sinks: bool = False
-    """One learned attention sink per query head."""
+    """Whether each query head has a learned attention sink."""
     value_projection: bool = True
-    """Values have a projection of their own; otherwise they are what keys are before their norm and rotation."""
+    """Whether values have their own projection; otherwise they are the keys before norm and rotation."""
     output_gate: bool = False
-    """A second query projection gates the output of attention."""
+    """Whether a second query projection gates the output of attention."""
     head_gate: bool = False
-    """A learned scalar per query head, read from the residual stream, gates its output."""
+    """Whether a scalar per query head, projected from the residual stream, gates its output."""
     index_heads: Count | None = None
-    """Heads of the indexer that picks blocks of tokens for each KV head; absent if all tokens are attended to."""
+    """Heads of the indexer that selects blocks of tokens for each KV head; absent if all tokens are attended to."""
     index_head_dim: Count | None = None
     """Width of an index head; one index key of this width is cached per token."""
     index_top_k: Count | None = None
-    """Tokens in the blocks that are picked, attended to at most [tokens]."""
+    """Maximum number of tokens in the selected blocks [tokens]."""
 
     def _check_fields(self) -> None:
         absent = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
@@ -208,7 +208,7 @@ class GroupedQueryAttention(Mixer):
 
     @property
     def projected_width(self) -> float:
-        """Elements that queries, their gate, keys, values, and queries and key of the indexer are projected to [1]."""
+        """Width of queries, their gate, keys, values, and queries and key of the indexer together [1]."""
         values = self.kv_heads * self.value_width * self.value_projection
         queries = self.query_heads * (self.head_dim * (1 + self.output_gate) + self.head_gate)
         index = ((self.index_heads or 0) + 1) * (self.index_head_dim or 0)
@@ -216,7 +216,7 @@ class GroupedQueryAttention(Mixer):
 
     @property
     def summary(self) -> str:
-        """The kind and its sizes in a few words, for people."""
+        """Kind and sizes in a few words."""
         text = f"attention, {self.query_heads} query and {self.kv_heads} KV heads of {self.head_dim}"
         if self.window is not None:
             text += f", window {self.window:,}"
@@ -234,7 +234,7 @@ class GroupedQueryAttention(Mixer):
         return Cache(window_elements=token, window_tokens=self.window, gathered_elements=token, heads=self.kv_heads)
 
     def parameters(self, hidden: float) -> MixerParameters:
-        """Parameters beside a residual stream of a width."""
+        """Parameters for a given width of the residual stream."""
         queries, keys = self.query_heads * self.head_dim, self.kv_heads * self.head_dim
         read = self.projected_width
         output = self.query_heads * self.value_width * hidden
@@ -248,13 +248,13 @@ class GroupedQueryAttention(Mixer):
         return MixerParameters(count + self.query_heads * self.sinks, output)
 
     def resized(self, ratio: float) -> Self:
-        """Query heads in whole groups; where every query head has its own keys, it keeps them."""
+        """More query heads in full groups; with multi-head attention, KV heads grow with them."""
         multi_head = self.kv_heads == self.query_heads
         count = heads(self.query_heads, 1 if multi_head else self.kv_heads, ratio)
         return self.model_copy(update={"query_heads": count, "kv_heads": count if multi_head else self.kv_heads})
 
     def scaled(self, root: float) -> Self:
-        """Heads and their width grow; KV heads are kept."""
+        """More and wider heads; the number of KV heads is unchanged."""
         changes = {"query_heads": math.ceil(self.query_heads * root), "head_dim": self.head_dim * root}
         if self.value_head_dim is not None:
             changes["value_head_dim"] = self.value_head_dim * root
@@ -265,31 +265,31 @@ class LatentAttention(Mixer):
     """Multi-head latent attention (MLA): one compressed vector per token is cached."""
 
     kind: Literal["latent"]
-    """Names this kind of attention."""
+    """Name of this kind."""
     query_heads: Size
-    """Query heads."""
+    """Number of query heads."""
     kv_rank: Size
     """Width of the cached latent (kv_lora_rank)."""
     query_rank: Size | None = None
     """Width of the compressed query (q_lora_rank); absent if queries are not compressed."""
     nope_head_dim: Size
-    """Width of a query or key head without position."""
+    """Width of the part of a query or key head without position."""
     rope_head_dim: Whole = 0
-    """Width of the shared rotary key, cached beside the latent."""
+    """Width of the shared rotary key, cached with the latent."""
     value_head_dim: Size
     """Width of a value head."""
     kv_down_projections: Count = 1
-    """Times the compression matrix is counted (the published study counts keys and values apart: 2)."""
+    """Times that the compression matrix is counted (the published study counts it for keys and for values: 2)."""
     latent_norms: bool = True
-    """Learned norms of the compressed query and of the latent."""
+    """Whether the compressed query and the latent have learned norms."""
     output_gate: bool = False
-    """A projection of the residual stream gates the output of every head."""
+    """Whether a projection of the residual stream gates the output of every head."""
     index_heads: Count | None = None
-    """Heads of the indexer that picks which tokens are attended to (DSA); absent if all are."""
+    """Heads of the indexer that selects the attended tokens (DSA); absent if all are attended to."""
     index_head_dim: Count | None = None
     """Width of an index head; one index key of this width is cached per token."""
     index_top_k: Count | None = None
-    """Tokens attended to at most, picked by the layer's indexer or by an earlier layer's [tokens]."""
+    """Maximum number of attended tokens, selected by the layer's indexer or by an earlier layer's [tokens]."""
 
     def _check_fields(self) -> None:
         if (self.index_heads is None) != (self.index_head_dim is None):
@@ -299,13 +299,13 @@ class LatentAttention(Mixer):
 
     @property
     def summary(self) -> str:
-        """The kind and its sizes in a few words, for people."""
+        """Kind and sizes in a few words."""
         text = f"latent attention, {self.query_heads} heads, {self.kv_rank} + {self.rope_head_dim} cached"
         return text + (f", top {self.index_top_k:,}" if self.index_top_k is not None else "")
 
     @property
     def cache(self) -> Cache:
-        """The latent with the rotary key, and index keys.
+        """Latent with the rotary key, and index keys.
 
         Decompressed, all heads have keys and values: section 2.1 of DeepSeek-AI, arXiv:2405.04434.
 
@@ -324,7 +324,7 @@ class LatentAttention(Mixer):
         )
 
     def parameters(self, hidden: float) -> MixerParameters:
-        """Parameters beside a residual stream of a width."""
+        """Parameters for a given width of the residual stream."""
         projections = self.projections(hidden)
         norms = self.kv_rank + (self.query_rank or 0) if self.latent_norms else 0
         down = self.kv_down_projections * self.kv_rank + self.rope_head_dim + (self.query_rank or 0)
@@ -347,12 +347,12 @@ class LatentAttention(Mixer):
         return down, up, self.query_heads * self.value_head_dim * hidden
 
     def resized(self, ratio: float) -> Self:
-        """Query heads and the compressed query grow; the latent is kept."""
+        """More query heads and a wider compressed query; the latent is unchanged."""
         rank = None if self.query_rank is None else columns(self.query_rank, ratio)
         return self.model_copy(update={"query_heads": heads(self.query_heads, 1, ratio), "query_rank": rank})
 
     def scaled(self, root: float) -> Self:
-        """Heads and their widths grow by the factor, latents by its square; the rotary part is kept."""
+        """More and wider heads; latents grow by the square of the factor, and the rotary part is unchanged."""
         return self.model_copy(
             update={
                 "query_heads": math.ceil(self.query_heads * root),
@@ -365,40 +365,41 @@ class LatentAttention(Mixer):
 
 
 class CompressedAttention(Mixer):
-    """One shared key-value vector per position: the last tokens raw, older ones pooled (DeepSeek-V4)."""
+    """One shared key-value vector per position: recent tokens as they are, older ones pooled (DeepSeek-V4)."""
 
     kind: Literal["compressed"]
-    """Names this kind of attention."""
+    """Name of this kind."""
     query_heads: Count
-    """Query heads."""
+    """Number of query heads."""
     head_dim: Count
-    """Width of a head, and of the one vector that is key and value."""
+    """Width of a head, and of the vector that is both key and value."""
     query_rank: Count
     """Width of the compressed query (q_lora_rank)."""
     output_groups: Count
-    """Groups of heads, each with an output projection of its own (o_groups)."""
+    """Groups of heads, each with its own output projection (o_groups)."""
     output_rank: Count
     """Width that each group is projected to (o_lora_rank)."""
     window: Count
     """Raw tokens that every layer attends to [tokens]."""
     stride: Count | None = None
-    """Tokens per pooled entry that is cached; absent if only the window is attended to [tokens]."""
+    """Tokens per cached pooled entry; absent if only the window is attended to [tokens]."""
     entries: Literal["pooled", "projected", "earlier"] = "pooled"
-    """Where entries come from: pooled by gates with a bias for each position of a stride, index keys alike (V4); by
-    gates alone, or none at a stride of 1, index keys being made of the entries (V4.1); or an earlier layer keeps them,
-    and this one has none of its own."""
+    """Origin of entries. ``pooled``: by gates with a bias for each position of a stride, as are index keys (V4).
+    ``projected``: by gates alone, or without gates at a stride of 1, and index keys are computed from the entries
+    (V4.1). ``earlier``: the layer uses those of an earlier layer."""
     overlap: Annotated[int, Field(ge=1, le=2)] = 1
-    """Strides that one entry pools: 2 if neighbours overlap (CSA), 1 if not (HCA)."""
+    """Strides that one entry pools: 2 if neighbors overlap (CSA), 1 if not (HCA)."""
     index_heads: Count | None = None
-    """Heads of the indexer that picks pooled entries; absent if all are attended to, or those of an earlier pick."""
+    """Heads of the indexer that selects pooled entries; absent if all, or those of an earlier selection, are attended
+    to."""
     index_head_dim: Count | None = None
-    """Width of an index head; one index key of this width is cached per entry, where the entries are."""
+    """Width of an index head; one index key of this width is cached per entry, in the layer of the entries."""
     index_top_k: Count | None = None
-    """Pooled entries attended to at most."""
+    """Maximum number of attended pooled entries."""
     index_candidates: Count | None = None
-    """Entries that the indexer looks through at most, which an earlier layer has picked; absent if all."""
+    """Maximum number of entries that the indexer scans, preselected by an earlier layer; absent for all."""
     sinks: bool = True
-    """One learned attention sink per query head."""
+    """Whether each query head has a learned attention sink."""
 
     def _check_fields(self) -> None:
         absent = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
@@ -413,7 +414,7 @@ class CompressedAttention(Mixer):
 
     @property
     def summary(self) -> str:
-        """The kind and its sizes in a few words, for people."""
+        """Kind and sizes in a few words."""
         text = f"compressed attention, {self.query_heads} heads of {self.head_dim}, window {self.window:,}"
         text += f", 1 entry per {self.stride}" if self.stride is not None else ""
         text += f", top {self.index_top_k:,}" if self.index_top_k is not None else ""
@@ -423,13 +424,13 @@ class CompressedAttention(Mixer):
     def cache(self) -> Cache:
         """Raw tokens of the window, pooled entries, and pooled index keys."""
         stride = math.inf if self.stride is None else self.stride
-        # Of those that share a prompt, none gathers raw tokens: few are in its window.
+        # Groups that share a prompt do not gather raw tokens, because few are in the window.
         kept = 0.0 if self.entries == "earlier" else 1 / stride
         pooled = self.head_dim * kept
         return Cache(pooled, self.head_dim, self.window, pooled, (self.index_head_dim or 0) * kept)
 
     def parameters(self, hidden: float) -> MixerParameters:
-        """Parameters beside a residual stream of a width."""
+        """Parameters for a given width of the residual stream."""
         width = self.query_heads * self.head_dim
         index_width = self.index_head_dim or 0
         count = self.query_rank * (hidden + 1 + width) + self.head_dim * (hidden + 1) + self.output_rank * width
@@ -450,16 +451,16 @@ class CompressedAttention(Mixer):
             count += self.index_heads * (self.query_rank * self.index_head_dim + hidden)
         keys = 2 * self.overlap if self.entries == "pooled" else 0
         shapes = indexer(self.index_heads, self.index_head_dim, self.query_rank, keys, hidden)
-        if self.entries == "projected" and index_width:  # keys that are made of entries are read as those
+        if self.entries == "projected" and index_width:  # keys computed from entries
             shapes = (*shapes, (float(index_width), float(self.head_dim)))
         return MixerParameters(count, shared=((down, hidden),), indexer=shapes)
 
     def _pooling(self, stride: int, width: int, hidden: float) -> float:
-        """Values and gates of what is pooled, a bias for each position in a stride, and a norm."""
+        """Values and gates to pool, a bias for each position in a stride, and a norm."""
         return self.overlap * width * (2 * hidden + stride) + width
 
     def resized(self, ratio: float) -> Self:
-        """Query heads in whole output groups and compressed widths grow; what is cached is kept."""
+        """More query heads in full output groups, and wider compressed vectors; the cache is unchanged."""
         changes = {
             "query_heads": heads(self.query_heads, self.output_groups, ratio),
             "query_rank": columns(self.query_rank, ratio),
@@ -469,30 +470,30 @@ class CompressedAttention(Mixer):
 
 
 class RecurrentMixer(Mixer):
-    """A layer with a state of fixed size per sequence in the place of a cache."""
+    """Layer with a state of fixed size per sequence instead of a cache."""
 
     kind: Literal["recurrent"]
-    """Names this kind of mixer."""
+    """Name of this kind."""
     variant: Literal["mamba2", "gated_delta", "kda"]
-    """Which recurrence: of Mamba-2, Gated DeltaNet, or Kimi Delta Attention, where every channel decays by itself."""
+    """Recurrence: Mamba-2, Gated DeltaNet, or Kimi Delta Attention, where each channel has its own decay."""
     value_heads: Count
     """Heads of the state (Mamba-2: heads)."""
     value_head_dim: Count
     """Width of a value head (Mamba-2: head dimension)."""
     key_heads: Count
-    """Heads of keys and of queries (Mamba-2: groups of B and C)."""
+    """Number of key heads and of query heads (Mamba-2: groups of B and C)."""
     key_head_dim: Count
     """Width of a key head (Mamba-2: state size)."""
     convolution: Count
     """Width of the causal convolution over tokens [tokens]."""
     convolution_bias: bool = False
-    """The convolution has a bias per channel."""
+    """Whether the convolution has a bias per channel."""
     input_bias: bool = False
-    """The input projection has a bias."""
+    """Whether the input projection has a bias."""
     output_bias: bool = False
-    """The output projection has a bias."""
+    """Whether the output projection has a bias."""
     gate_rank: Count | None = None
-    """Width between two projections that make the gate of the output; absent if one makes it."""
+    """Width between the two projections of the output gate; absent if there is one projection."""
     state_dtype: Dtype = "fp32"
     """Number format of the recurrent state; the convolution's state has that of the activations."""
 
@@ -503,41 +504,41 @@ class RecurrentMixer(Mixer):
 
     @property
     def summary(self) -> str:
-        """The kind and its sizes in a few words, for people."""
+        """Kind and sizes in a few words."""
         return f"{self.variant}, {self.value_heads} heads, state {self.value_head_dim} x {self.key_head_dim}"
 
     @property
     def cache(self) -> Cache:
-        """The recurrent state, and the window of the convolution."""
+        """Recurrent state, and window of the convolution."""
         state = self.value_heads * self.value_head_dim * self.key_head_dim
         convolution = self._channels * self.convolution
         return Cache(state_elements=state, state_dtype=self.state_dtype, convolution_elements=convolution)
 
     @property
     def _channels(self) -> int:
-        """Channels that the convolution runs over: keys, queries and values [1]."""
+        """Channels of the convolution: keys, queries and values [1]."""
         return 2 * self.key_heads * self.key_head_dim + self.value_heads * self.value_head_dim
 
     def parameters(self, hidden: float) -> MixerParameters:
-        """Parameters beside a residual stream of a width."""
+        """Parameters for a given width of the residual stream."""
         values = self.value_heads * self.value_head_dim
         scalars, vectors, norm = {
-            # A time step per head is read; decay, bias of the time step and skip weight are learned.
+            # The time step per head is projected; decay, bias of the time step and skip weight are learned.
             "mamba2": (1, 3, values),
-            # Two gates per head are read; decay and bias of the time step are learned.
+            # Two gates per head are projected; decay and bias of the time step are learned.
             "gated_delta": (2, 2, self.value_head_dim),
-            # A gate per head is read; decay is learned, and a bias for each channel below.
+            # A gate per head is projected; decay is learned, and a bias for each channel below.
             "kda": (1, 1, self.value_head_dim),
         }[self.variant]
         read = self._channels + values * (self.gate_rank is None) + scalars * self.value_heads
         count = read * (hidden + self.input_bias) + values * hidden + hidden * self.output_bias
         count += self._channels * (self.convolution + self.convolution_bias) + vectors * self.value_heads + norm
-        # Decays of channels come through the width of a head, gates perhaps through another, from the residual stream.
+        # Decays of channels are projected through the width of a head, and gates possibly through another width.
         narrow = self.key_head_dim * (self.variant == "kda") + (self.gate_rank or 0)
         return MixerParameters(count + narrow * (hidden + values) + values * (self.variant == "kda"))
 
     def resized(self, ratio: float) -> Self:
-        """Heads of the state grow, in whole groups of those of the keys."""
+        """More heads of the state, in multiples of the key heads."""
         return self.model_copy(update={"value_heads": heads(self.value_heads, self.key_heads, ratio)})
 
 
@@ -545,128 +546,128 @@ class FeedForwardParameters(NamedTuple):
     """Parameters of the feed-forward block of one layer."""
 
     total: float
-    """All, the router included [1]."""
+    """All parameters, including the router [1]."""
     routed: float = 0.0
-    """Of all routed experts [1]."""
+    """All routed experts [1]."""
     idle: float = 0.0
-    """Of routed experts that a token is not sent to [1]."""
+    """Routed experts that are not active for a token [1]."""
     shared: float = 0.0
-    """Of the experts that every token goes through, and of their gate [1]."""
+    """Shared experts and their gate [1]."""
     whole: float = 0.0
-    """Of matrices between the residual stream and experts, which are never cut, without biases [1]."""
+    """Matrices between the residual stream and experts that are never split, without biases [1]."""
 
 
 class FeedForwardPart(Spec):
-    """A kind of feed-forward block: fields of the schema, and the counts that follow from them.
+    """Base of all kinds of feed-forward blocks: schema fields, and the counts that follow from them.
 
-    A kind states what differs from the defaults here; its rows of the operator table are in ``engine/operators/``.
+    A kind overrides the defaults here; its rows of the operator table are in ``engine/operators/``.
     """
 
     kind: str
-    """Names this kind."""
+    """Name of this kind."""
 
     widths: ClassVar[tuple[str, ...]] = ()
-    """Fields that are widths and grow with the model, the one that is cut over ranks first; none without a block."""
+    """Fields that are widths and grow with the model, the one that is split over ranks first; empty without a block."""
 
     @property
     @abstractmethod
     def summary(self) -> str:
-        """The kind and its sizes in a few words, for people."""
+        """Kind and sizes in a few words."""
 
     @abstractmethod
     def parameters(self, hidden: float) -> FeedForwardParameters:
-        """Parameters beside a residual stream of a width."""
+        """Parameters for a given width of the residual stream."""
 
     @property
     def absent(self) -> bool:
-        """The layer has no feed-forward block."""
+        """True if the layer has no feed-forward block."""
         return not self.widths
 
     @property
     def routed_experts(self) -> int:
-        """Experts that a router picks from [1]; 0 if every token goes through all of the block."""
+        """Experts that a router selects from [1]; 0 for dense blocks."""
         return 0
 
     @property
     def cut_width(self) -> float:
-        """Width that is cut over ranks, of one expert where there are several [1]."""
+        """Width that is split over ranks, of one expert if there are several [1]."""
         return float(getattr(self, self.widths[0]))
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """Rows of activation functions by name: what comes out per token, and matrices that each is made of [1]."""
+        """Activation functions by name: output width per token, and input matrices of each [1]."""
         return {}
 
     def widened(self, width: Callable[[float], float]) -> Self:
-        """A block whose widths are those that a function makes of its own."""
+        """Block whose widths are transformed by a function."""
         sizes = {name: size for name in self.widths if (size := getattr(self, name)) is not None}
         return self.model_copy(update={name: width(size) for name, size in sizes.items()})
 
 
 class DenseFeedForward(FeedForwardPart):
-    """A feed-forward block that every token goes through."""
+    """Feed-forward block that every token passes."""
 
     kind: Literal["dense"]
-    """Names this kind of feed-forward block."""
+    """Name of this kind."""
     intermediate_size: Size
-    """Width between the two sides."""
+    """Intermediate width."""
     input_matrices: Count = 2
     """Matrices from hidden to intermediate: 2 if gated (SwiGLU), 1 if not."""
     output_matrices: Count = 1
-    """Matrices back."""
+    """Matrices from intermediate to hidden."""
     bias: bool = False
-    """Every matrix has a bias."""
+    """Whether every matrix has a bias."""
 
     widths = ("intermediate_size",)
 
     @property
     def summary(self) -> str:
-        """The kind and its sizes in a few words, for people."""
+        """Kind and sizes in a few words."""
         return f"feed-forward of {self.intermediate_size:,}"
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """One row [1]."""
+        """One activation function [1]."""
         return {"activation function": (float(self.intermediate_size), self.input_matrices)}
 
     def parameters(self, hidden: float) -> FeedForwardParameters:
-        """Parameters beside a residual stream of a width."""
+        """Parameters for a given width of the residual stream."""
         return FeedForwardParameters(_matrices(self, hidden))
 
 
 class ExpertFeedForward(FeedForwardPart):
-    """A mixture of experts: a router picks some of them for each token."""
+    """Mixture of experts: a router selects some of them for each token."""
 
     kind: Literal["experts"]
-    """Names this kind of feed-forward block."""
+    """Name of this kind."""
     experts: Count
-    """Routed experts in a layer."""
+    """Number of routed experts in a layer."""
     active_experts: Count
-    """Routed experts per token."""
+    """Number of routed experts per token."""
     intermediate_size: Size
-    """Width between the two sides of one expert."""
+    """Intermediate width of one expert."""
     input_matrices: Count = 2
     """Matrices from hidden to intermediate in one expert."""
     output_matrices: Count = 1
-    """Matrices back in one expert."""
+    """Matrices from intermediate to hidden in one expert."""
     bias: bool = False
-    """Every expert matrix has a bias."""
+    """Whether every expert matrix has a bias."""
     shared_intermediate_size: Size | None = None
-    """Width of the experts that every token goes through, all together; absent if there are none."""
+    """Total width of the shared experts, which every token passes; absent if there are none."""
     shared_gate: bool = False
-    """The shared expert is scaled by a learned gate vector."""
+    """Whether a learned gate vector scales the shared expert."""
     router: bool = True
-    """The routing matrix is counted (the published study leaves it out)."""
+    """Whether the routing matrix is included (the published study omits it)."""
     router_bias: bool = False
-    """The routing matrix has a learned bias per expert."""
+    """Whether the routing matrix has a learned bias per expert."""
     latent_size: Size | None = None
-    """Width that routed experts read and write, between two shared projections; absent if it is hidden_size."""
+    """Input and output width of routed experts between two shared projections; absent if it is hidden_size."""
     latent_norm: bool = False
     """Whether the output of routed experts has a learned norm before it is projected back."""
     routing_groups: Count | None = None
-    """Groups of equally many experts, one per node or device; absent if the router knows none."""
+    """Equal groups of experts, one per node or device; absent if routing has no groups."""
     active_groups: Count | None = None
-    """Groups that the experts of one token lie in at most (node-limited routing)."""
+    """Maximum number of groups with experts of one token (node-limited routing)."""
 
     widths = ("intermediate_size", "shared_intermediate_size", "latent_size")
 
@@ -690,7 +691,7 @@ class ExpertFeedForward(FeedForwardPart):
 
     @property
     def summary(self) -> str:
-        """The kind and its sizes in a few words, for people."""
+        """Kind and sizes in a few words."""
         text = f"{self.active_experts} of {self.experts} experts of {self.intermediate_size:,}"
         if self.routing_groups is not None:
             text += f" in {self.active_groups} of {self.routing_groups} groups"
@@ -699,18 +700,18 @@ class ExpertFeedForward(FeedForwardPart):
 
     @property
     def routed_experts(self) -> int:
-        """Experts that the router picks from [1]."""
+        """Experts that the router selects from [1]."""
         return self.experts
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """Routed experts, and apart the shared one [1]."""
+        """Activation functions of routed experts and of the shared one [1]."""
         matrices, shared = self.input_matrices, self.shared_intermediate_size
         rows = {"expert activation": (self.active_experts * float(self.intermediate_size), matrices)}
         return rows if shared is None else {**rows, "shared activation": (float(shared), matrices)}
 
     def parameters(self, hidden: float) -> FeedForwardParameters:
-        """Parameters beside a residual stream of a width."""
+        """Parameters for a given width of the residual stream."""
         expert = _matrices(self, hidden if self.latent_size is None else self.latent_size)
         routed, shared = self.experts * expert, 0.0
         latents, norm = 2.0 * (self.latent_size or 0.0), (self.latent_size or 0.0) * self.latent_norm
@@ -727,18 +728,18 @@ class ExpertFeedForward(FeedForwardPart):
 
 
 class NoFeedForward(FeedForwardPart):
-    """The layer has no feed-forward block: it is attention or a recurrent mixer alone."""
+    """Layer without a feed-forward block: attention or a recurrent mixer alone."""
 
     kind: Literal["none"]
-    """Names the absence."""
+    """Name of this kind."""
 
     @property
     def summary(self) -> str:
-        """For people."""
+        """Kind in words."""
         return "no feed-forward"
 
     def parameters(self, hidden: float) -> FeedForwardParameters:
-        """None."""
+        """No parameters."""
         return FeedForwardParameters(0.0)
 
 
@@ -756,27 +757,27 @@ Attention = Annotated[
     Field(discriminator="kind"),
 ]
 FeedForward = Annotated[DenseFeedForward | ExpertFeedForward | NoFeedForward, Field(discriminator="kind")]
-#: What mixes tokens in a layer, by name.
+#: Names of the kinds of attention and other mixers.
 MixerKind = Literal["grouped_query", "latent", "compressed", "recurrent", "none"]
 
 
 class Block(Spec):
-    """A run of identical layers (their order among other runs does not change any cost)."""
+    """Group of identical layers. Their order among other layers does not affect any cost."""
 
     layers: Count
-    """How many."""
+    """Number of layers."""
     attention: Attention
-    """Of each layer."""
+    """Attention of each layer."""
     feed_forward: FeedForward
-    """Of each layer."""
+    """Feed-forward block of each layer."""
     norms: Whole = 2
-    """Learned norm vectors of hidden_size per layer (0 where a study does not count them)."""
+    """Learned norm vectors of hidden_size per layer (0 if a study omits them)."""
     norm_bias: bool = False
-    """Norms have a bias as well (LayerNorm)."""
+    """Whether norms have a bias (LayerNorm)."""
     parallel: bool = False
-    """Attention and feed-forward read the same input and run side by side (eq. 7)."""
+    """Whether attention and feed-forward run in parallel on the same input (eq. 7)."""
 
     @property
     def parts(self) -> int:
-        """Parts that the layer has: attention or a mixer in its place, and a feed-forward block [1]."""
+        """Parts of the layer: attention or another mixer, and a feed-forward block [1]."""
         return (not self.attention.absent) + (not self.feed_forward.absent)

@@ -1,9 +1,9 @@
-"""Names that people have for models, chips and files, and those of the catalogue.
+"""Mapping of common names of models, chips and files to catalog names.
 
-Case and separators never count, nor does the owner before a model's name. What is spelled like a catalogue name, the
-title of its file or its Hugging Face id is that. Other names come with a remark that says what they were taken for, and
-names that fit several entries are refused with a list. The table of other names, ``scenarios/measured/names.yaml``, is
-also that of the reader of measurements, which is more lenient: there, the usual one of several is meant.
+Case, separators and the owner of a model are ignored. A text that is spelled like a catalog name, the title of its file
+or its Hugging Face id is that entry. Other names are resolved with a remark, and names that fit several entries are
+rejected with a list. The table of other names, ``scenarios/measured/names.yaml``, is also used by the reader of
+measurements, which picks the most common entry instead of rejecting.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from inference_econ.inputs.dtype import FORMATS, family
 from inference_econ.inputs.models.repository import is_repository
 from inference_econ.inputs.places import Kind, Meaning, files, folder, names
 
-#: Endings of a model's name that leave its architecture alone.
+#: Suffixes of a model's name that do not change its architecture.
 _ENDING = re.compile(
     r"[-_ .]+(?:instruct|chat|base|it|hf|preview|thinking|dynamic|quantized|bf16|fp16|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|"
     r"int8|awq|gptq|kv|block|eagle3?|tensor|online|turbo|w\d+a\d+(?:kv\d+)?|\d{4}|v\d+(?:\.\d+)*|bnb|\dbit|gguf|mtp|"
     r"w|a)$"
 )
 _PARENTHESES = re.compile(r"\([^)]*\)")
-#: Words of a chip's name that do not tell it from others.
+#: Words in a chip's name that do not distinguish it from others.
 _NOISE = re.compile(
     r"nvidia|amd|intel|google|aws|geforce|tesla|instinct|gpus?|tensor|core|superchip|accelerator|edition|hgx|dgxc?|oam|"
     r"hbm2e?|hbm3e?|gddr\dx?|cloud|baseboard|slurm|nv|nvd|nb|cw|cr|tw|tg|oci"
@@ -38,7 +38,7 @@ _MEMORY = re.compile(r"^(\d+)g(?:b|ib)?$")
 _UNIT = re.compile(r"(\d) (gi?b)\b")
 _FORM = re.compile(r"^sxm\d$")
 
-#: Number formats by the texts that give them away, the most telling ones first.
+#: Number formats by the texts that indicate them, the most specific first.
 _FORMATS = (
     ("nvfp4", ("nvfp4",)),
     ("mxfp4", ("mxfp4",)),
@@ -52,14 +52,14 @@ _FORMATS = (
     ("fp16", ("fp16", "float16", "half")),
     ("fp32", ("fp32", "float32")),
 )
-#: In names of checkpoints whose weights have a width of their own.
+#: Weight widths in the names of checkpoints.
 _OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
 _FOUR_BITS = frozenset(name for name, row in FORMATS.items() if row.bits == 4 and row.kind != "file")
 EIGHT_BIT_FLOATS = frozenset(name for name, row in FORMATS.items() if row.bits == 8 and row.kind == "float")
 
 
 def has_other_width(bare: str) -> bool:
-    """Whether a checkpoint's name says a width of its weights; where that is no known format, none is meant.
+    """Whether a checkpoint's name contains a width of its weights; it then has none of the known formats.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def plain(text: str) -> str:
 
 
 def format_in(text: str) -> str | None:
-    """The number format that a text in lower case gives away, if any."""
+    """Number format that a lower-case text indicates; None if there is none."""
     for name, spellings in _FORMATS:
         if any(spelling in text for spelling in spellings):
             return name
@@ -89,17 +89,17 @@ def format_in(text: str) -> str | None:
 
 
 def alike(written: str, native: str) -> bool:
-    """Whether both are formats of 4 bits, or both 8-bit floats, which names of checkpoints do not tell apart."""
+    """Whether both are 4-bit formats, or both 8-bit floats, which checkpoint names do not distinguish."""
     return any(written in kind and family(native) in kind for kind in (_FOUR_BITS, EIGHT_BIT_FLOATS))
 
 
 def without_parentheses(text: str) -> str:
-    """A text without its remarks in parentheses."""
+    """Text without remarks in parentheses."""
     return _PARENTHESES.sub("", text)
 
 
 def of_model(text: str) -> Iterator[str]:
-    """A model's name in plain letters, then without owner and remarks, then without one ending after the other."""
+    """Spellings of a model's name in plain letters: in full, without owner and remarks, and without each suffix."""
     yield plain(text)
     bare = without_parentheses(text).strip().lower()
     yield plain(bare)
@@ -114,7 +114,7 @@ def of_model(text: str) -> Iterator[str]:
 
 
 def of_chip(text: str) -> tuple[list[str], str | None]:
-    """The words that tell a chip from others, and the size of its memory [GB] if the text names one.
+    """Words that distinguish a chip from others, and the size of its memory [GB] if the text contains it.
 
     Examples
     --------
@@ -131,9 +131,9 @@ def of_chip(text: str) -> tuple[list[str], str | None]:
     return words, memory
 
 
-#: Words of a chip's title that tell boards and sizes of one chip apart.
+#: Words in a chip's title that distinguish boards and sizes of one chip.
 _BOARD = re.compile(r"sxm|pcie|nvl|nvl72|\d+")
-#: Checkpoints that go with a model: their names do not stand for the model.
+#: Checkpoints that accompany a model, and whose names do not refer to the model itself.
 _OTHER_FILES = re.compile(r"eagle|draft|lora|medusa|\.gguf$|mmproj")
 #: Quantizations of llama.cpp, at the end of a name or tag.
 _QUANTIZATION = re.compile(
@@ -141,40 +141,40 @@ _QUANTIZATION = re.compile(
 )
 _QUANTIZED_NAME = re.compile(r"[-_.]i?q\d_\w+$", re.IGNORECASE)
 _QUANTIZATION_NAMES = {"f16": "fp16", "f32": "fp32"}
-#: Quantization that llama-server and Ollama load where a name has none (llama.cpp, ``--hf-repo``).
+#: Quantization that llama-server and Ollama load by default (llama.cpp, ``--hf-repo``).
 _USUAL_QUANTIZATION = "q4_k_m"
 
 
 class _Entry(NamedTuple):
-    """Names of an entry of the catalogue itself."""
+    """Names of a catalog entry."""
 
     title: str
     repository: str
-    """Its Hugging Face id; empty if it has none."""
+    """Hugging Face id; empty if it has none."""
     format: str
-    """In which most of a model's weights are published; empty of chips."""
+    """Published format of most of a model's weights; empty for chips."""
 
 
 @cache
 def read_measured_names() -> MeasuredNames:
-    """Names as measurements write them, and those of what is in the catalogue."""
+    """Names in measurements, with the catalog names that they correspond to."""
     return MeasuredNames.from_file(folder("scenarios") / "measured" / "names.yaml")
 
 
 def meant(kind: Kind, text: str) -> Meaning | None:
-    """Entry that a text stands for which is no catalogue name; None if nothing is known of it.
+    """Entry for a text that is not a catalog name; None if it is unknown.
 
     Parameters
     ----------
     kind : str
-        Of what.
+        Kind of entry.
     text : str
         ``Qwen/Qwen3-32B``, ``gpt-oss-120b``, ``H100``.
 
     Raises
     ------
     UnknownNameError
-        If it fits several entries, or a checkpoint in another format than the entry's; with what to write instead.
+        If it fits several entries, or is a checkpoint in another format than the entry; includes what to write instead.
 
     Examples
     --------
@@ -196,20 +196,20 @@ def meant(kind: Kind, text: str) -> Meaning | None:
         return None
     if quantized is not None:
         return _meant_quantized(text, *quantized)
-    # The model of a checkpoint, or of a name that the table of other names has.
+    # Model of a checkpoint, or of a name in the table of other names.
     words = _separate(text.rsplit("/", 1)[-1])
     able = [name for name, entry in _entries("models").items() if words <= _separate(f"{name} {entry.title}")]
     spelled = (model_spellings().get(spelling) for spelling in of_model(text))
     name = next((name for name in spelled if name is not None), None)
-    if len(able) > 1 or name is None:  # the table of other names has the usual one of several
+    if len(able) > 1 or name is None:  # the table of other names has the most common one of several
         _refuse("models", text, able)
     return None if name is None else _in_format(text, name)
 
 
 def split_quantization(text: str) -> tuple[str, str] | None:
-    """Split the name of a GGUF repository or an Ollama tag into model and quantization; None of other names.
+    """Split the name of a GGUF repository or an Ollama tag into model and quantization; None for other names.
 
-    The quantization is empty where the name has none.
+    The quantization is empty if the name has none.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def split_quantization(text: str) -> tuple[str, str] | None:
     bare = bare[: of_repository.start()] if of_repository else bare
     if not (of_repository or tag or _QUANTIZED_NAME.search(bare)):
         return None
-    # The tag of a repository is a quantization; Ollama's has the size first.
+    # The tag of a repository is a quantization; Ollama's starts with the size.
     whole = bare if tag == "latest" or not tag else f"{bare}-{tag}"
     quantization = _QUANTIZATION.search(whole)
     if quantization is None:
@@ -233,12 +233,12 @@ def split_quantization(text: str) -> tuple[str, str] | None:
 
 
 def format_of_quantization(quantization: str) -> str:
-    """The number format of a quantization of llama.cpp.
+    """Number format of a llama.cpp quantization.
 
     Raises
     ------
     UnknownNameError
-        If the catalog lacks it; with the nearest formats.
+        If the catalog lacks it; lists the nearest formats.
     """
     name = quantization.lower()
     name = _QUANTIZATION_NAMES.get(name, name)
@@ -254,7 +254,7 @@ def format_of_quantization(quantization: str) -> str:
 
 
 def _meant_quantized(text: str, bare: str, quantization: str) -> Meaning | None:
-    """The model of a GGUF repository or an Ollama tag, in the format of its quantization."""
+    """Model of a GGUF repository or an Ollama tag, in the format of its quantization."""
     called = meant("models", bare)
     if called is None:
         return None
@@ -271,7 +271,7 @@ def _meant_quantized(text: str, bare: str, quantization: str) -> Meaning | None:
 
 @cache
 def model_spellings() -> Mapping[str, str]:
-    """Plain spelling to catalogue name of a model, other names included; the published study's own are left out."""
+    """Catalog names of models by plain spelling, including other names, without the published study's models."""
     table = {spelling: name for spelling, name in _own_spellings("models").items() if "/" not in name}
     for name, others in read_measured_names().models.items():
         table.update({plain(other): name for other in others})
@@ -280,7 +280,7 @@ def model_spellings() -> Mapping[str, str]:
 
 @cache
 def _entries(kind: Kind) -> dict[str, _Entry]:
-    """Name to what the files of one kind say of themselves."""
+    """Names and titles in the files of one kind, by catalog name."""
     from inference_econ.inputs import _yaml
 
     documents = {name: _yaml.read_yaml(path).data for name, path in files(kind).items() if "/" not in name}
@@ -296,9 +296,9 @@ def _entries(kind: Kind) -> dict[str, _Entry]:
 
 @cache
 def _own_spellings(kind: Kind) -> dict[str, str]:
-    """Plain spelling to name: of names, of titles and of Hugging Face ids, with their owner or without.
+    """Plain spellings of names, titles and Hugging Face ids (with and without owner), with their catalog names.
 
-    The last part of a scenario's name is enough where it is that of a single one.
+    For scenarios, the last part of a name is sufficient if it is unique.
     """
     table = {plain(name): name for name in reversed(names(kind))}
     if kind == "scenarios":
@@ -316,15 +316,15 @@ def _own_spellings(kind: Kind) -> dict[str, str]:
 
 
 def _in_format(text: str, name: str) -> Meaning | None:
-    """The entry for a checkpoint of a model in the format that its name says, if it says one."""
+    """Entry for a checkpoint of a model in the format that the checkpoint's name contains, if any."""
     bare = text.rsplit("/", 1)[-1].lower()
     written, native = format_in(bare), _entries("models")[name].format
-    written = "nvfp4" if written == "fp4" else written  # what checkpoints are called whose scales NVIDIA's tools chose
+    written = "nvfp4" if written == "fp4" else written  # suffix of checkpoints quantized with NVIDIA's tools
     if written is None and has_other_width(bare):
         return None
     named = "/" in text and is_repository(text)
     if written in (None, native) or alike(written, native):
-        # Other weights of the same sizes: what is typed is what is started.
+        # A different checkpoint of the same sizes: launch files use the name as typed.
         return Meaning(text if named else name, _remark("models", text, name), name if named else "")
     checkpoint = read_measured_names().checkpoints.get(name, {}).get(written)
     if checkpoint is not None:
@@ -340,12 +340,12 @@ def _in_format(text: str, name: str) -> Meaning | None:
 
 
 def _separate(text: str) -> set[str]:
-    """Words and numbers of a name; versions stay whole."""
+    """Words and numbers of a name; version numbers are not split."""
     return set(re.findall(r"[a-z]+|\d+(?:\.\d+)*[a-z]*", text.lower()))
 
 
 def _meant_chip(text: str) -> Meaning | None:
-    """The chip of which a text leaves at most the board, or the size of its memory, open."""
+    """Chip of a text that may omit only the board or the size of its memory."""
     wanted = set(_words(text))
     able = []
     for name, entry in _entries("hardware").items():
@@ -363,7 +363,7 @@ def _meant_chip(text: str) -> Meaning | None:
 
 
 def _words(title: str) -> Iterator[str]:
-    """The words that tell a chip from others, the size of its memory [GB] as a bare number."""
+    """Words that distinguish a chip from others, with the size of its memory [GB] as a bare number."""
     words, memory = of_chip(title)
     yield from words
     if memory is not None:
@@ -371,7 +371,7 @@ def _words(title: str) -> Iterator[str]:
 
 
 def _refuse(kind: Kind, text: str, able: list[str]) -> None:
-    """Say what a text could be, if it could be anything."""
+    """Raise the error for an ambiguous text, with the entries that it could be; do nothing if there are none."""
     titles = [f"{name} ({_entries(kind)[name].title})" for name in able]
     if titles:
         ask = "name one" if len(able) > 1 else "write that if it is meant"
@@ -392,23 +392,23 @@ Spellings = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(str
 
 
 class MeasuredNames(Spec):
-    """Spellings found in measurements, by the name that the catalogue has for the same thing."""
+    """Spellings in measurements, by catalog name."""
 
     models: dict[str, Spellings]
-    """Catalogue name of a model to its other names."""
+    """Other names of models, by catalog name."""
     hardware: dict[str, Spellings]
-    """Catalogue name of a chip to its other names."""
+    """Other names of chips, by catalog name."""
     plain_hardware: Spellings
-    """Catalogue names of chips that people mean where they leave the board open, though there are others."""
+    """Catalog names of chips that users mean if they omit the board, although there are others."""
     checkpoints: dict[str, dict[str, str]]
-    """Model to number format to the model's file for checkpoints of that format."""
+    """Name of the model file for checkpoints of a format, by model and format."""
     formats: dict[str, dict[str, str]]
-    """Model to number format to the one that its makers mean by that word."""
+    """Number format that the makers of a model mean by a format's name, by model and format."""
     prefill_first: Spellings
-    """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
+    """Engines, or prefixes of their versions, that pause decoding until all prompts are prefilled."""
     compiled: Spellings
-    """Engines, or versions of them by their beginning, whose models are compiled as a whole."""
+    """Engines, or prefixes of their versions, that compile models as a whole."""
     unversioned: Spellings
-    """Texts that give an engine away, and after which the number is that of a library below it."""
+    """Texts that indicate an engine but are followed by the version of a library."""
     engines: dict[str, Spellings]
-    """Engine to the texts that give it away, the engine to look for first first."""
+    """Texts that indicate an engine, by engine; the first match applies."""

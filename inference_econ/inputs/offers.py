@@ -1,4 +1,4 @@
-"""Offers of providers on a day: a model by the token, its speed and price; also as observations of it."""
+"""API offers of providers by date: speed and token prices of a model."""
 
 from __future__ import annotations
 
@@ -28,64 +28,64 @@ class Offer(Spec):
     provider: _Text
     """Provider."""
     model: str = ""
-    """Name in the catalogue; empty for a model whose architecture nobody published."""
+    """Catalog name of the model; empty for models with an unpublished architecture."""
     model_as_written: _Text
-    """Name in the source."""
+    """Model name in the source."""
     date: Date
-    """Day on which it was seen, or published."""
+    """Date of observation or publication."""
     tokens_per_second: _Positive | None = None
-    """Speed of one user, as measured from outside; None where nobody measured it [tokens/s]."""
+    """Speed per user measured by a client; None if not measured [tokens/s]."""
     ttft_seconds: _Positive | None = None
-    """Time to the first token, as measured from outside [s]."""
+    """Time to first token measured by a client [s]."""
     hours: Literal["peak", "off-peak"] | None = None
-    """When the price holds; absent where it always does."""
+    """Hours in which the price applies; absent if it always does."""
     dollars_per_million_input_tokens: _Positive
-    """[USD per 1e6 tokens]"""
+    """Price of input tokens [USD per 1e6 tokens]."""
     dollars_per_million_cached_input_tokens: _Positive | None = None
-    """Of input found in a prefix cache; absent where nothing is said of it [USD per 1e6 tokens]."""
+    """Price of cached input tokens; absent if unknown [USD per 1e6 tokens]."""
     dollars_per_million_output_tokens: _Positive
-    """[USD per 1e6 tokens]"""
+    """Price of output tokens [USD per 1e6 tokens]."""
     source: _Text
     """Key of a reference."""
     where: _Text
-    """Where inside the reference."""
+    """Place inside the reference."""
 
 
 class _Offers(Spec):
     offers: Annotated[tuple[Offer, ...], Field(strict=False)]
-    """In the order of the table."""
+    """Offers in the order of the table."""
 
 
-#: Columns whose cells are numbers; the others stay text whatever they look like.
+#: Columns that contain numbers; all others are text.
 _NUMBERS = tuple(name for name in Offer.model_fields if name.startswith(("dollars_", "tokens_", "ttft_")))
 
 
 def read_offers(path: Path) -> tuple[Offer, ...]:
-    """Read offers: CSV with a column for each field of :class:`Offer`; a blank cell says nothing.
+    """Read offers from CSV with a column for each field of :class:`Offer`; blank cells are omitted.
 
     Raises
     ------
     InputError
         If the file cannot be read.
     SpecError
-        With every mistake, each with its line.
+        Lists every mistake with its line.
     """
     table = csv_table.document(path, "offers", lambda column, text: _yaml.scalar(text) if column in _NUMBERS else text)
     return _Offers.from_document(table).offers
 
 
 def own_file() -> Path:
-    """The file with the offers of whoever asks, which ``inference-econ list offers --refresh`` writes."""
+    """File with the user's offers, written by ``inference-econ list offers --refresh``."""
     return Path.home() / ".config" / "inference_econ" / "offers.csv"
 
 
 def known_offers() -> tuple[Offer, ...]:
-    """Every offer of ``scenarios/measured/offers.csv``, in its order, then those of :func:`own_file`, if there is one.
+    """Offers of ``scenarios/measured/offers.csv``, followed by those of :func:`own_file`, if there is one.
 
     Raises
     ------
     SpecError
-        If the own file has mistakes, each with its line.
+        Lists every mistake in the user's file with its line.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def known_offers() -> tuple[Offer, ...]:
 
 
 def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:
-    """Of each provider, model and hours the offers of the last day; the cheapest output first."""
+    """Offers of the last day for each provider, model and hours; the cheapest output first."""
     days: dict[tuple[str, str, str | None], Offer] = {}
     for offer in offers:
         key = (offer.provider.lower(), offer.model_as_written, offer.hours)
@@ -113,7 +113,7 @@ def _shipped() -> tuple[Offer, ...]:
     return read_offers(catalog.measured_files()["offers"])
 
 
-#: Columns of a table of one's own, and what they are called in offers.
+#: Columns of a user's table, and the fields of offers that they fill.
 _COLUMNS: Mapping[str, str] = {
     "provider": "provider",
     "model": "model_as_written",
@@ -132,26 +132,26 @@ _FORMS = (
 
 
 def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...]:
-    """The offers of a snapshot.
+    """Offers of a snapshot.
 
     Parameters
     ----------
     path : path or str
-        JSON as models.dev serves it, or CSV with a line for each price.
+        JSON from models.dev, or CSV with a line for each price.
     date : str, optional
-        Day on which it was taken, ``2026-11-20``, where no line says one.
+        Date of the snapshot, ``2026-11-20``, if the lines have none.
 
     Returns
     -------
     tuple of Offer
-        In the order of the file, without what costs nothing; models have the catalogue's names where it knows them.
+        Offers in the order of the file, without free ones, with catalog names of known models.
 
     Raises
     ------
     InputError
-        If it cannot be read, is neither, or nobody says of which day it is.
+        If it cannot be read, has another format, or has no date.
     SpecError
-        If a price or a day is none, each with its entry.
+        Lists invalid prices and dates with their entries.
     """
     file = Path(path)
     try:
@@ -179,7 +179,7 @@ def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...
 
 
 def _models_dev(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Models with a price, by provider; what is free, or billed by the month, has a price of 0."""
+    """Models with a price, by provider; models that are free or billed by the month have a price of 0."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -205,7 +205,7 @@ def _models_dev(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]
 
 
 def _table(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Lines of a table, blank cells left out."""
+    """Lines of a table, without blank cells."""
     reader = csv.DictReader(io.StringIO(text, newline=""))
     header = [name.strip().lower() for name in reader.fieldnames or ()]
     missing = [name for name in _NEEDED if name not in header]
@@ -225,7 +225,7 @@ def _table(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def _model(written: str) -> str:
-    """The catalogue's name of a model, with or without who made it; empty where there is none."""
+    """Catalog name of a model, written with or without its maker; empty if unknown."""
     for text in dict.fromkeys((written, written.rpartition("/")[2])):
         try:
             meaning = name_matching.meant("models", text)
@@ -237,7 +237,7 @@ def _model(written: str) -> str:
 
 
 def csv_of(offers: tuple[Offer, ...]) -> str:
-    """Offers as :func:`inference_econ.inputs.offers.read_offers` reads them."""
+    """CSV text of offers, as :func:`inference_econ.inputs.offers.read_offers` reads it."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(Offer.model_fields), lineterminator="\n")
     writer.writeheader()

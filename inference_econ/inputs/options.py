@@ -1,7 +1,7 @@
-"""Options of questions, each declared once: its group, what it takes, what it says, and what it means for others.
+"""Options of queries, each declared once: group, type, help text, and effect on other options.
 
-The command line and its help, the questions of the HTTP API, scenarios and what-ifs derive what they need from the
-table ``options.csv``. What a single command has for itself is declared there.
+The command line, the HTTP API, scenarios and what-ifs are derived from the table ``options.csv``. Options of a single
+command are declared with the command.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from typing import Any, Literal, NamedTuple
 
 from inference_econ.inputs import defaults
 
-#: What texts of tables say in braces: what is taken where nothing is said.
+#: Default values that texts of tables contain in braces.
 _DEFAULTS: Mapping[str, object] = {
     **{name: getattr(defaults, name) for name in ("DEFAULT_ISL", "DEFAULT_OSL", "MOST_DEPLOYMENTS", "THINK_SECONDS")},
     "MEAN_CONTEXT": f"{defaults.MEAN_CONTEXT:g}",
     "USUAL_CONSTANTS": ",".join(defaults.USUAL_CONSTANTS),
 }
-#: Columns of tables that say yes or nothing.
+#: Columns of tables that are "yes" or empty.
 _BOOLEANS = ("shown", "number", "repeat", "required")
 
 
 class Option(NamedTuple):
-    """An option of several questions."""
+    """Option of several queries."""
 
     group: str
-    """Subject, a heading of the help."""
+    """Heading in the help."""
     name: str
-    """Of the parameter in Python, and of the field in scenarios (:class:`~inference_econ.inputs.Settings`)."""
+    """Name of the parameter in Python, and of the field in scenarios (:class:`~inference_econ.inputs.Settings`)."""
     kind: str
-    """Kind of value that it takes; limits and refusals are in ``requests/kinds.py``."""
+    """Kind of value; limits and errors are in ``requests/kinds.py``."""
     typed: str
-    """Spelling with its dashes, where that is not the name."""
+    """Spelling with its dashes, if it differs from the name."""
     default: str
-    """Value where it is not given; empty leaves it open."""
+    """Default value; empty for none."""
     shown: bool
-    """The help says the default."""
+    """Whether the help shows the default."""
     counted: str
-    """Count of a frontier that it is for, ``services`` or ``decode_steps``; empty of both."""
+    """Kind of frontier that it applies to, ``services`` or ``decode_steps``; empty for both."""
     what_if: str
     """Field of a specification that it sets, as ``--set`` does."""
     number: bool
-    """It is a number that studies of uncertainty and what-ifs may vary."""
+    """Whether it is a number that uncertainty studies and what-ifs may vary."""
     help: str
-    """Text of the help and of the HTTP API, with the unit; what is meant by default stands in brackets."""
+    """Text for the help and the HTTP API, with the unit; the default is in brackets."""
 
     @property
     def spelled(self) -> str:
@@ -55,30 +55,30 @@ class Option(NamedTuple):
 
 
 def rows(table: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table of options: texts, in which defaults stand in braces, and yes or no as booleans."""
+    """Yield the rows of a table of options, with defaults filled in and booleans converted."""
     with table.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             texts = {name: text.format_map(_DEFAULTS) if "{" in text else text for name, text in row.items()}
             yield {**texts, **{name: row[name] == "yes" for name in _BOOLEANS if name in row}}
 
 
-#: All of them by name, in the order of the help.
+#: Options by name, in the order of the help.
 OPTIONS: Mapping[str, Option] = {row["name"]: Option(**row) for row in rows(Path(__file__).with_suffix(".csv"))}
-#: The same by what they are about.
+#: Options by group.
 GROUPS: Mapping[str, tuple[Option, ...]] = {
     group: tuple(options) for group, options in groupby(OPTIONS.values(), lambda option: option.group)
 }
-#: Options whose values a traffic says, too.
+#: Options whose values a workload also sets.
 SAID_BY_TRAFFIC = ("context", "contexts", "isl", "osl", "cached", "shared_prefix")
-#: Fields of specifications that options of their own set, by option.
+#: Fields of specifications that options set, by option.
 WHAT_IFS: Mapping[str, str] = {option.name: option.what_if for option in OPTIONS.values() if option.what_if}
 
 
 def request_name(spelled: str) -> str:
-    """Return the name of an option in requests, which errors carry: ``request_rate`` of ``--request-rate``."""
+    """Name of an option in requests and errors: ``request_rate`` for ``--request-rate``."""
     return spelled.removeprefix("--").replace("-", "_")
 
 
 def counted_by(counted: Literal["services", "decode_steps"]) -> tuple[str, ...]:
-    """Return the names of options that mean something only where a frontier counts services, or decode steps alone."""
+    """Names of options that apply only to services, or only to decode steps."""
     return tuple(option.name for option in OPTIONS.values() if option.counted == counted)

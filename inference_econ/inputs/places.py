@@ -1,4 +1,4 @@
-"""Where the files of the catalogue are, and what they are called."""
+"""Files of the catalog and their names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import plugins
 
 Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines", "traffic"]
-#: Folders inside of ``assumptions`` whose files are parts of assumptions.
+#: Subfolders of ``assumptions``.
 Part = Literal[
     "collectives",
     "elasticity",
@@ -31,26 +31,26 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class Meaning(NamedTuple):
-    """The entry of the catalogue that a text stands for."""
+    """Catalog entry of a text."""
 
     name: str
-    """Name in the catalogue; of another checkpoint of the sizes of an entry its own."""
+    """Catalog name, or name of another checkpoint with the sizes of an entry."""
     remark: str = ""
-    """Meaning that it was taken for, where that is not plain; empty otherwise."""
+    """Remark on how the text was interpreted; empty if that is obvious."""
     base: str = ""
-    """Name in the catalogue of the model that a checkpoint is of."""
+    """Catalog name of the model of a checkpoint."""
     weights: str = ""
-    """The format that a checkpoint has its weights in; empty where it is that of the entry."""
+    """Weight format of a checkpoint; empty if it is that of the entry."""
 
 
 @cache
 def folder(kind: Kind) -> Path:
-    """The folder that holds the files of one kind: in the installed package, or in a checkout.
+    """Folder with the files of one kind, in the installed package or in a checkout.
 
     Raises
     ------
     InputError
-        If neither has it.
+        If there is none.
     """
     below = f"scenarios/{kind}" if kind in ("assumptions", "engines", "traffic") else kind
     installed, checkout = _PACKAGE / "_catalog" / below, _PACKAGE.parent / below
@@ -62,25 +62,25 @@ def folder(kind: Kind) -> Path:
 
 
 def is_shipped(path: Path) -> bool:
-    """Whether a path is inside of the catalogue, as it is written: no link is followed and no file is looked at."""
+    """Whether a path is inside the catalog as written, without following links or reading files."""
     places = [*(folder(kind) for kind in get_args(Kind)), *(plugin.path for plugin in plugins.folders())]
     return ".." not in path.parts and any(path.is_relative_to(place) for place in places)
 
 
 @cache
 def names(kind: Kind) -> tuple[str, ...]:
-    """Every name of one kind that comes with the package or a plug-in, sorted."""
+    """Sorted names of one kind in the package and in plug-ins."""
     return tuple(files(kind))
 
 
 @cache
 def files(kind: Kind) -> Mapping[str, Path]:
-    """The file behind every name of one kind, sorted by name.
+    """Files of one kind by name, sorted.
 
     Raises
     ------
     InputError
-        If a plug-in has a name that there is already.
+        If a plug-in uses an existing name.
     """
     hidden = {
         "scenarios": ("assumptions/", "engines/", "measured/", "traffic/"),
@@ -101,11 +101,11 @@ def files(kind: Kind) -> Mapping[str, Path]:
 
 
 def _below(root: Path) -> Iterator[tuple[str, Path]]:
-    """The files of a folder by their names."""
+    """Files of a folder by name."""
     return ((path.relative_to(root).with_suffix("").as_posix(), path) for path in root.rglob("*.yaml"))
 
 
 @cache
 def part_names(part: Part) -> tuple[str, ...]:
-    """Every file of a folder inside of ``assumptions`` that assumptions, or commands, can name, sorted."""
+    """Sorted names of the files in a subfolder of ``assumptions``."""
     return tuple(sorted(path.stem for path in (folder("assumptions") / part).glob("*.yaml")))

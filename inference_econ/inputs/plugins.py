@@ -1,7 +1,7 @@
-"""Catalogue entries of other installed packages, found by their entry points.
+"""Catalog entries and readers of other installed packages, found by entry points.
 
-``inference_econ.catalog`` names a package with folders ``hardware``, ``models``, ``engines`` and ``assumptions`` of
-YAML files, of which no code is run; ``inference_econ.readers`` names a function that reads files of measurements.
+``inference_econ.catalog`` names a package with YAML files in the folders ``hardware``, ``models``, ``engines`` and
+``assumptions``; none of its code is run. ``inference_econ.readers`` names a function that reads files of measurements.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from typing import NamedTuple
 
 from inference_econ.errors import InputError
 
-#: Groups of entry points, as packages write them.
+#: Groups of entry points.
 CATALOG, READERS = "inference_econ.catalog", "inference_econ.readers"
-#: Folders that are looked at.
+#: Folders that are read.
 FOLDERS = ("hardware", "models", "engines", "assumptions")
-#: Rows of a text by the columns of measured servers; None of texts of another kind.
+#: Function that returns the rows of a text by the columns of measured servers; None for other kinds of text.
 Read = Callable[[str], Iterable[Mapping[str, str]] | None]
 
 
 class Folder(NamedTuple):
-    """Files that a package brings."""
+    """Files of a package."""
 
     origin: str
-    """The package and its version, for messages."""
+    """Package and version, for messages."""
     path: Path
 
 
 class MeasurementReader(NamedTuple):
-    """A function that reads measurements."""
+    """Function of a package that reads measurements."""
 
     origin: str
-    """The package and its version, for messages."""
+    """Package and version, for messages."""
     read: Read
 
 
 @cache
 def folders() -> tuple[Folder, ...]:
-    """The folders of all installed packages, by the names of their entry points.
+    """Folders of all installed packages, by the names of their entry points.
 
     Raises
     ------
     InputError
-        If a package is not where it is said to be, or has none of the folders.
+        If a package cannot be found, or has none of the folders.
     """
     found = []
     for entry in _entries(CATALOG):
@@ -65,7 +65,7 @@ def folders() -> tuple[Folder, ...]:
 
 @cache
 def readers() -> tuple[MeasurementReader, ...]:
-    """The functions of all installed packages, by the names of their entry points.
+    """Functions of all installed packages, by the names of their entry points.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def readers() -> tuple[MeasurementReader, ...]:
     for entry in _entries(READERS):
         try:
             read = entry.load()
-        except Exception as error:  # code of others fails as it likes
+        except Exception as error:  # foreign code may raise anything
             raise _broken(entry, f"{entry.value!r} cannot be loaded ({error})") from error
         if not callable(read):
             raise _broken(entry, f"{entry.value!r} is no function")

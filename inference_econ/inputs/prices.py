@@ -1,4 +1,4 @@
-"""Which of the prices that a chip's file lists is meant, and what is known of it."""
+"""Prices of an accelerator-hour: choice among the prices that a chip's file lists, and their sources."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import TypeVar, get_args
 from inference_econ.errors import InputError
 from inference_econ.inputs.hardware import HardwareSpec, Seller
 
-#: Kinds that files list, the one to take by default first: what anybody can have, before what is bid for, or guessed.
+#: Kinds of prices in files, in the order of preference: offers to everybody first, then auctions, then estimates.
 KINDS: tuple[str, ...] = ("on_demand", "reserved", "tco", "index", "spot", "paper", "estimate")
-#: Who sells.
+#: Kinds of sellers.
 SELLERS: tuple[str, ...] = get_args(Seller)
-#: What an hour of a chip of one's own costs; computed, and listed by no file.
+#: Cost of an hour of a purchased chip; computed, not listed in files.
 OWNED = "owned"
-#: The kind of a price that somebody typed.
+#: Kind of a price that the user typed.
 GIVEN = "given"
-#: Stands for the price of a chip without any in a table of several chips: costs are left out.
+#: Placeholder for a chip without a price in a table of several chips; costs are omitted.
 UNPRICED = "unpriced"
-#: Asks for prices of one source for all chips.
+#: Requests prices of one source for all chips.
 ALIKE = "alike"
-#: Newest date of the prices in the files of the repository; a test compares it with them.
+#: Newest date of the prices in the repository; checked by a test.
 NEWEST = "2026-11-09"
 #: First day of the quarter that ends there.
 _SINCE = (date.fromisoformat(NEWEST) - timedelta(days=92)).isoformat()
-#: What people can ask for, in words.
+#: Accepted forms of a price, for messages.
 FORMS = "USD per GPU-hour (2.50), USD per node-hour (23.60/node), or a kind"
-#: Kinds of one class of sellers.
+#: Kinds of prices of one kind of seller.
 _CLASSES = tuple(f"{kind}:{seller}" for kind in KINDS for seller in SELLERS)
 T = TypeVar("T")
 _PER = re.compile(r"([^/]*)/\s*(node|gpu)")
@@ -38,13 +38,13 @@ _PER = re.compile(r"([^/]*)/\s*(node|gpu)")
 
 @dataclass(frozen=True, slots=True)
 class HourPrice:
-    """Price of an hour of one accelerator [USD/h], and its source, which a given price does not have."""
+    """Price of an accelerator-hour [USD/h], and its source unless it was given."""
 
     dollars: float
     kind: str = GIVEN
     """One of :data:`KINDS`, :data:`OWNED`, :data:`GIVEN` or :data:`UNPRICED`."""
     date: str | None = None
-    """Date on which the price was seen, or ``undated``."""
+    """Date of observation, or ``undated``."""
     verified: bool | None = None
     """True if the price was read in its source."""
     ref: str = ""
@@ -58,12 +58,12 @@ class HourPrice:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names by which it is asked for: by its kind, by kind and seller, and by the source that it stands in, too."""
+        """Names by which users can request it: kind, kind and seller, and kind, seller and source."""
         return (self.kind, f"{self.kind}:{self.seller}", f"{self.kind}:{self.seller}:{self.ref}")
 
     @property
     def label(self) -> str:
-        """Its kind in words, with the term of its contract; of a cost of ownership whose it is, too."""
+        """Kind in words, with the term of its contract, or the owner for a cost of ownership."""
         kind = self.kind.replace("_", "-")
         if self.kind == "tco":
             return f"TCO of a {self.seller}"
@@ -71,7 +71,7 @@ class HourPrice:
 
     @property
     def doubt(self) -> str:
-        """Why it is no basis for a decision; empty if it is one."""
+        """Reason why it is unreliable; empty if it is reliable."""
         if self.kind == GIVEN:
             return ""
         if self.kind == "estimate":
@@ -85,25 +85,25 @@ class HourPrice:
 
     @property
     def order(self) -> int:
-        """Place of its kind: only prices of one kind are ranked, and a typed price counts as an on-demand offer."""
+        """Rank of its kind; only prices of one kind are compared, and a given price ranks as an on-demand offer."""
         return (*KINDS, OWNED, UNPRICED).index(KINDS[0] if self.kind == GIVEN else self.kind)
 
     @property
     def mark(self) -> str:
-        """What to write behind it in a table: its kind, the date of an old on-demand offer, or nothing."""
+        """Mark in a table: the kind, the date of an old on-demand offer, or nothing."""
         if self.kind == GIVEN or self.is_recent:
             return ""
         return str(self.date) if self.kind == "on_demand" else self.kind
 
     @property
     def terms(self) -> str:
-        """Its kind and date, and what is to be doubted, in words."""
+        """Kind, date and doubts in words."""
         doubt = ", not verified" if self.verified is False else ""
         return f"{self.label}{'' if self.date is None else f', {self.date}'}{doubt}"
 
 
 def listed(chip: HardwareSpec) -> tuple[HourPrice, ...]:
-    """The prices of a file, in its order."""
+    """Prices of a file, in its order."""
     return tuple(
         HourPrice(
             entry.dollars_per_accelerator_hour,
@@ -120,22 +120,22 @@ def listed(chip: HardwareSpec) -> tuple[HourPrice, ...]:
 
 
 def best(chip: HardwareSpec) -> HourPrice | None:
-    """Default price of a chip, whatever else is compared; None if the file lists none (see :func:`typical`)."""
+    """Default price of a chip, independent of other chips; None if the file lists none (see :func:`typical`)."""
     return typical(listed(chip))
 
 
 def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
-    """Typical price of a kind, of a seller (``tco:neocloud``), or in a source; None if the file lists none."""
+    """Typical price of a kind, of a seller (``tco:neocloud``), or of a source; None if the file lists none."""
     return typical(price for price in listed(chip) if kind in price.names)
 
 
 def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
-    """Median of the on-demand offers of the last quarter; else of the first kind that there is; None without prices.
+    """Median of the on-demand offers of the last quarter, else of the first available kind; None without prices.
 
-    The last quarter is the 92 days up to :data:`NEWEST`, so that results change with the files alone. Without an
-    on-demand offer in it, kinds count in the order of :data:`KINDS`, and those with a date and a verified source come
-    first; the median is that of the newest prices of the first kind. Of an even number of prices, the median is the
-    lower of the two in the middle: an offer that has a seller and a source.
+    The last quarter is the 92 days up to :data:`NEWEST`, so results depend only on the files. Without an on-demand
+    offer in it, kinds are tried in the order of :data:`KINDS`, dated and verified prices first, and the median is over
+    the newest prices of the first kind. For an even number of prices, the median is the lower of the two in the middle,
+    so that it is an actual offer with a source.
     """
     by_cost = sorted(prices, key=lambda price: price.dollars)
     first = min(map(_rank, by_cost), default=None)
@@ -146,22 +146,22 @@ def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
 
 
 def in_words(text: str) -> bool:
-    """Whether text is meant as a kind of price, or as one of a node, and not as a quantity."""
+    """Whether a text is a kind of price, or the price of a node, and not a quantity."""
     return text.strip()[:1].isalpha() or is_amount(text.strip().lower())
 
 
 def is_amount(text: str) -> bool:
-    """Whether checked text is so much money, per node or GPU, and not a kind."""
+    """Whether checked text is an amount per node or GPU, and not a kind."""
     return _PER.fullmatch(text) is not None
 
 
 def amount(chip: HardwareSpec, text: str) -> float:
-    """Checked text as the price of one accelerator [USD/h].
+    """Price of one accelerator from checked text [USD/h].
 
     Raises
     ------
     InputError
-        If it is of a node, and the file does not say how large nodes are.
+        If it is the price of a node, and the node size is unknown.
     """
     dollars, _, unit = text.partition("/")
     if unit != "node":
@@ -176,7 +176,7 @@ def amount(chip: HardwareSpec, text: str) -> float:
 
 
 def checked(text: str) -> str:
-    """A checked price in words: a kind of price, or a number per node or GPU.
+    """Check a price in words: a kind of price, or a number per node or GPU.
 
     Raises
     ------
@@ -201,12 +201,12 @@ def checked(text: str) -> str:
 
 
 def priced_alike(chips: Iterable[HardwareSpec], price: T) -> T | str:
-    """The price to ask for several chips; of ``alike`` a kind, seller and source of which all list a price.
+    """Price to request for several chips; for ``alike``, a kind, seller and source that lists all of them.
 
     Raises
     ------
     InputError
-        If prices are to be alike, and no source has those of all chips.
+        If no source has prices of all chips.
     """
     if price != ALIKE:
         return price

@@ -1,4 +1,4 @@
-"""Kinds of questions, and the settings that their series share."""
+"""Kinds of queries in scenarios, and the settings of their series."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from inference_econ.inputs.workload.traffic import Mix, Tokens, check_lengths
 
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
-#: One for all, or a list.
+#: One probability for all draft tokens, or a list.
 Acceptance = Annotated[
     Annotated[Probability, Tag("one")]
     | Annotated[tuple[Probability, ...], Field(min_length=1, strict=False), Tag("several")],
     Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
 ]
-#: A degree of an instance, or all that can be.
+#: Degree of an instance, or ``any`` to search.
 Degree = Annotated[
     Annotated[Count, Tag("number")] | Annotated[Literal["any"], Tag("word")],
     Discriminator(lambda value: "word" if isinstance(value, str) else "number"),
 ]
 
 
-#: A price of an accelerator as a quantity, or in words.
+#: Price of an accelerator as a quantity, or in words.
 HourRate = Annotated[
     Annotated[DollarsPerHour, Tag("dollars")] | Annotated[str, AfterValidator(in_file(checked)), Tag("words")],
     Discriminator(lambda value: "words" if isinstance(value, str) and in_words(value) else "dollars"),
@@ -40,7 +40,7 @@ HourRate = Annotated[
 
 
 def _of_mean(value: object) -> object:
-    """The time of a promise that is written with the word ``mean`` before it."""
+    """Time of an SLO that may be written with the word ``mean``."""
     if not isinstance(value, str):
         return value
     try:
@@ -52,10 +52,10 @@ def _of_mean(value: object) -> object:
     return time
 
 
-#: A promise of a frontier, ``500 ms`` or ``mean:500 ms`` [s].
+#: SLO of a frontier, ``500 ms`` or ``mean:500 ms`` [s].
 MeanPromise = Annotated[Seconds, Field(gt=0), BeforeValidator(_of_mean)]
 GridName = Literal["paper", "whole"]
-#: A published number with its digits, ``"0.50"``.
+#: Published number with its digits, ``"0.50"``.
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 
 
@@ -64,25 +64,25 @@ ArrangementName = Annotated[
     BeforeValidator(lambda name: OLD_ARRANGEMENTS.get(name, name) if isinstance(name, str) else name),
 ]
 ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
-#: Settings that say who proposes tokens.
+#: Settings that select a speculation method.
 PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
 
 
-#: Settings that are gone, and what they are now.
+#: Old names of settings, with the new ones.
 RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gpus"}
 
 
 class SamplingSpec(Spec):
-    """Keep only the points that a logarithmic scan of latency limits visits (the study: 1,000 over two decades)."""
+    """Logarithmic scan of latency limits that selects points (the study: 1,000 over two decades)."""
 
     points: Annotated[int, Field(gt=0, le=1_000_000)]
-    """Latency limits [1]."""
+    """Number of latency limits [1]."""
     decades: Annotated[int | float, Field(gt=0, le=100)]
     """Span of the limits above the fastest point [1]."""
 
 
 class Settings(Spec):
-    """Settings of one series; what is absent comes from the scenario's ``common`` settings."""
+    """Settings of one series; absent ones are taken from the scenario's ``common`` settings."""
 
     moved: ClassVar[Mapping[str, str]] = RENAMED
 
@@ -93,100 +93,100 @@ class Settings(Spec):
     assumptions: str | None = None
     """Name or path of a preset."""
     engine: str | None = None
-    """``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its profile; ``any``: all layouts; by default those
-    that any known engine can start."""
+    """``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its profile; ``any``: all layouts. By default,
+    layouts that any known engine can start."""
     arrangement: ArrangementName | None = None
-    """Of services: whether instances read prompts and decode (``together``), pools do one of both (``apart``), or the
-    better of the two (``both``), which is the default."""
+    """Services only: ``aggregated``, ``disaggregated``, or the better of the two (``both``, the default)."""
     any_group: bool | None = None
-    """Of services: try disaggregated deployments that no published recipe has, too."""
+    """Services only: include disaggregated deployments that no published recipe has."""
     evidence: Literal["measured", "near"] | None = None
-    """Of services: only deployments that were measured, or that are near those that were."""
+    """Services only: include only deployments that were measured, or that are near measured ones."""
     gpus: Count | None = None
-    """Of services: GPUs of one deployment at most [1]."""
+    """Services only: maximum GPUs of one deployment [1]."""
     speculate: bool | None = None
-    """Of services: false where nobody may propose tokens; by default recipes of engines say who does."""
+    """Services only: false disables speculative decoding; by default the engines' recipes decide."""
     changes: tuple[str, ...] = Field(default=(), strict=False)
     """What-ifs, ``assumptions.host.launch=0 us``."""
     weights: Dtype | None = None
     """Number format of the weights; by default the published one."""
     activations: Dtype | None = None
-    """Number format of what flows between operators."""
+    """Number format of activations."""
     kv: Dtype | None = None
-    """Number format of the cache."""
+    """Number format of the KV cache."""
     context: Tokens | None = None
-    """Cached tokens per sequence, for decode steps alone [tokens]."""
+    """Decode steps only: cached tokens per sequence [tokens]."""
     contexts: Mix | None = None
-    """Of decode steps alone: contexts of one batch that differ, each with its part of the sequences [tokens], [1]."""
+    """Decode steps only: different contexts of one batch [tokens], each with its number or share of sequences [1]."""
     isl: Tokens | None = None
-    """Input sequence length [tokens]."""
+    """Input tokens per request [tokens]."""
     osl: Positive | None = None
-    """Output sequence length [tokens]."""
+    """Output tokens per request [tokens]."""
     traffic: str | None = None
-    """Of services: name or path of a traffic, in place of lengths."""
+    """Services only: name or path of a workload, in place of lengths."""
     price: HourRate | None = None
     """Price of an accelerator [USD/h], of a node (``23.60/node``) or a kind (``on_demand``, ``owned``); by default the
     best of its file."""
     decode_only: bool | None = None
-    """Count decode steps alone, without the prefill of requests; only so on the study's grid."""
+    """Evaluate decode steps only, without prefill; always so on the published study's grid."""
     ttft: MeanPromise | None = None
-    """Promise of services: mean time to first token, without a queue [s]."""
+    """Services only: SLO of the mean time to first token, without queueing [s]."""
     tpot: MeanPromise | None = None
-    """Promise of services: mean time per output token [s]."""
+    """Services only: SLO of the mean time per output token [s]."""
     e2e: MeanPromise | None = None
-    """Promise of services: mean time to the last token [s]."""
+    """Services only: SLO of the mean time to the last token [s]."""
     cached: Tokens | None = None
-    """Of services: prompt tokens that are found in the prefix cache [tokens]."""
+    """Services only: prompt tokens in the prefix cache [tokens]."""
     shared_prefix: Tokens | None = None
-    """Of services: tokens that all prompts begin with [tokens]."""
+    """Services only: tokens at the start of every prompt that all share [tokens]."""
     slots: Count | None = None
-    """Of services: requests in flight of an instance at most [1]."""
+    """Services only: maximum concurrent requests of an instance [1]."""
     max_tokens_per_second: Positive | None = None
-    """Demand, for decode steps alone [tokens/s]."""
+    """Decode steps only: demand [tokens/s]."""
     grid: GridName | None = None
-    """The study's logarithmic grid, or whole numbers."""
+    """The published study's logarithmic grid, or integers."""
     pipeline: bool | None = None
     """Try pipeline depths other than 1."""
     max_instance_gpus: Positive | None = None
     """Largest instance [1]."""
     tp: Degree | None = None
-    """Pinned: chips that share the attention weights [1]; beside one of the next two they are 1 if not given, and
-    ``any`` tries all."""
+    """Fixed: chips that share the attention weights [1]. If any of tp, dp and pp is given, the others default to 1;
+    ``any`` searches a degree."""
     dp: Degree | None = None
-    """Pinned: groups of them in a pipeline stage [1]."""
+    """Fixed: attention-DP groups in a pipeline stage [1]."""
     pp: Degree | None = None
-    """Pinned: pipeline stages [1]."""
+    """Fixed: pipeline stages [1]."""
     ep: Degree | None = None
-    """Pinned: expert-parallel ranks of a stage [1]; the best by default."""
+    """Fixed: expert-parallel ranks of a stage [1]; by default the best."""
     dcp: Count | None = None
-    """Pinned: attention ranks that split the tokens of a sequence's cache in decode [1]; 1 by default."""
+    """Fixed: attention ranks that split the cached tokens of a sequence in decode [1]; 1 by default."""
     batch: Positive | None = None
-    """Pinned, for decode steps alone: sequences decoded together by an instance [1]."""
+    """Decode steps only, fixed: sequences that an instance decodes together [1]."""
     instance_gpus: Positive | None = None
-    """Pinned: chips of one instance [1]."""
+    """Fixed: chips of one instance [1]."""
     draft: str | None = None
-    """Model that proposes tokens; of this and the three below, one."""
+    """Draft model for speculative decoding; at most one of this and the next three."""
     mtp: bool | None = None
-    """The target's multi-token-prediction layers propose tokens."""
+    """Draft with the target's multi-token-prediction layers."""
     eagle: bool | None = None
-    """An EAGLE head proposes tokens: one more layer of the target."""
+    """Draft with an EAGLE head: one additional layer of the target."""
     ngram: bool | None = None
-    """The tokens that followed the last ones before are proposed, at no cost."""
+    """Draft the tokens that followed the last n-gram before, at no cost."""
     draft_weights: Dtype | None = None
-    """Number format of the draft model or head; as published, or as the target's, by default."""
+    """Number format of the draft model or head; by default as published, or that of the target."""
     acceptance: Acceptance | None = None
-    """Probability that a proposed token is accepted: one for all, or of the first, second, .. proposal, given that
-    those before it were [1]; as published of the proposer and the model by default."""
+    """Probability that a draft token is accepted: one for all, or for the first, second, .. one, given that all before
+    it were [1]; by default as published for the method and the model."""
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Longest draft [tokens]; by default as many as have a probability, as in the engine's recipe, or as published."""
+    """Maximum draft length [tokens]; by default the number of probabilities, the value of the engine's recipe, or the
+    published one."""
     draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Proposals of every round, whether they pay or not [tokens]; instead of the longest draft."""
+    """Draft tokens of every round [tokens]; instead of the maximum."""
     sampling: SamplingSpec | None = None
-    """Scan of the frontier of decode steps; exact if absent."""
+    """Scan of the frontier of decode steps; absent for the exact frontier."""
 
     @property
     def counts_decode_steps(self) -> bool:
-        """Decode steps alone: where that is asked for, and always on the published study's grid."""
+        """Whether only decode steps are evaluated: on request, and always on the published study's grid."""
         return bool(self.decode_only) or self.grid == "paper"
 
     def _check_fields(self) -> None:
@@ -204,7 +204,7 @@ class Settings(Spec):
 
     @classmethod
     def from_text(cls, pairs: Mapping[str, str], *, origin: str) -> Settings:
-        """Settings from text, values as in YAML; a key with a dot is a what-if (``hardware.link_domain``).
+        """Settings from text, with values as in YAML; a key with a dot is a what-if (``hardware.link_domain``).
 
         Raises
         ------
@@ -216,16 +216,16 @@ class Settings(Spec):
         return cls.build({**values, **({"changes": changes} if changes else {})}, origin=origin)
 
     def over(self, common: Settings) -> Settings:
-        """These settings with what they leave out taken from ``common``."""
+        """These settings, with absent ones taken from ``common``."""
         fields = {name: getattr(self, name) for name in self.model_fields_set}
-        # A traffic, contexts and lengths replace each other.
+        # Traffic, contexts and lengths replace each other.
         if self.traffic is not None:
             fields = {**dict.fromkeys(options.SAID_BY_TRAFFIC), **fields}
         elif self.context is not None or self.contexts is not None:
             fields = {**dict.fromkeys(("context", "contexts", "isl", "osl", "traffic")), **fields}
         elif self.isl is not None or self.osl is not None:
             fields = {**dict.fromkeys(("context", "contexts", "traffic")), **fields}
-        # A proposer replaces another.
+        # A speculation method replaces another.
         if any(getattr(self, name) for name in PROPOSERS):
             fields = {**dict.fromkeys(PROPOSERS), **fields}
         return common.replace(**fields)
@@ -236,7 +236,7 @@ def _fields(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name in Settings.model_fields)
 
 
-#: Settings that mean something for services only, and for decode steps alone only.
+#: Settings that apply only to services, and only to decode steps.
 SERVICES_ONLY = (*_fields(options.counted_by("services")), "arrangement", "speculate")
 DECODE_STEPS_ONLY = (*_fields(options.counted_by("decode_steps")), "sampling")
 
@@ -251,31 +251,31 @@ class Series(Spec):
 
 
 class FrontierAsk(Spec):
-    """Cost-speed frontiers of the full model."""
+    """Cost-speed frontiers of the full cost model."""
 
     kind: Literal["frontier"]
-    """Names this kind of question."""
+    """Kind of query."""
     common: Settings = Field(default_factory=Settings)
     """Settings of all series."""
     series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
-    """The curves."""
+    """Curves."""
 
 
 class ToyAsk(Spec):
-    """The toy model of section 2.2: its closed-form optimum (Table 1) or its frontiers (Figure 1)."""
+    """Toy model of section 2.2: its closed-form optimum (Table 1) or its frontiers (Figure 1)."""
 
     kind: Literal["toy_optimum", "toy_frontier"]
-    """Names this kind of question."""
+    """Kind of query."""
     common: Settings = Field(default_factory=Settings)
     """Settings of all series."""
     series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
-    """The rows or curves."""
+    """Rows or curves."""
     reductions: Positive
     """All-reduces per layer [1]."""
     hop: Seconds
-    """Time between neighbours [s]."""
+    """Latency between neighbors [s]."""
     base: Seconds
-    """Further time of every reduction [s]."""
+    """Additional time of every all-reduce [s]."""
 
     def _check_fields(self) -> None:
         if self.kind == "toy_optimum" and self.hop == 0:
@@ -286,32 +286,32 @@ class PublishedLatency(Spec):
     """A published latency."""
 
     label: str
-    """Which model."""
+    """Name of the model."""
     parameters: Size
-    """Its parameters [1]."""
+    """Parameters of the model [1]."""
     latency: Annotated[Seconds, Field(gt=0)]
     """Time per token [s]."""
 
 
 class SquareRootAsk(Spec):
-    """The rule that latency grows with the root of the parameter count (eq. 19), against measurements."""
+    """Rule that latency grows with the square root of the parameter count (eq. 19), compared with measurements."""
 
     kind: Literal["square_root_law"]
-    """Names this kind of question."""
+    """Kind of query."""
     measured: Annotated[tuple[PublishedLatency, ...], Field(min_length=2, strict=False)]
-    """Published latencies; the first fixes the law."""
+    """Published latencies; the first determines the constant of the rule."""
 
 
 class PanelsAsk(Spec):
-    """Figures of other scenarios side by side."""
+    """Figures of other scenarios next to each other."""
 
     kind: Literal["panels"]
-    """Names this kind of question."""
+    """Kind of query."""
     scenarios: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
     """Names of the scenarios."""
 
 
-#: Settings that say nothing about a server that runs already.
+#: Settings that do not apply to a running server.
 _NOT_OF_A_SERVER = (
     "grid",
     "decode_only",
@@ -324,24 +324,24 @@ _NOT_OF_A_SERVER = (
 
 
 class AssessAsk(Spec):
-    """A measured deployment held against the frontier and the ideal bound."""
+    """Comparison of a measured deployment with the frontier and the ideal bound."""
 
     kind: Literal["assess"]
-    """Names this kind of question."""
+    """Kind of query."""
     common: Settings
-    """Model, chip and layout; ``tp``, ``dp``, ``pp``, ``ep`` or ``instance_gpus`` as far as they are known."""
+    """Model, chip and layout; ``tp``, ``dp``, ``pp``, ``ep`` or ``instance_gpus`` where known."""
     gpus: Count
-    """All chips of what was measured [1]."""
+    """Total number of chips measured [1]."""
     tokens_per_second: Positive
-    """Measured speed of one user [tokens/s]."""
+    """Measured speed per user [tokens/s]."""
     utilization: Positive | None = None
-    """Measured: useful arithmetic over the dense peak (MFU) [1]."""
+    """Measured model FLOPs utilization [1]."""
     batch: Positive | None = None
-    """Or: sequences served at the same time [1]."""
+    """Alternatively: concurrent sequences [1]."""
     throughput: Positive | None = None
-    """Or: output tokens of the deployment [tokens/s]."""
+    """Alternatively: output tokens of the deployment [tokens/s]."""
     presets: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Names or paths of further presets, each of which gets its verdict."""
+    """Names or paths of further presets, each with its own verdict."""
 
     def _check_fields(self) -> None:
         measured = [name for name in ("utilization", "batch", "throughput") if getattr(self, name) is not None]

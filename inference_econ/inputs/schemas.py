@@ -1,4 +1,4 @@
-"""JSON schemas of the files that people write, and the page of reference of assumptions."""
+"""JSON schemas of input files, and the reference page of assumptions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inference_econ.inputs.presets.assumptions import GROUPS, Assumptions, value
 from inference_econ.inputs.scenarios.scenario import Scenario
 from inference_econ.inputs.workload.traffic import TrafficSpec
 
-#: Roles of reStructuredText, which a page of Markdown does not know.
+#: Roles of reStructuredText, which Markdown lacks.
 _MARKUP = re.compile(r":\w+:`([^`]+)`")
 _KINDS: dict[str, type[Spec]] = {
     "hardware": HardwareSpec,
@@ -29,12 +29,12 @@ _KINDS: dict[str, type[Spec]] = {
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """The JSON schema of hardware, model, traffic, assumptions, scenario or engine files.
+    """JSON schema of hardware, model, traffic, assumptions, scenario or engine files.
 
     Raises
     ------
     InputError
-        If there is no such kind.
+        If the kind is unknown.
     """
     if kind not in _KINDS:
         raise InputError(f"unknown kind {kind!r}; kinds: {', '.join(_KINDS)}")
@@ -42,12 +42,12 @@ def json_schema(kind: str) -> dict[str, Any]:
 
 
 def reference_page() -> str:
-    """Every field of assumptions by group, with its values in some presets: ``docs/reference/assumptions.md``.
+    """Reference page of assumptions by group, with their values in some presets: ``docs/reference/assumptions.md``.
 
     Returns
     -------
     str
-        Markdown, made of the docstrings of the fields and of the shipped files.
+        Markdown, generated from the docstrings of the fields and from the shipped files.
     """
     presets = {name: catalog.assumptions(name) for name in ("paper", "deployable", "profiles/servers")}
     schema = json_schema("assumptions")
@@ -71,7 +71,7 @@ def reference_page() -> str:
 
 
 def _allowed(field: Mapping[str, Any]) -> str:
-    """The values of a field, from its JSON schema."""
+    """Allowed values of a field, from its JSON schema."""
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])
     if field.get("type") == "boolean":

@@ -1,4 +1,4 @@
-"""Meaning of names inside of a block: no files while a client asks, entries that nobody copies; and texts of files."""
+"""Scopes that change how names are resolved: without file access, or without copies of entries."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 from inference_econ.errors import InputError
 from inference_econ.inputs.places import is_shipped
 
-#: Texts that came along, by name, where files are out of reach; None where names may be paths.
+#: Texts that replace files, by name, if file access is disabled; None if names may be paths.
 _TEXTS: ContextVar[Mapping[str, str] | None] = ContextVar("texts", default=None)
-#: Whether entries of the catalogue are handed out as they are.
+#: Whether catalog entries are returned without copies.
 _UNCOPIED: ContextVar[bool] = ContextVar("uncopied", default=False)
 
 
 @contextmanager
 def uncopied() -> Iterator[None]:
-    """Have entries of the catalogue handed out as they are, for a block that changes none of what it reads.
+    """Return catalog entries without copies inside a block that does not modify them.
 
-    Copies keep what somebody changes inside of an entry from others, and take a third of the time of a frontier.
+    Copies protect shared entries from changes, and take a third of the time of a frontier.
     """
     token = _UNCOPIED.set(True)
     try:
@@ -31,18 +31,18 @@ def uncopied() -> Iterator[None]:
 
 
 def is_uncopied() -> bool:
-    """Whether entries of the catalogue are handed out as they are."""
+    """Whether catalog entries are returned without copies."""
     return _UNCOPIED.get()
 
 
 @contextmanager
 def names_only(texts: Mapping[str, str]) -> Iterator[None]:
-    """Have no name mean a file: requests of others say what they like.
+    """Disable file access inside a block: names in untrusted requests never resolve to paths.
 
     Parameters
     ----------
     texts : mapping of str to str
-        Texts that take the place of files: configurations of models, results of load generators, saved answers.
+        Texts that replace files: configurations of models, results of load generators, saved results.
     """
     token = _TEXTS.set(texts)
     try:
@@ -57,32 +57,32 @@ def files_allowed() -> bool:
 
 
 def text_of(name: str) -> str | None:
-    """A text that came along; None of all other names."""
+    """Text that replaces a file; None for all other names."""
     return (_TEXTS.get() or {}).get(name)
 
 
-#: Most that is read of a file of measurements, of log-probabilities or of a saved answer [B].
+#: Maximum size of a file of measurements, log-probabilities or saved results [B].
 MOST_BYTES = 100_000_000
 
 
 def read_text(path: Path | str, most_bytes: int = MOST_BYTES, *, encoding: str = "utf-8") -> str:
-    """The text of a file.
+    """Text of a file.
 
     Parameters
     ----------
     path : path or str
-        The file.
+        File to read.
     most_bytes : int
-        Largest size [B].
+        Maximum size [B].
     encoding : str
-        ``utf-8``, or ``utf-8-sig`` where a byte order mark may come first.
+        ``utf-8``, or ``utf-8-sig`` to allow a byte order mark.
 
     Raises
     ------
     InputError
         If it cannot be read, is a folder, a pipe or a device, or is too large.
     UnicodeDecodeError
-        If it is no text; what it should have been is the caller's to say.
+        If it is not text; the caller reports the expected format.
     """
     text = text_of(str(path))
     if text is not None:

@@ -1,6 +1,6 @@
-"""Quantities as people write them ("3.35 TB/s") to floats in base units, and back.
+"""Conversion of quantities ("3.35 TB/s") to floats in base units, and back.
 
-The units are those of this field and no others, so that "3 foot" is refused.
+Only units of this field are accepted, so "3 foot" is rejected.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 
 from inference_econ.errors import UnitError
 
-#: Base unit of each kind of quantity, and how people usually write it.
+#: Example of each kind of quantity, by base unit.
 EXAMPLES = {
     "B": "80 GiB",
     "B/s": "3.35 TB/s",
@@ -21,15 +21,15 @@ EXAMPLES = {
     "USD/h": "2.10 USD/h",
 }
 
-#: What no chip, memory or link is below, in base units: a smaller number lost its unit or the prefix of it. Much larger
-#: ones may be meant, in a what-if of something that costs no time.
+#: Minimum values for chips, memories and links in base units. Smaller numbers lack a unit or prefix; larger ones may be
+#: intended, for example in a what-if of negligible time.
 LEAST = {"memory": 1e6, "B/s": 1e6, "FLOP/s": 1e9, "W": 1.0}
-#: From here on, numbers have commas [1].
+#: Numbers from here on have thousands separators [1].
 _LONG = 1e4
-#: Beyond, how far a prediction is off says nothing more; of the logarithm [1].
+#: Largest ln error that is shown as a percentage [1].
 _FAR = math.log(11.0)
 
-#: Units by how they are written: what they measure, and how many of its base unit they are.
+#: Units by spelling: dimension, and size in base units.
 _UNITS = {
     **dict.fromkeys(("B", "byte", "bytes"), ("data", 1.0)),
     **dict.fromkeys(("FLOP", "FLOPs", "flop", "flops"), ("work", 1.0)),
@@ -62,25 +62,24 @@ _QUANTITY = re.compile(
 
 
 def parse_quantity(value: object, unit: str) -> float:
-    """Read a quantity as a float in ``unit``.
+    """Convert a quantity to a float in ``unit``.
 
     Parameters
     ----------
     value : int, float or str
-        A bare number is already in ``unit``; text is a number and a unit, ``"450 GB/s"``.
+        A bare number in ``unit``, or text with a number and a unit, ``"450 GB/s"``.
     unit : str
-        The base unit: a key of :data:`EXAMPLES`.
+        Base unit: a key of :data:`EXAMPLES`.
 
     Returns
     -------
     float
-        The value in ``unit``.
+        Value in ``unit``.
 
     Raises
     ------
     UnitError
-        If the text is no quantity, the unit is unknown or has another dimension,
-        or the number is not finite.
+        If the text is not a quantity, the unit is unknown or has another dimension, or the number is not finite.
 
     Examples
     --------
@@ -95,7 +94,7 @@ def parse_quantity(value: object, unit: str) -> float:
         raise UnitError(f"{value!r} is not a quantity; write a number in {unit} or {example}")
     try:
         number = float(match[1] if match else value)  # type: ignore[arg-type]
-    except OverflowError:  # a whole number of more than 308 digits
+    except OverflowError:  # an integer of more than 308 digits
         number = math.inf
     if match and match[2]:
         (dimension, factor), (needed, base) = _measured(match[2]), _measured(unit)
@@ -125,7 +124,7 @@ def looks_like_quantity(text: str) -> bool:
 
 @cache
 def _measured(written: str) -> tuple[str, float]:
-    """The dimension of a unit, ``[data] / [time]``, or nothing if it is unknown, and its size in base units [1]."""
+    """Dimension of a unit, ``[data] / [time]``, empty if unknown, and its size in base units [1]."""
     matches = [_UNIT.fullmatch(part) for part in written.split("/")]
     units = [(*_UNITS[match[2]], _PREFIXES[match[1]]) for match in matches if match]
     if len(units) < len(matches):
@@ -135,7 +134,7 @@ def _measured(written: str) -> tuple[str, float]:
 
 
 def number(value: float) -> str:
-    """A quantity as people write it.
+    """Number as text, with few digits.
 
     Examples
     --------
@@ -146,7 +145,7 @@ def number(value: float) -> str:
 
 
 def percent(log_error: float, *, sign: bool = False) -> str:
-    """An error of a logarithm as people say it.
+    """Error of a logarithm as a percentage.
 
     Examples
     --------

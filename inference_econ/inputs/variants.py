@@ -1,4 +1,4 @@
-"""Chips and models that are others with a few changes: ``extends: h100_sxm``."""
+"""Chips and models that extend others: ``extends: h100_sxm``."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from inference_econ.inputs.models import sizes
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Document, Location, Value
 
-#: What a variant does not have from what it extends: what is said of the other, and where its weights are.
+#: Keys that a variant does not inherit: descriptions, and places of weights.
 _OWN = ("description", "huggingface_id", "checkpoints")
-#: Of a variant itself, and no property of it.
+#: Keys that do not count as changed properties.
 _NOT_CHANGED = ("extends", "name", "description", "sources")
 
-#: At the beginning of a quantity.
+#: Number at the beginning of a quantity.
 _NUMBER = re.compile(r"\d+(\.\d+)?(e[-+]?\d+)?")
 #: Formats of parts of a model, which checkpoints in one format do not have.
 _FORMATS = ("attention_weights", "attention_output_weights", "expert_weights", "shared_expert_weights")
 
 
 def laid_over(base: Document, variant: Document) -> Document:
-    """A chip or model with the changes of a file that extends it.
+    """Chip or model with the changes of a file that extends it.
 
     Parameters
     ----------
     base, variant : Document
-        What is extended, and the file that says ``extends``.
+        Extended document, and the document with ``extends``.
 
     Returns
     -------
     Document
-        Merged mapping by mapping; lists are replaced. What changes without a source of its own is a what-if of the
-        file; no source of the base is left for it.
+        Documents merged mapping by mapping; lists are replaced. Changes without a source count as what-ifs of the file,
+        and lose the source of the base.
 
     Raises
     ------
     SpecError
         If the variant has no name of its own.
     InputError
-        If a short key of a model cannot be used.
+        If a short key of a model is invalid.
     """
     if not isinstance(variant.data.get("name"), str):
         raise SpecError([f"{variant.where(('extends',))}: a variant needs a name of its own; add 'name: ...'"])
@@ -53,7 +53,7 @@ def laid_over(base: Document, variant: Document) -> Document:
     for key in _OWN:
         _forget(base.data, key)
     changed = [".".join(map(str, place)) for place in _places(variant.data, ())]
-    # The sources of the base for what changes go; what an entry covers besides keeps it, under longer keys.
+    # Remove the sources of changed fields. Entries that also cover other fields remain for those, under longer keys.
     sources = base.data.get("sources")
     for key in changed if isinstance(sources, dict) else ():
         _release(base.data, cast("dict[str, Value]", sources), key)
@@ -66,14 +66,14 @@ def laid_over(base: Document, variant: Document) -> Document:
 
 
 def apply_short_key(document: Document, key: str, value: Value, origin: str) -> None:
-    """Change all layers of a model by a short key; ``origin`` is what it is called in messages and sources."""
+    """Change all layers of a model by a short key; ``origin`` is its name in messages and sources."""
     for path, changed in list(sizes.changes(document.data, key, value, origin)):
         _yaml.assign(document, path, changed, origin)
         add_source(document, ".".join(path), origin, again=True)
 
 
 def add_source(document: Document, key: str, origin: str, *, again: bool = False) -> None:
-    """Say of a field that a what-if set it, unless the document has a source for it, or it holds none any more."""
+    """Record a what-if as the source of a field, unless it has a source or was removed."""
     sources = document.data.setdefault("sources", {})
     if not isinstance(sources, dict):
         return
@@ -82,16 +82,16 @@ def add_source(document: Document, key: str, origin: str, *, again: bool = False
         sources[key] = {"ref": "user", "where": origin, "kind": "what_if"}
         drop_below(sources, key)
     if _yaml.value_at(document, location) is None:
-        sources.pop(key, None)  # nothing is left that would need one
+        sources.pop(key, None)  # removed, so no source is needed
 
 
 def times(document: Document, key: str, factor: float, origin: str) -> Value:
-    """Value of a field times a factor: a number, a quantity, or all of a mapping; None if it holds nothing.
+    """Value of a field times a factor: a number, a quantity, or all numbers of a mapping; None if it has no value.
 
     Raises
     ------
     InputError
-        If it holds no number.
+        If it is not a number.
     """
 
     def multiplied(value: Value) -> Value:
@@ -109,23 +109,23 @@ def times(document: Document, key: str, factor: float, origin: str) -> Value:
 
 
 def drop_below(sources: dict[str, Value], key: str) -> None:
-    """Forget the sources of what a field held before."""
+    """Remove the sources of a field's previous contents."""
     for stale in [name for name in sources if name.startswith(f"{key}.")]:
         del sources[stale]
 
 
 def checkpoint(document: Document, repository: str, dtype: str) -> Document:
-    """A model with the weights of one of its checkpoints.
+    """Model with the weights of one of its checkpoints.
 
     Parameters
     ----------
     document : Document
-        The model as the catalogue has it.
+        Model in the catalog.
     repository : str
-        Hugging Face id of the checkpoint, of GGUF files perhaps with a tag behind it; or a tag of Ollama.
+        Hugging Face id of the checkpoint, optionally with a tag for GGUF files, or an Ollama tag.
     dtype : str
-        The format of its linear layers, empty where it is the model's; embeddings stay as published, which tools that
-        quantise leave out, except in GGUF files and in wide formats.
+        Format of its linear layers; empty for that of the model. Embeddings remain as published, because quantization
+        tools skip them, except in GGUF files and in wide formats.
     """
     data, sources = document.data, document.data["sources"]
     assert isinstance(sources, dict)
@@ -133,7 +133,7 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
     identity, _, tag = repository.partition(":")
     data["huggingface_id"] = identity.removeprefix("hf.co/").removeprefix("huggingface.co/")
     if "/" not in identity or (tag and "gguf" not in identity.lower()):
-        _forget(data, "huggingface_id")  # of Ollama's library
+        _forget(data, "huggingface_id")  # tag of Ollama's library
     if dtype:
         if dtype in OF_FILES or FORMATS[family(dtype)].bits >= 16:
             _forget(data, "embedding_weights")
@@ -148,7 +148,7 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
 
 
 def _forget(data: dict[str, Value], key: str) -> None:
-    """Take a field out, with its sources."""
+    """Remove a field with its sources."""
     data.pop(key, None)
     sources = data.get("sources")
     if isinstance(sources, dict):
@@ -157,7 +157,7 @@ def _forget(data: dict[str, Value], key: str) -> None:
 
 
 def _places(data: Value, location: Location) -> Iterator[Location]:
-    """Places that a variant sets: values and lists, by where they stand."""
+    """Locations of values and lists that a variant sets."""
     if isinstance(data, dict) and (data or not location):
         for key, value in data.items():
             if location or key not in _NOT_CHANGED:
@@ -167,7 +167,7 @@ def _places(data: Value, location: Location) -> Iterator[Location]:
 
 
 def _release(data: dict[str, Value], sources: dict[str, Value], key: str) -> None:
-    """Take one field out of what the sources cover."""
+    """Exclude one field from the coverage of the sources."""
     sources.pop(key, None)
     drop_below(sources, key)
     parts = key.split(".")

@@ -15,7 +15,7 @@ SPECIFICATIONS = ("model", "hardware", "assumptions")
 
 
 def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
-    """Sort what-ifs by the specification that they change.
+    """Group what-ifs by the specification that they change.
 
     Parameters
     ----------
@@ -50,21 +50,21 @@ def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def checked_changes(changes: Iterable[str]) -> tuple[str, ...]:
-    """What-ifs as a scenario holds them; see :func:`split_changes` for the errors."""
+    """What-ifs in the form of scenarios; see :func:`split_changes` for the errors."""
     checked = tuple(changes)
     split_changes(checked)
     return checked
 
 
 def parsed_value(text: str, origin: str) -> Value:
-    """The value that a what-if gives a field, as a file would hold it.
+    """Value that a what-if gives a field, as in a file.
 
     Parameters
     ----------
     text : str
-        What stands behind the equals sign: a scalar, or a list or mapping on one line.
+        Text after the equals sign: a scalar, or a list or mapping on one line.
     origin : str
-        What to call it in messages.
+        Name for messages.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Plain data as YAML that people like to read, and that :mod:`inference_econ.inputs._yaml` reads back to equal data."""
+"""Writer of readable YAML, which :mod:`inference_econ.inputs._yaml` reads back to equal data."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from inference_econ.inputs._spec import SourcedSpec
 from inference_econ.inputs._yaml import scalar
 
 _TAG = "tag:yaml.org,2002:"
-#: Longest line, if words allow it.
+#: Maximum line length, if words allow it.
 _WIDTH = 110
 _STEP = 2
-#: What some readers of YAML take for numbers or truth values.
+#: Words that some YAML readers interpret as numbers or booleans.
 _WORDS = frozenset({"inf", "nan", "infinity", "yes", "no", "on", "off", "y", "n"})
 
 
 def yaml_text(data: Mapping[str, Any]) -> str:
-    """The text of a file.
+    """YAML text of plain data.
 
     Parameters
     ----------
     data : mapping
-        Strings, numbers, truth values, None, and lists and mappings of them. Strings are the keys.
+        Strings, numbers, booleans, None, and lists and mappings of them. Keys are strings.
 
     Returns
     -------
     str
-        Lists and mappings on one line where they fit, and numbers with the fewest digits that tell them from others.
+        Lists and mappings are on one line if they fit. Numbers have the fewest digits that read back to the same value.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def yaml_text(data: Mapping[str, Any]) -> str:
     from ruamel.yaml.representer import RoundTripRepresenter
 
     class Representer(RoundTripRepresenter):
-        """With the shortest texts of numbers and a word for nothing."""
+        """Representer with the shortest numbers and a word for None."""
 
     Representer.add_representer(float, lambda r, value: r.represent_scalar(f"{_TAG}float", _shortest(value)))
     Representer.add_representer(type(None), lambda r, _: r.represent_scalar(f"{_TAG}null", "null"))
@@ -59,29 +59,29 @@ def yaml_text(data: Mapping[str, Any]) -> str:
 
 
 def spec_text(spec: SourcedSpec) -> str:
-    """The text of a catalogue file: the fields of a specification that were set, in their order, and their sources."""
+    """Text of a catalog file: the fields of a specification that were set, in their order, and their sources."""
     fields = spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     fields["sources"] = fields.pop("sources")  # last, as in files written by hand
     return yaml_text(fields)
 
 
 def _shortest(value: float) -> str:
-    """The shortest text that tells a number from others."""
+    """Shortest text that reads back to the same number."""
     texts = (f"{value:.{digits}g}" for digits in range(1, 18))
     return min((text for text in texts if float(text) == value), key=len)
 
 
 def _block(value: Any, column: int, used: int) -> Any:
-    """A value with the style in which it is written.
+    """Value with the style in which it is written.
 
     Parameters
     ----------
     value : object
         Plain data.
     column : int
-        Where lines below the value's first one begin.
+        Indentation of the lines below the first one.
     used : int
-        Characters that its first line has already.
+        Characters already on the first line.
     """
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
     from ruamel.yaml.scalarstring import FoldedScalarString
@@ -99,7 +99,7 @@ def _block(value: Any, column: int, used: int) -> Any:
         return int(value) if _shortest(value).lstrip("-").isdigit() else float(value)
     if not isinstance(value, str):
         return value
-    # Lines may end at the spaces of a text with nothing but single ones between words that can be printed.
+    # Lines may break at spaces only in printable texts without repeated spaces.
     if _fits(value, used) or not value.isprintable() or value.split(" ") != value.split():
         return _quoted(value)
     lines = textwrap.wrap(value, _WIDTH - column, break_long_words=False, break_on_hyphens=False)
@@ -109,7 +109,7 @@ def _block(value: Any, column: int, used: int) -> Any:
 
 
 def _styled(value: Any, column: int, used: int, *, fits: bool) -> Any:
-    """A value with lists and mappings on one line if they fit there; lists of numbers fill several otherwise."""
+    """Value with lists and mappings on one line if they fit; other lists of numbers fill several lines."""
     styled = _block(value, column, used)
     numbers = isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value)
     if numbers or (fits and isinstance(value, (Mapping, list, tuple))):
@@ -122,7 +122,7 @@ def _fits(value: Any, used: int) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """A text in quotes, if it would be read as a number or another word for one, or as the mark of a key."""
+    """Text in quotes, if it would otherwise be read as a number, a keyword, or a mapping key."""
     from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
     other = scalar(text) != text or text.lower().lstrip("+-.") in _WORDS or text.startswith(":") or "?" in text

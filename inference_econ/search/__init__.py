@@ -1,11 +1,10 @@
-"""The layouts that nothing beats.
+"""Search for Pareto-optimal layouts.
 
-What belongs here: the fastest layout of every instance (``fastest``), bounds that make the search quick beside their
-proofs (``_bounds``), every plan of a grid with why it cannot run (``every_plan``), and the frontier of speed against
-cost.
+The package finds the fastest layout of each instance size and batch (``fastest``), lists every plan of a grid with the
+reason why it cannot run (``every_plan``), and computes the frontier of speed against cost (``frontier``).
 
-What others use stands in ``__init__.pyi``; ``_search`` and ``_bounds`` are for ``fastest`` alone. No prices but that
-of a chip, no requests.
+The public names are listed in ``__init__.pyi``. ``_search`` has the bounds that skip slow layouts, and is only used by
+``fastest``. The package knows prices of chips, but no requests.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Looking for the fastest layout of instances without looking at most of them."""
+"""Search for the fastest layout of instances that skips most layouts with lower bounds on their time."""
 
 from __future__ import annotations
 
@@ -31,30 +31,31 @@ from inference_econ.inputs import Assumptions
 
 
 def hold(assumptions: Assumptions) -> bool:
-    """Return whether the bounds of this module are below the time of every plan with experts by the assumptions' rule.
+    """Whether the lower bounds of this module are valid under the assumptions.
 
     Parameters
     ----------
     assumptions : Assumptions
-        How work is laid out and counted.
+        Assumptions on layouts and operators.
 
     Notes
     -----
-    Each bound takes attention on every chip of a stage for the least work, work per chip to fall and communication to
-    grow with the chips of a stage, and all work to be done before, or beside, communication. That needs
+    The bounds assume that attention on every chip of a stage is the least work. They also assume that work per chip
+    falls and communication grows with the chips of a stage, and that work does not overlap with communication. This
+    requires:
 
     - ``layout.attention_groups: idle``: groups that share the batch have less communication, and caches of their own;
-    - ``layout.kv_placement: spread``: where the cache lies with its heads, fewer ranks hold fewer copies of it;
-    - ``experts.parallel_counts: requests``: the ranges of a table begin where micro-batches begin to be spread, in
-      sequences and not in their new tokens;
-    - ``experts.all_to_all_traffic: as_all_reduce``: the floor of a collective knows no traffic over a rank's own link;
+    - ``layout.kv_placement: spread``: if the cache is placed with its heads, fewer ranks have fewer copies;
+    - ``experts.parallel_counts: requests``: expert parallelism starts at a number of sequences, not of new tokens;
+    - ``experts.all_to_all_traffic: as_all_reduce``: the bound of a collective does not cover traffic over a rank's own
+      link;
     - ``experts.replicated_tokens: exchanged``: otherwise fewer attention ranks turn an all-reduce into an exchange;
-    - ``experts.imbalance: 1`` and ``experts.spread: even``: the busiest rank has more work the more ranks there are;
-    - ``network.link_domains: whole`` or ``exact``: placed ranks may touch fewer domains where there are more of them;
-    - ``experts.redundant: null``: chips that hold copies have more work the more of them there are;
-    - ``layout.residual_stream: whole``: norms have less work where more ranks share them;
-    - ``network.two_batch_overlap: never``: half of the communication would hide behind the work of the other half;
-    - ``network.hidden: 0`` and ``chip.prefetched_bytes: 0``: communication would hide behind work.
+    - ``experts.imbalance: 1`` and ``experts.spread: even``: otherwise the busiest rank's work grows with the ranks;
+    - ``network.link_domains: whole`` or ``exact``: placed ranks may span fewer domains in larger stages;
+    - ``experts.redundant: null``: work grows with the chips that have copies;
+    - ``layout.residual_stream: whole``: otherwise the work of norms falls with the ranks that share them;
+    - ``network.two_batch_overlap: never``: otherwise half of the communication may overlap with work;
+    - ``network.hidden: 0`` and ``chip.prefetched_bytes: 0``: otherwise communication overlaps with work.
     """
     layout, experts = assumptions.layout, assumptions.experts
     return (
@@ -68,21 +69,21 @@ def hold(assumptions: Assumptions) -> bool:
 
 
 def attention_floor(setup: Setup, smallest: Plans, largest: Plans) -> Array:
-    """Least time for attention over the variants of a range of stages [s].
+    """Lower bound on the time of attention over the variants of a range of stages [s].
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     smallest, largest : Plans
-        Where attention may run at both ends of the range, shape (variants, ...). The floor holds for larger
-        micro-batches too: no part of it falls with them.
+        Variants of attention at both ends of the range, shape (variants, ...). The bound also holds for larger
+        micro-batches, as no part of it falls with them.
 
     Returns
     -------
     ndarray, shape (sums, ...)
-        Work and communication [s], one row for each sum that bounds the work of a step: arithmetic and
-        memory traffic under ``overlap: step``, otherwise a single one.
+        Work and communication [s], one row per sum that bounds the work of a step: arithmetic and memory traffic under
+        ``overlap: step``, otherwise one row.
     """
     large = setup.work(largest)
     communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=True)
@@ -91,23 +92,23 @@ def attention_floor(setup: Setup, smallest: Plans, largest: Plans) -> Array:
 
 
 def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: Array | float = 0.0) -> Array:
-    """A time that no instance in a range of stages beats, with these or larger micro-batches [s].
+    """Lower bound on the time of all plans in a range of stages, with these or larger micro-batches [s].
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     smallest, largest : Plans
-        Unpipelined, attention on every chip, equal batches, shape (...). All plans that have this or a larger
-        micro-batch and a stage between the two are meant, whatever their depth. Where expert parallelism starts
-        at some micro-batch, larger ones than that are not meant for ranges that begin below it.
+        Ends of the range: unpipelined, attention on every chip, equal batches, shape (...). The bound covers plans of
+        any pipeline depth with a stage between the two and this or a larger micro-batch. If a range starts below the
+        micro-batch at which expert parallelism starts, larger micro-batches than that are not covered.
     attention_floor : ndarray, shape (sums, ...)
         From :func:`attention_floor` for the same range [s].
 
     Returns
     -------
     ndarray, broadcastable to (...)
-        Work per chip falls with the chips, and the ranks of a collective grow with them.
+        Bound [s]: work per chip falls with the chips, and collectives have more ranks.
     """
     large = setup.work(largest)
     communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=False)
@@ -120,7 +121,7 @@ def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: 
 
 
 def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array]:
-    """Work of some operators, summed in each way that bounds the work of a step; the largest is the step's."""
+    """Work of some operators, summed in each way that bounds the work of a step; the maximum applies."""
     rooflines = [operator_roofline(setup, operator, work) for operator in operators]
     if setup.assumptions.chip.overlap == "step":
         sums = [[roofline.compute, roofline.memory] for roofline in rooflines]
@@ -132,7 +133,7 @@ def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array
 
 
 def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
-    """Communication over a range of stages, of attention or of everything else, in the better cut."""
+    """Lower bound on the communication of attention or of all other operators in a range of stages, faster split."""
     totals, network = [], Network.of(setup.hardware, setup.assumptions.network)
     for layout in setup.assumptions.layout.tensor_layouts:
         total = np.zeros(())
@@ -146,28 +147,28 @@ def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention
     return functools.reduce(np.minimum, totals)
 
 
-#: Instances evaluated together: their arrays stay in the processor's cache.
+#: Instances evaluated together, so that their arrays fit in the processor's cache.
 _CHUNK = 2048
-#: Plans from which on a table of bounds is quicker than to bound each of them.
+#: Number of plans from which a table of bounds is faster than a bound for each.
 _TABLE_FROM = 20000
-#: Ranges of the table per doubling, of stages and of micro-batches.
+#: Ranges of the table per doubling of stages, and of micro-batches.
 _STAGES_PER_DOUBLING, _BATCHES_PER_DOUBLING = 8, 4
-#: Rounding that bounds allow for [1].
+#: Tolerance of the bounds for rounding errors [1].
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Fastest:
-    """The fastest layout of each instance.
+    """Fastest layout of each instance.
 
     Attributes
     ----------
     seconds : ndarray, shape (...)
-        Time of a step, with what was added to it [s]; ``inf`` where nothing fits or everything exceeds the ceiling.
+        Time of a step plus added time [s]; ``inf`` if nothing fits or all layouts exceed the ceiling.
     cut : ndarray, shape (...)
-        How its matrices are cut, by position in ``assumptions.layout.tensor_layouts``.
+        How its matrices are split, by position in ``assumptions.layout.tensor_layouts``.
     plans : Plans
-        The layouts themselves, flat; they mean nothing where the time is infinite.
+        Layouts, flat; undefined for infinite times.
     """
 
     seconds: Array
@@ -176,22 +177,22 @@ class Fastest:
 
 
 class Search:
-    """The plans of some instances, one array of them per pipeline depth.
+    """Plans of some instances, one array per pipeline depth.
 
-    Time depends on stage T and micro-batch u but for the hand-offs, so one table over ranges of (T, u) bounds
-    the plans of all depths, and each plan costs a look-up. What the table lets pass is evaluated in all variants and
-    cuts.
+    Apart from transfers between stages, time depends only on the stage T and the micro-batch u. One table of bounds
+    over ranges of (T, u) therefore covers all depths, at one lookup per plan. Plans that pass the bounds are evaluated
+    in all variants and splits.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     accelerators, batch : ndarray
-        Instances [1], broadcastable to a common shape (...); an open grid is quicker than its pairs.
+        Instances [1], broadcastable to a common shape (...); an open grid is faster than its pairs.
     layouts : Layouts
-        What to choose from.
+        Layouts to choose from.
     needed : callable, optional
-        The memory that plans need, if it is more than that of the model. Attention on every chip must need the least.
+        Memory of plans, if it is more than the model's. It must be least with attention on every chip.
     """
 
     def __init__(
@@ -208,12 +209,12 @@ class Search:
         self.depths = layouts.depths(setup.model, setup.assumptions, accelerators, batch)
         self.tables: dict[int, _Table] = {}
         single = np.ones(1)
-        # Bounds follow the assumptions' rule for expert parallelism; layouts with their own do not obey them.
+        # Bounds follow the assumed rule for expert parallelism, and do not hold for other expert-parallel degrees.
         ruled = layouts.variants(setup.model, setup.assumptions, Plans.of(single, single, single)).ep is None
         self.bounded = hold(setup.assumptions) and (ruled or not has_experts(setup.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:
-            # Ranges end around the whole link domains, where collectives change, and where expert parallelism starts.
+            # Ranges end at full link domains, where collectives change, and at the start of expert parallelism.
             domains = setup.hardware.link_domain * np.arange(1.0, 9.0)
             around = [*domains * (1.0 - 1e-9), *domains * (1.0 + 1e-9)]
             starts = [start for start in expert_thresholds(setup.model, setup.assumptions.experts) if start >= 1.0]
@@ -224,7 +225,7 @@ class Search:
             self.cells = [self._cells(depth) for depth in self.depths]
 
     def _cells(self, depth: Array) -> Indices:
-        """Which range of the table each plan of one depth is in; 0 if it is too deep."""
+        """Range of the table for each plan of one depth; 0 if it is too deep."""
         with np.errstate(divide="ignore"):
             stage = np.searchsorted(self.edges[0], self.accelerators / depth, side="right")
             micro_batch = np.searchsorted(self.edges[1], self.batch / depth, side="right")
@@ -237,7 +238,7 @@ class Search:
         return self.tables[new_tokens]
 
     def least(self, new_tokens: int, ceiling: Array) -> Array:
-        """A time that no plan of an instance beats [s]; 0 if bounds are not worth the effort."""
+        """Lower bound on the time of all plans of an instance [s]; 0 if bounds are not worth computing."""
         if not self.tabled:
             return np.zeros(self.shape)
         table = self._table(new_tokens)
@@ -248,23 +249,23 @@ class Search:
     def fastest(
         self, new_tokens: int, ceiling: Array | float, added: Callable[[Plans], Array] | None = None
     ) -> Fastest:
-        """The fastest plan of each instance.
+        """Fastest plan of each instance.
 
         Parameters
         ----------
         new_tokens : int
             Tokens per sequence and step [1].
         ceiling : ndarray, broadcastable to (...)
-            Slower than this does not matter [s]: such layouts may be skipped.
+            Time above which layouts may be skipped [s].
         added : callable, optional
-            Time that a plan takes beside its step [s].
+            Time of a plan in addition to its step [s].
 
         Returns
         -------
         Fastest
-            Exact wherever ``seconds`` is at most the ceiling.
+            Exact if ``seconds`` is at most the ceiling.
         """
-        # The bound of what is too deep is infinite, and not to be looked at even without a ceiling.
+        # The bound of too deep plans is infinite, and they are skipped even without a ceiling.
         limit = np.minimum(np.broadcast_to(ceiling, self.shape).ravel(), np.finfo(float).max)
         best = np.full(limit.size, np.inf)
         cuts = np.zeros(limit.size, dtype=np.intp)
@@ -284,7 +285,7 @@ class Search:
         return Fastest(best.reshape(self.shape), cuts.reshape(self.shape), plans)
 
     def _promising(self, level: int, depth: Array, new_tokens: int, limit: Array) -> tuple[Indices, Plans]:
-        """The plans of one depth that fit and may be as fast as the limit, and which instances they are of."""
+        """Plans of one depth that fit and may be within the limit, and the positions of their instances."""
         if self.tabled:
             table, cells = self._table(new_tokens), self.cells[level].ravel()
             index = np.flatnonzero(table.bound[cells] <= limit)
@@ -302,7 +303,7 @@ class Search:
         return index[kept], plans.at((kept,))
 
     def _evaluate(self, instances: Plans, added: Callable[[Plans], Array] | None) -> tuple[Array, Indices, Plans]:
-        """Time, cut and layout of some instances."""
+        """Time, split and layout of some instances."""
         setup = self.setup
         plans = self.layouts.variants(setup.model, setup.assumptions, instances)
         cuts, needed = setup.assumptions.layout.tensor_layouts, self.needed(plans)
@@ -311,7 +312,7 @@ class Search:
         if possible.all():
             seconds = _seconds(setup, plans, added)
         else:
-            # Most whole-number variants do not divide, and are not worth their arithmetic.
+            # Most integer variants do not divide evenly, and are not evaluated.
             seconds = np.full(possible.shape, np.inf)
             where = np.nonzero(possible.any(axis=0))
             evaluated = _seconds(setup, plans.at(where), added)
@@ -326,7 +327,7 @@ class Search:
 
 
 def _seconds(setup: Setup, plans: Plans, added: Callable[[Plans], Array] | None) -> Array:
-    """Time of some plans under each way to cut matrices [s], shape (cuts, ...)."""
+    """Time of some plans for each way to split matrices [s], shape (cuts, ...)."""
     seconds = np.stack(step_seconds(setup, plans))
     return seconds if added is None else seconds + added(plans)
 
@@ -337,7 +338,7 @@ class _Table:
     Attributes
     ----------
     bound : ndarray, shape (ranges,)
-        No plan in the range is faster [s].
+        Lower bound on the time of plans in the range [s].
     """
 
     def __init__(self, setup: Setup, layouts: Layouts, stage_edges: Array, batch_edges: Array, new_tokens: int) -> None:
@@ -355,7 +356,7 @@ class _Table:
         return Plans.of(stage, micro_batch, np.ones((1,) * stage.ndim), self.new_tokens)
 
     def refine(self, cells: Indices) -> None:
-        """Take attention into account in some ranges."""
+        """Add attention to the bounds of some ranges."""
         unknown = np.zeros(self.bound.size, dtype=bool)
         unknown[cells] = True
         unknown &= ~self.known
@@ -375,8 +376,8 @@ class _Table:
 
 
 def _edges(largest: float, per_doubling: int, further: list[float]) -> Array:
-    """Ranges in equal ratios up to the largest, and further ends of them."""
+    """Borders of ranges at equal ratios up to the largest, plus further ones."""
     steps = int(np.ceil(np.log2(max(largest, 1.0)) * per_doubling)) + 1
-    # From the smallest that the tolerance of the depth allows.
+    # Starts at the smallest value that the tolerance of the depth allows.
     regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / per_doubling)
     return np.unique(np.concatenate([regular, further]))

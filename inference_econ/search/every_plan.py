@@ -1,4 +1,4 @@
-"""Every plan of a grid, not only the best of each instance, and why the others cannot run."""
+"""All plans of a grid, including dominated ones, and the reasons why others cannot run."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Instances laid out together.
+#: Instances evaluated together.
 _CHUNK = 2048
-#: A longer list is of no use to anybody, and would fill the memory.
+#: Maximum number of plans in a list, to limit memory.
 _MOST_PLANS = 1_000_000
 
 
@@ -48,19 +48,19 @@ class PlanTable:
     Attributes
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats, assumptions and price.
     plans : Plans
         Sizes, batches and degrees.
     cut : ndarray of str
-        How matrices are cut.
+        How matrices are split.
     drafted : ndarray
-        Draft length that is best for the plan; 0 without speculation [1].
+        Best draft length of the plan; 0 without speculation [1].
     seconds, dollars : ndarray
         Time per token [s] and cost [USD per 1e6 tokens].
     dominated : ndarray of bool
-        Another plan is at least as good in speed and cost, and better in one.
+        Whether another plan is at least as good in speed and cost, and better in one.
     infeasible : mapping of str to int
-        Plans that cannot run, by reason.
+        Number of plans that cannot run, by reason.
     """
 
     setup: Setup
@@ -77,17 +77,17 @@ class PlanTable:
 
     @property
     def tokens_per_second(self) -> Array:
-        """Speed of one user [tokens/s]."""
+        """Speed per user [tokens/s]."""
         return 1.0 / self.seconds
 
     def subjects(self) -> tuple[Instances]:
-        """Every plan as an instance that may be unlike what was measured."""
+        """All plans as instances for the comparison with measurements."""
         sizes, batches = self.plans.accelerators.tolist(), self.plans.batch.tolist()
         layouts = layout_keys(self.plans, self.setup.assumptions.layout)
         return (Instances(self.setup, sizes, batches, speculates=bool(self.drafted.any()), layouts=layouts),)
 
     def records(self) -> list[dict[str, object]]:
-        """Plain data, one entry per plan, for JSON."""
+        """Plain data for JSON, one entry per plan."""
         columns = self._columns()
         layout = self.setup.layout_columns(self.plans, self.cut)
         rows: list[dict[str, object]] = []
@@ -100,7 +100,7 @@ class PlanTable:
         return rows
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per plan, with low and high beside speed and cost."""
+        """DataFrame with one row per plan, including bounds of speed and cost."""
         import pandas as pd
 
         (instances,) = self.subjects()
@@ -129,28 +129,28 @@ def every_plan(
     speculation: Speculation | None = None,
     max_tokens_per_second: float | None = None,
 ) -> PlanTable:
-    """Evaluate every plan of a whole-number grid.
+    """Evaluate every plan of an integer grid.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats, assumptions and price.
     grid : InstanceGrid
-        Instances and layouts to consider.
+        Instances and layouts.
     speculation : Speculation, optional
-        Speculate where it helps.
+        Speculation method, used where it helps.
     max_tokens_per_second : float, optional
-        Demand: instances that would sell more in their fastest layout are left out [tokens/s].
+        Demand: instances whose fastest layout produces more are omitted [tokens/s].
 
     Returns
     -------
     PlanTable
-        Instance by instance, dominated plans included.
+        Plans by instance, including dominated ones.
 
     Raises
     ------
     InputError
-        If the grid is the study's, or has more feasible plans than a list is good for.
+        If the grid is the published study's, or has too many feasible plans for a list.
     NothingFitsError
         If no plan is feasible.
     """
@@ -201,19 +201,19 @@ def every_plan(
 
 
 class Candidates(NamedTuple):
-    """Some plans of a grid, feasible or not, cut in one way."""
+    """Plans of a grid with one way to split matrices, feasible or not."""
 
     instances: Indices
     """Positions in the flattened grid, shape (n,)."""
     plans: Plans
-    """Of shape (..., n)."""
+    """Plans, shape (..., n)."""
     cut: TensorLayout
-    """Cut of the matrices."""
+    """How matrices are split."""
     codes: Indices
-    """Why each plan cannot run, see :data:`inference_econ.engine.memory.REASONS`; shape (..., n)."""
+    """Reason why each plan cannot run, see :data:`inference_econ.engine.memory.REASONS`; shape (..., n)."""
 
     def infeasible(self) -> Counter[str]:
-        """Plans by reason; degrees that do not divide a stage make no plan of it."""
+        """Number of plans by reason; degrees that do not divide a stage are omitted."""
         plans = self.plans
         if plans.whole:
             made = np.mod(plans.stage, plans.attention_ranks) == 0
@@ -227,16 +227,16 @@ class Candidates(NamedTuple):
 
 
 def candidates(setup: Setup, grid: InstanceGrid, speculation: Speculation | None = None) -> Iterator[Candidates]:
-    """Every plan of a grid, some instances of one pipeline depth at a time.
+    """Yield every plan of a grid, in groups of instances with one pipeline depth.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     grid : InstanceGrid
         Instances and layouts.
     speculation : Speculation, optional
-        Who takes memory beside the model.
+        Speculation method, which may need memory.
 
     Yields
     ------
@@ -276,7 +276,7 @@ class _FeasiblePlans(NamedTuple):
 def why_nothing_fits(
     setup: Setup, grid: InstanceGrid, max_tokens_per_second: float | None = None, speculation: Speculation | None = None
 ) -> str:
-    """One message: how often each reason applies, and how many accelerators would do."""
+    """Error message with the frequency of each reason, and the number of accelerators that would suffice."""
     infeasible: Counter[str] = Counter()
     fitting = 0
     for portion in candidates(setup, grid, speculation):
@@ -304,7 +304,7 @@ def why_nothing_fits(
 
 
 def no_room(setup: Setup, needed: memory.Memory, accelerators: float) -> str:
-    """Return what to do where the workspace leaves nothing of the memory."""
+    """Advice if the workspace leaves no memory for weights and cache."""
     workspace = float(np.ravel(needed.workspace_bytes)[0]) / accelerators
     assumed = setup.assumptions
     usable = setup.hardware.hbm_bytes * assumed.capacity.usable_memory
@@ -315,24 +315,24 @@ def no_room(setup: Setup, needed: memory.Memory, accelerators: float) -> str:
 
 
 def too_much(max_tokens_per_second: float) -> str:
-    """The reason of a plan that sells more than is asked for."""
+    """Reason of a plan that produces more than the demand."""
     return f"more than {max_tokens_per_second:g} tokens/s are produced"
 
 
 def common_problems(setup: Setup, grid: InstanceGrid) -> list[str]:
-    """Return what no whole-number plan of a grid divides, whatever the memory; nothing if one divides everything.
+    """Divisibility rules that no integer plan of a grid meets; empty if one plan meets all.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     grid : InstanceGrid
         Instances and layouts.
 
     Returns
     -------
     list of str
-        What all plans have in common, or else the most frequent problem.
+        Problems that all plans share, or else the most frequent one.
     """
     blocks = setup.precision.blocks
     total, counts = 0, Counter[str]()

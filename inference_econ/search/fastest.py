@@ -1,4 +1,4 @@
-"""The fastest layout of instances for a step, and for an output token where rounds of speculation take its place."""
+"""Fastest layout of instances for a step, and for an output token with speculation."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class TokenTimes:
     Attributes
     ----------
     seconds : ndarray, shape (...)
-        [s]; ``inf`` where nothing fits or everything exceeds the ceiling.
+        Time [s]; ``inf`` if nothing fits or all layouts exceed the ceiling.
     drafted : ndarray, shape (...)
-        Best draft length; 0 without speculation, and where nothing fits [1].
+        Best draft length; 0 without speculation, or if nothing fits [1].
     """
 
     seconds: Array
@@ -38,25 +38,25 @@ def fastest(
     new_tokens: int = 1,
     ceiling: Array | float = np.inf,
 ) -> Fastest:
-    """The fastest feasible layout of each instance.
+    """Fastest feasible layout of each instance.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     accelerators, batch : ndarray
-        Instances [1], broadcastable to a common shape (...); an open grid is quicker than its pairs.
+        Instances [1], broadcastable to a common shape (...); an open grid is faster than its pairs.
     layouts : Layouts
-        What to choose from.
+        Layouts to choose from.
     new_tokens : int
         Tokens per sequence and step [1].
     ceiling : ndarray, broadcastable to (...)
-        Slower than this does not matter [s]: such layouts may be skipped.
+        Time above which layouts may be skipped [s].
 
     Returns
     -------
     Fastest
-        Exact wherever ``seconds`` is at most the ceiling.
+        Exact if ``seconds`` is at most the ceiling.
     """
     return Search(setup, accelerators, batch, layouts).fastest(new_tokens, ceiling)
 
@@ -70,34 +70,34 @@ def token_seconds(
     speculation: Speculation | None = None,
     ceiling: Array | float = np.inf,
 ) -> TokenTimes:
-    """Time per output token of each instance in its fastest layout, speculating where that helps.
+    """Time per output token of each instance in its fastest layout, with speculation where it helps.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats and assumptions.
     accelerators, batch : ndarray
         Instances [1], broadcastable to a common shape (...).
     layouts : Layouts
-        What to choose from, for the target and, where it has a layout of its own, apart from it for a draft model.
+        Layouts to choose from, for the target and for a draft model with its own layout.
     speculation : Speculation, optional
-        Who proposes tokens.
+        Speculation method.
     ceiling : ndarray, broadcastable to (...)
-        Slower than this does not matter [s].
+        Time above which layouts may be skipped [s].
 
     Returns
     -------
     TokenTimes
-        Exact wherever ``seconds`` is at most the ceiling.
+        Exact if ``seconds`` is at most the ceiling.
 
     Raises
     ------
     InputError
-        If the speculation does not go with the model.
+        If the model does not support the speculation method.
 
     Notes
     -----
-    Eq. (46) of Erdil (2025) with the best draft length per instance, and the best layout for it: the rounds of
+    Eq. (46) of Erdil (2025) with the best draft length per instance, and the best layout for it. Rounds are those of
     :func:`inference_econ.engine.speculation.rounds`.
     """
     if speculation is None:
@@ -107,7 +107,7 @@ def token_seconds(
     best = search.target.fastest(1, ceiling).seconds
     drafted = np.zeros(best.shape, dtype=np.intp)
     least = limit = np.minimum(ceiling, best)
-    if speculation.shortest:  # whether it pays or not
+    if speculation.shortest:  # whether it helps or not
         best = np.full(best.shape, np.inf)
         limit = np.minimum(ceiling, best)
     proposing = search.proposing(limit, least) if search.lengths else None
@@ -122,9 +122,9 @@ def token_seconds(
 def fastest_round(
     setup: Setup, accelerators: Array, batch: Array, layouts: Layouts, speculation: Speculation | None, drafted: int
 ) -> Fastest:
-    """The layouts that instances have in rounds of ``drafted`` proposals, as :func:`token_seconds` finds them.
+    """Layouts of instances in rounds of ``drafted`` draft tokens, as found by :func:`token_seconds`.
 
-    Its ``seconds`` are those of a round without the proposals of a draft model that has a layout of its own.
+    ``seconds`` exclude the draft tokens of a draft model with its own layout.
     """
     if speculation is None:
         return fastest(setup, accelerators, batch, layouts)
@@ -132,14 +132,14 @@ def fastest_round(
 
 
 class _RoundSearch:
-    """Rounds of speculation on some instances, by draft length.
+    """Speculation rounds of some instances, by draft length.
 
     Attributes
     ----------
     target : Search
-        The target's plans; they leave room for the proposer.
+        Plans of the target that leave memory for the draft model.
     lengths : list of int
-        Draft lengths that may help, or that rounds must have [1]: others give no more tokens than a step.
+        Draft lengths that are required or may help [1]; others yield no more tokens than a step.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class _RoundSearch:
         self.lengths = [length for length, tokens in drafts if tokens > 1.0 or speculation.shortest]
 
     def fastest(self, length: int, ceiling: Array | float) -> Fastest:
-        """The fastest plans for a round, with its proposals where they depend on the plan."""
+        """Fastest plans for a round, including draft tokens if their time depends on the plan."""
         added = None
         if length and not self.proposer.independent:
 
@@ -164,29 +164,29 @@ class _RoundSearch:
         return self.target.fastest(self.verified[length], ceiling, added)
 
     def seconds(self, length: int, limit: Array, proposing: Array | None) -> Array:
-        """Time per token of rounds with so many proposals, exact where it is at most the limit [s]."""
+        """Time per token of rounds with ``length`` draft tokens, exact if at most the limit [s]."""
         if proposing is None:
             return np.asarray(self.fastest(length, self.tokens[length] * limit).seconds / self.tokens[length])
         verify = self.fastest(length, self._spare(length, limit, proposing)).seconds
         return formulas.seconds_per_token(verify, proposing, length, self.tokens[length])
 
     def proposing(self, limit: Array, least: Array) -> Array | None:
-        """Time of a proposal where it does not depend on the target's plan [s]: exact where it may help any round.
+        """Time of a draft token if it does not depend on the target's plan [s]; exact if it may help any round.
 
-        ``limit`` is the time per token that counts, ``least`` what no round is shorter than [s].
+        ``limit`` is the relevant time per token, ``least`` a lower bound on the time of a round [s].
         """
         target, setup = self.target, self.proposer.setup
         if not self.proposer.independent:
             return None
         if setup is None:
             return np.zeros(limit.shape)
-        # Whether both have room together is checked with the target.
+        # The search of the target checks that both fit together.
         own = Search(setup, target.accelerators, target.batch, target.layouts.unpinned())
         quickest = own.least(1, limit * max(self.tokens[length] / length for length in self.lengths))
-        # Time above which a proposal is no help to any round, whatever the plans.
+        # Time of a draft token above which it helps no round, whatever the plans.
         useful = np.full(limit.shape, -np.inf)
         for length in self.lengths:
-            # No round is shorter than the step of one token.
+            # A round takes at least as long as a step of one token.
             verify = target.least(self.verified[length], self._spare(length, limit, quickest))
             with np.errstate(invalid="ignore"):
                 spare = self.tokens[length] * limit - np.maximum(verify, least)
@@ -194,6 +194,6 @@ class _RoundSearch:
         return own.fastest(1, useful).seconds
 
     def _spare(self, length: int, limit: Array, proposing: Array) -> Array:
-        """Time that is left to verify a round's proposals [s]."""
+        """Time that remains to verify a round's draft tokens [s]."""
         with np.errstate(invalid="ignore"):
             return np.where(np.isfinite(proposing), self.tokens[length] * limit - length * proposing, -np.inf)

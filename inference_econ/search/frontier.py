@@ -1,4 +1,4 @@
-"""Choose: the plans that nothing beats in both speed and cost."""
+"""Frontier of decode steps: the Pareto-optimal plans in speed and cost."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ from inference_econ.records.sources import UsedSource, priced_sources, source_re
 from inference_econ.search.every_plan import PlanTable, every_plan, why_nothing_fits
 from inference_econ.search.fastest import fastest_round, token_seconds
 
-#: Three numbers pass through three points whatever these are [1].
+#: Fewest points for a fit of three parameters with a meaningful error [1].
 _FEWEST_POINTS = 4
-#: The top speed lies above the fastest point by a share within e to these powers [1].
+#: Search range of the top speed's distance from the fastest point, as exponents of e [1].
 _MARGINS = (-14.0, 3.0)
-#: Grids of such shares, each between the neighbours of the best of the one before: to 1e-8 [1].
+#: Number of successively finer grids of that distance, for a precision of 1e-8 [1].
 _ROUNDS = 6
 
-#: A top speed this many times that of the fastest point is none: the points are an exponential [1].
+#: Ratio of top speed to fastest point above which the points are treated as an exponential [1].
 _TOP_IS_SEEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierSummary:
-    """A (1 - x / x_m)^-beta, fitted to the points of a frontier.
+    """Function A (1 - x / x_m)^-beta, fitted to the points of a frontier.
 
     Attributes
     ----------
     slow_dollars : float
-        Cost A towards a speed of 0 [USD per 1e6 output tokens].
+        Cost A in the limit of speed 0 [USD per 1e6 output tokens].
     top_tokens_per_second : float
-        Speed x_m that no cost reaches [tokens/s].
+        Speed limit x_m, at which cost diverges [tokens/s].
     exponent : float
         beta [1].
     slowest_tokens_per_second, fastest_tokens_per_second : float
-        Between which points it holds [tokens/s].
+        Validity range [tokens/s].
     points : int
-        What it was fitted to [1].
+        Number of fitted points [1].
     typical_error : float
-        Root mean square of the logarithm of a point's cost over that of the summary [1]: 0.1 is about 10 %.
+        Root mean square of ln(cost of a point / fitted cost) [1]; 0.1 is about 10 %.
     largest_error : float
-        The largest of these ratios, or of their inverses, less one [1].
+        Largest of these ratios or their inverses, minus one [1].
     """
 
     slow_dollars: float
@@ -78,11 +78,11 @@ class FrontierSummary:
 
     @property
     def has_top(self) -> bool:
-        """True if the points show a top speed; else cost rises like exp(beta x / x_m)."""
+        """True if the points show a top speed; otherwise cost grows as exp(beta x / x_m)."""
         return self.top_tokens_per_second < _TOP_IS_SEEN * self.fastest_tokens_per_second
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:
-        """Cost at speeds below the top one [tokens/s], shape (...) [USD per 1e6 output tokens].
+        """Cost at speeds below the top speed [tokens/s], shape (...) [USD per 1e6 output tokens].
 
         Raises
         ------
@@ -95,12 +95,12 @@ class FrontierSummary:
         return pareto.summarised_cost(speeds, self.slow_dollars, self.top_tokens_per_second, self.exponent)
 
     def record(self) -> dict[str, float]:
-        """Plain data, for JSON."""
+        """Plain data for JSON."""
         return asdict(self)
 
 
 def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
-    """Fit the three numbers, each point's cost with the same relative error.
+    """Fit the three parameters, with equal relative errors of the points' costs.
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
 
     Notes
     -----
-    For one x_m the logarithm of cost is a straight line over -log(1 - x / x_m), fitted in closed form; x_m is found
-    on grids that become finer around what leaves least. The published code of Erdil (2025) maximises the same
-    likelihood in four unknowns from a first guess.
+    For a given x_m, ln(cost) is linear in -log(1 - x / x_m) and is fitted in closed form. x_m is found on successively
+    finer grids that minimize the residual. The published code of Erdil (2025) maximizes the same likelihood numerically
+    in four unknowns.
     """
     speeds, logarithms = np.asarray(tokens_per_second, dtype=float), np.log(dollars)
     if speeds.size < _FEWEST_POINTS:
@@ -127,7 +127,7 @@ def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
     fastest = float(speeds.max())
     near = _MARGINS
     for _ in range(_ROUNDS):
-        # Coarse first: what is left may have more than one minimum.
+        # Coarse first, because the residual may have several minima.
         margins = np.linspace(*near, 69)
         lines = _lines(speeds, logarithms, fastest, margins)
         lowest = int(np.argmin(lines[-1]))
@@ -148,7 +148,7 @@ def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
 
 
 def _lines(speeds: Array, logarithms: Array, fastest: float, margins: Array) -> tuple[Array, Array, Array]:
-    """Logarithm of A, beta, and the squares that are left, at top speeds e^margin of the fastest point above it."""
+    """ln(A), beta and sum of squared residuals for top speeds that exceed the fastest point by e^margin."""
     over = -np.log1p(-speeds / (fastest * (1.0 + np.exp(margins[:, None]))))
     mean = over.mean(axis=-1)
     centred = over - mean[:, None]
@@ -159,17 +159,17 @@ def _lines(speeds: Array, logarithms: Array, fastest: float, margins: Array) -> 
 
 
 PointT = TypeVar("PointT")
-#: What is held against speed: dollars per million output tokens, or per million of input and output; tokens per second
-#: of an accelerator, or of a megawatt of the facility; joules of the boards per output token; chips of an instance;
-#: useful arithmetic over the peak.
+#: Quantities to compare with speed: dollars per million output tokens, or per million of input and output; tokens per
+#: second of an accelerator, or per megawatt of facility power; joules of the boards per output token; chips of an
+#: instance; MFU.
 Metric = Literal["cost", "blended", "throughput", "power", "joules", "gpus", "mfu"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
-#: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
+#: Largest exponent of the preference rule; beyond it, speed^a overflows.
 _LARGEST_EXPONENT = 100
 
 
 class Choosable(ABC, Generic[PointT]):
-    """Points of a frontier, the slowest and cheapest first: of decode steps, or of services."""
+    """Frontier of decode steps or of services: its points, slowest and cheapest first."""
 
     __slots__ = ()
 
@@ -177,19 +177,19 @@ class Choosable(ABC, Generic[PointT]):
 
     @abstractmethod
     def axes(self) -> tuple[Array, Array]:
-        """Speed of a user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
+        """Speed per user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
 
     @abstractmethod
     def metrics(self) -> Mapping[Metric, Callable[[], Array | None]]:
-        """Functions of what can be held against speed, shape (n,) each; None without watts in the hardware file."""
+        """Functions that compute the quantities to compare with speed, shape (n,) each; None without power data."""
 
     def metric(self, name: Metric) -> Array:
-        """Values of what is held against speed [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
+        """Values of a quantity [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
 
         Raises
         ------
         InputError
-            If it takes watts and the hardware file has none, or it is no metric of such points.
+            If it requires power data that the hardware file lacks, or does not exist for such points.
         """
         metrics = self.metrics()
         if name not in metrics:
@@ -205,14 +205,14 @@ class Choosable(ABC, Generic[PointT]):
 
     @abstractmethod
     def points(self, chosen: Sequence[int] | None = None) -> list[PointT]:
-        """Every point with its layout, the fastest last; or some of them, by position."""
+        """Every point with its layout, the fastest last; or selected ones, by position."""
 
     @abstractmethod
     def subjects(self, points: Sequence[PointT] | None = None) -> tuple[Instances, ...]:
-        """Every point as an instance that may be unlike what was measured, or some points of it."""
+        """Every point, or selected points, as an instance for the comparison with measurements."""
 
     def preferred_subjects(self) -> tuple[Instances, ...]:
-        """Return the preferred point as an instance that may be unlike what was measured."""
+        """The preferred point as an instance for the comparison with measurements."""
         return self.subjects([self.preferred()])
 
     def point(self, index: int) -> PointT:
@@ -220,15 +220,15 @@ class Choosable(ABC, Generic[PointT]):
         return self.points([range(self.axes()[0].size)[index]])[0]
 
     def fastest(self) -> PointT:
-        """The fastest point."""
+        """Fastest point."""
         return self.point(-1)
 
     def preferred(self, exponent: float = 3.0) -> PointT:
-        """The point that maximises speed^exponent / cost (eq. 45)."""
+        """Point that maximizes speed^exponent / cost (eq. 45)."""
         return self.point(self.preferred_index(exponent))
 
     def preferred_index(self, exponent: float = 3.0) -> int:
-        """Where :meth:`preferred` is.
+        """Position of :meth:`preferred`.
 
         Raises
         ------
@@ -240,7 +240,7 @@ class Choosable(ABC, Generic[PointT]):
         return int(np.argmax(money.preference(*self.axes(), exponent)))
 
     def summary(self) -> FrontierSummary:
-        """The frontier in three numbers: A (1 - x / x_m)^-beta with its error.
+        """Fit of the frontier in three parameters: A (1 - x / x_m)^-beta, with its error.
 
         Raises
         ------
@@ -250,18 +250,18 @@ class Choosable(ABC, Generic[PointT]):
         return summarise(*self.axes())
 
     def summary_record(self) -> dict[str, float] | None:
-        """The three numbers with their errors as plain data; None where the frontier has too few points."""
+        """The fit as plain data; None if the frontier has too few points."""
         try:
             return self.summary().record()
         except InputError:
             return None
 
     def saving_record(self) -> dict[str, object]:
-        """Savings of any layout as a part of a record; nothing where they were not asked for."""
+        """Savings of arbitrary layouts as part of a record; empty if they were not computed."""
         return {} if self.saving is None else {"any_layout": self.saving._asdict()}
 
     def cheapest(self, tokens_per_second: float = 0.0) -> PointT:
-        """The cheapest point at or above a speed.
+        """Cheapest point at or above a speed.
 
         Raises
         ------
@@ -271,13 +271,13 @@ class Choosable(ABC, Generic[PointT]):
         return self.point(self.place(tokens_per_second))
 
     def fastest_at(self, dollars: float) -> PointT | None:
-        """The fastest point at or below a cost [USD per 1e6 output tokens]; None where no point is as cheap."""
+        """Fastest point at or below a cost [USD per 1e6 output tokens]; None if no point is that cheap."""
         _, costs = self.axes()
         cheap = np.flatnonzero(costs <= dollars * (1.0 + 1e-9))
         return self.point(int(cheap[-1])) if cheap.size else None
 
     def place(self, tokens_per_second: float) -> int:
-        """Where the cheapest point at or above a speed is; see :meth:`cheapest`."""
+        """Position of the cheapest point at or above a speed; see :meth:`cheapest`."""
         speeds, _ = self.axes()
         fast_enough = np.flatnonzero(speeds >= tokens_per_second * (1.0 - 1e-9))
         if fast_enough.size == 0:
@@ -288,28 +288,28 @@ class Choosable(ABC, Generic[PointT]):
 
 
 class Saving(NamedTuple):
-    """The most that any layout saves over those that can be started, at equal speed."""
+    """Largest saving of arbitrary layouts over layouts that engines can start, at equal speed."""
 
     share: float
-    """Of the cost [1]; 0 if nothing is saved."""
+    """Share of the cost [1]; 0 if nothing is saved."""
     tokens_per_second: float
-    """Where [tokens/s per user]."""
+    """Speed of the largest saving [tokens/s per user]."""
 
 
 def saved_by(bound: Choosable[Any], startable: Choosable[Any] | None) -> Saving | None:
-    """Saving of a frontier of any layout over one of layouts that can be started, if there is one."""
+    """Saving of arbitrary layouts (``bound``) over startable ones; None without a frontier of startable layouts."""
     return None if startable is None else most_saved(*startable.axes(), *bound.axes())
 
 
 def most_saved(speeds: Array, costs: Array, bound_speeds: Array, bound_costs: Array) -> Saving:
-    """Hold a frontier of layouts that can be started against that of any layout.
+    """Compare a frontier of startable layouts with one of arbitrary layouts.
 
     Parameters
     ----------
     speeds, costs : ndarray, shape (n,)
-        Of layouts that can be started [tokens/s per user], [USD per 1e6 tokens].
+        Startable layouts: speed [tokens/s per user] and cost [USD per 1e6 tokens].
     bound_speeds, bound_costs : ndarray, shape (m,)
-        The same of any layout.
+        The same for arbitrary layouts.
 
     Examples
     --------
@@ -323,20 +323,20 @@ def most_saved(speeds: Array, costs: Array, bound_speeds: Array, bound_costs: Ar
     return Saving(float(shares[best]), float(speeds[best]))
 
 
-#: Every so many sizes and batches make the coarse grid that finds a first frontier.
+#: Stride in sizes and batches of the coarse grid for the first frontier.
 _COARSE = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A logarithmic scan of latency limits instead of the exact frontier.
+    """Logarithmic scan of latency limits instead of the exact frontier.
 
     Attributes
     ----------
     points : int
-        Limits [1].
+        Number of limits [1].
     decades : float
-        Their span [1].
+        Span of the limits [1].
     """
 
     points: int
@@ -356,15 +356,15 @@ class Point:
     accelerators, batch : float
         Instance size and sequences served together [1].
     layout : dict
-        pp, attention ranks, expert-parallel ranks, cut, and draft length [1].
+        Pipeline stages, attention ranks, expert-parallel ranks, split, and draft length [1].
     mfu : float
-        Useful arithmetic over the theoretical peak [1].
+        Model FLOPs utilization [1].
     bandwidth_utilization : float
-        Weights and cache read over what the theoretical memory bandwidth could read in the time [1].
+        Weights and cache read over the capacity of the theoretical memory bandwidth [1].
     limited_by : str
-        The largest part of a step.
+        Largest part of a step.
     parts : dict
-        Seconds per token by part [s].
+        Time per token by part [s].
     """
 
     tokens_per_second_per_user: float
@@ -378,7 +378,7 @@ class Point:
     parts: Mapping[str, float]
 
     def record(self) -> dict[str, object]:
-        """Plain data, for JSON."""
+        """Plain data for JSON."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}
         parts = dict(record.pop("parts"))
         return {**record, "layout": dict(self.layout), "seconds_per_token": parts}
@@ -386,26 +386,26 @@ class Point:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Frontier(Shown, Choosable[Point]):
-    """A cost-speed frontier of decode steps, slowest and cheapest point first.
+    """Cost-speed frontier of decode steps, slowest and cheapest point first.
 
     Attributes
     ----------
     setup : Setup
-        What, on what, how.
+        Model, chip, formats, assumptions and price.
     speculation : Speculation or None
-        Who proposes tokens, if anybody.
+        Speculation method; None without speculative decoding.
     grid : InstanceGrid
-        Where the points come from.
+        Grid of the points.
     seconds, dollars : ndarray, shape (n,)
         Time per token [s] and cost [USD per 1e6 tokens], both strictly ordered.
     accelerators, batch : ndarray, shape (n,)
-        [1]
+        Instance sizes and batches [1].
     max_tokens_per_second : float or None
-        Demand, if it is limited [tokens/s].
+        Limit of the demand [tokens/s].
     traffic : Traffic or None
-        What was asked for; None if only the context is known.
+        Workload of the query; None if only the context is known.
     saving : Saving or None
-        Of layouts that no engine can start, what they save over those that one can, if that is compared.
+        Savings of layouts that no engine can start, if computed.
     """
 
     page = "report.questions.frontier:FrontierPage"
@@ -431,20 +431,20 @@ class Frontier(Shown, Choosable[Point]):
 
     @property
     def tokens_per_second(self) -> Array:
-        """Speed of one user [tokens/s], shape (n,)."""
+        """Speed per user [tokens/s], shape (n,)."""
         return 1.0 / self.seconds
 
     @property
     def mfu(self) -> Array:
-        """Useful arithmetic over the theoretical peak [1], shape (n,)."""
+        """Model FLOPs utilization [1], shape (n,)."""
         return mfu(self.setup, self.accelerators, self.batch, self.seconds)
 
     def axes(self) -> tuple[Array, Array]:
-        """Speed of a user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
+        """Speed per user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
         return self.tokens_per_second, self.dollars
 
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
-        """Functions of what can be held against speed, shape (n,) each; None without watts in the hardware file."""
+        """Functions that compute the quantities to compare with speed, shape (n,) each; None without power data."""
         rate = self.batch / self.seconds
         return {
             "cost": lambda: self.dollars,
@@ -456,7 +456,7 @@ class Frontier(Shown, Choosable[Point]):
         }
 
     def _joules(self) -> Array | None:
-        """Energy of the boards per output token, shape (n,) [J]; None where the hardware file has no watts."""
+        """Energy of the boards per output token, shape (n,) [J]; None without power data."""
         setup, chip, joules = self.setup, chip_power(self.setup.hardware), np.zeros(len(self))
         if chip is None:
             return None
@@ -470,10 +470,10 @@ class Frontier(Shown, Choosable[Point]):
         return joules
 
     def points(self, chosen: Sequence[int] | None = None) -> list[Point]:
-        """Every point with its layout, the fastest last; or some of them, by position."""
+        """Every point with its layout, the fastest last; or selected ones, by position."""
         places = np.arange(len(self)) if chosen is None else np.asarray(chosen)
         sizes, batches = self.accelerators[places], self.batch[places]
-        # The same search again, on these instances only.
+        # The same search again, limited to these instances.
         times = token_seconds(self.setup, sizes, batches, self.grid.layouts, speculation=self.speculation)
         points: dict[int, Point] = {}
         for length in np.unique(times.drafted).tolist():
@@ -482,11 +482,11 @@ class Frontier(Shown, Choosable[Point]):
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
-        """The price of a chip [USD/h]."""
+        """Price of a chip [USD/h]."""
         return self.setup.dollars_per_accelerator_hour
 
     def subjects(self, points: Sequence[Point] | None = None) -> tuple[Instances]:
-        """Every point as an instance that may be unlike what was measured, or some points of it."""
+        """Every point, or selected points, as an instance for the comparison with measurements."""
         shown = self.points() if points is None else points
         sizes, batches = [point.accelerators for point in shown], [point.batch for point in shown]
         layouts = [recorded_key(point.layout) for point in shown]
@@ -495,7 +495,7 @@ class Frontier(Shown, Choosable[Point]):
         return (Instances(self.setup, sizes, batches, isl, osl, speculates=speculates, layouts=layouts),)
 
     def plans(self) -> PlanTable:
-        """Every feasible plan of the grid, dominated ones included: :func:`inference_econ.search.every_plan`."""
+        """Every feasible plan of the grid, including dominated ones: :func:`inference_econ.search.every_plan`."""
         return every_plan(
             self.setup,
             self.grid,
@@ -504,25 +504,25 @@ class Frontier(Shown, Choosable[Point]):
         )
 
     def ends(self) -> bounds.Ends:
-        """Factors from columns to where measured values of any point probably lie [1]."""
+        """Factors from columns to the bounds of measured values, for all points [1]."""
         (instances,) = self.subjects()
         return bounds.ends(instances, bounds.STEP)
 
     def ends_at(self, index: int) -> bounds.Ends:
-        """Return the factors of one point, which are those of all."""
+        """Factors of one point; equal for all points."""
         del index
         return self.ends()
 
     @property
     def sources(self) -> tuple[UsedSource, ...]:
-        """Every source that the frontier rests on."""
+        """All sources that the frontier is based on."""
         return priced_sources(self.setup, self.speculation)
 
     def record(self, plans: PlanTable | None = None) -> dict[str, object]:
-        """Return every point as plain data, the fastest last; with every plan of its grid, if they are given."""
+        """Plain data of every point, the fastest last; with every plan of its grid, if given."""
         (instances,) = self.subjects()
         if plans is not None:
-            # Every plan is listed instead of the points.
+            # The list of plans replaces the points.
             (listed,) = plans.subjects()
             instances = listed._replace(isl=instances.isl, osl=instances.osl, speculates=instances.speculates)
         factors = bounds.ends(instances, bounds.STEP)
@@ -542,7 +542,7 @@ class Frontier(Shown, Choosable[Point]):
         return record | self.saving_record()
 
     def records(self) -> list[dict[str, object]]:
-        """Return one record per point, with low and high beside speed and cost."""
+        """One record per point, including bounds of speed and cost."""
         rows, factors = [], self.ends()
         for point in self.points():
             row = bounds.bounded(point.record(), factors)
@@ -562,42 +562,42 @@ def compute(
     traffic: Traffic | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
-    """The frontier of a grid of instances, each in its fastest layout.
+    """Frontier of a grid of instances, each in its fastest layout.
 
     Parameters
     ----------
     setup : Setup
-        What, on what, how, at what price.
+        Model, chip, formats, assumptions and price.
     grid : InstanceGrid
-        Instances and layouts to consider.
+        Instances and layouts.
     speculation : Speculation, optional
-        Speculate where it helps.
+        Speculation method, used where it helps.
     max_tokens_per_second : float, optional
-        Demand: instances that would sell more are left out [tokens/s].
+        Demand: instances that produce more are omitted [tokens/s].
     sampling : Sampling, optional
-        Keep only what a logarithmic scan visits, as the published study does.
+        Return only the points that a logarithmic scan visits, as in the published study.
     traffic : Traffic, optional
-        What the context of the question is the mean of; kept for what is said of the answer.
+        Workload whose mean is the context of the query; stored for the notes of the result.
     progress : callable, optional
-        Told the share of the work done.
+        Called with the share of the work done.
 
     Returns
     -------
     Frontier
-        Exact for the grid.
+        Exact frontier of the grid.
 
     Raises
     ------
     InputError
-        If the speculation does not go with the model.
+        If the model does not support the speculation method.
     NothingFitsError
-        If no instance is feasible, with the counts of the reasons.
+        If no instance is feasible, with the number of plans for each reason.
 
     Notes
     -----
-    Cheap bounds first: a coarse part of the grid gives a first frontier; with cost proportional to time, each
-    instance has a time above which it is behind that frontier, and layouts whose lower bound is above that time
-    are not evaluated. The result is the same as without.
+    A coarse part of the grid gives a first frontier. Cost is proportional to time, so each instance has a time above
+    which it lies behind that frontier. Layouts with a lower bound above that time are not evaluated. The result is the
+    same as without bounds.
     """
     sizes, batches = grid.pairs()
     price = setup.dollars_per_accelerator_hour
@@ -608,14 +608,14 @@ def compute(
             progress(share, what)
         size, batch = sizes[::step], batches[:, ::step]
         rate = money.dollars_per_million_tokens(size, 1.0, batch, price)
-        # A hair above, so that rounding never drops a point of the frontier itself.
+        # Slightly higher, so that rounding never drops a point of the frontier itself.
         ceiling = pareto.ceiling(best[0], best[1], rate) * (1.0 + 1e-12)
         seconds = token_seconds(setup, size, batch, grid.layouts, speculation=speculation, ceiling=ceiling).seconds
         kept = np.isfinite(seconds)
         if max_tokens_per_second is not None:
             kept &= batch <= max_tokens_per_second * seconds
 
-        # Those that are not behind are merged into the best.
+        # Instances that are not behind are merged into the best.
         size, batch = (np.broadcast_to(array, kept.shape)[kept] for array in (size, batch))
         dollars = money.dollars_per_million_tokens(size, seconds[kept], batch, price)
         merged = [np.concatenate(pair) for pair in zip(best, (seconds[kept], dollars, size, batch), strict=True)]
@@ -633,7 +633,7 @@ def compute(
 
 
 def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[int, Point]]:
-    """Points of those that draft so many tokens, by position."""
+    """Points with ``drafted`` draft tokens, by position."""
     setup, speculation, tokens = front.setup, front.speculation, 1.0
     if speculation is not None:
         tokens = float(speculation.tokens(setup.assumptions.serving)[drafted])
@@ -643,7 +643,7 @@ def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[in
         cut, these = setup.assumptions.layout.tensor_layouts[number], np.flatnonzero(best.cut == number)
         plans = best.plans.at((these,))
         parts = {name: seconds / tokens for name, seconds in evaluate(setup, plans, cut).parts.items()}
-        # At its theoretical bandwidth, the memory would read weights and cache in this time.
+        # Time in which the theoretical bandwidth would read weights and cache.
         work = setup.work(plans)
         moved = sum(
             row.repeats * (row.weight_bytes + row.shared_kv_bytes + row.kv_bytes_per_sequence * work.sequences)

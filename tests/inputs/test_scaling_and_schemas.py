@@ -119,7 +119,7 @@ def test_schemas_describe_every_field(kind: str) -> None:
 
 def test_what_is_inherited_or_varies_by_family_is_described_too() -> None:
     parts = json_schema("assumptions")["$defs"]
-    assert json_schema("hardware")["properties"]["sources"]["description"].startswith("The source of every number")
+    assert json_schema("hardware")["properties"]["sources"]["description"].startswith("Source of every number")
     group, exceptions = (parts[name]["properties"] for name in ("HostAssumptions", "HostAssumptionsExceptions"))
     assert {name: field["description"] for name, field in exceptions.items()} == {
         name: field["description"] for name, field in group.items()
@@ -148,7 +148,7 @@ def test_the_page_of_assumptions_is_what_the_fields_say() -> None:
     page = reference_page()
     assert all(f"\n## {group}\n" in page for group in GROUPS)
     assert sum(line.startswith("| `") for line in page.splitlines()) == len(field_names())
-    assert "| `overlap` | `step`, `operator`, `none` | Times that hide behind each other" in page
+    assert "| `overlap` | `step`, `operator`, `none` | Overlap of arithmetic and memory traffic" in page
     kept = Path(__file__).parents[2] / "docs" / "reference" / "assumptions.md"
     assert kept.read_text(encoding="utf-8") == page, (
         "inference-econ show schema assumptions --page -o docs/reference/assumptions.md"

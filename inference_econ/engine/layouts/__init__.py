@@ -1,1 +1,1 @@
-"""Which deployments could exist: degrees that a user pins, families of layouts, the grid, and what divides."""
+"""Layouts that could exist: pinned degrees, families of layouts, the search grid, and divisibility rules."""

@@ -1,4 +1,4 @@
-"""Families of layouts to choose from, and grids of instances."""
+"""Families of layouts that a search chooses from, and grids of instance sizes and batches."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from inference_econ.engine.layouts.startable import MACHINE, attention_degrees, 
 from inference_econ.formulas.pipeline import logarithmic_degrees
 from inference_econ.inputs import Assumptions, HardwareSpec, LayoutAssumptions, ModelSpec
 
-#: Chips of a compute tray of a rack, which engines see as a node (NVIDIA GB200 NVL72: 18 trays of 4) [1].
+#: Chips of a compute tray of a rack, which engines treat as a node (NVIDIA GB200 NVL72: 18 trays of 4) [1].
 _TRAY = 4
 
 
 def machine(hardware: HardwareSpec) -> int:
-    """Chips that share a machine, or a fast link if that reaches further [1].
+    """Chips of a machine, or of a fast-link domain if that is larger [1].
 
     Examples
     --------
@@ -33,9 +33,9 @@ def machine(hardware: HardwareSpec) -> int:
 
 
 def node(hardware: HardwareSpec) -> int:
-    """Chips that engines see as a node, and make stages of a pipeline of [1]: the whole machine as it is rented.
+    """Chips that engines treat as a node, and that form a pipeline stage [1]: the full machine as it is rented.
 
-    Where nobody was found to rent the chip it is a machine, or a tray of a rack.
+    Chips without known rental machines use :func:`machine`, and racks use a tray.
 
     Examples
     --------
@@ -49,14 +49,14 @@ def node(hardware: HardwareSpec) -> int:
 
 
 def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
-    """Sizes of instances up to the largest [1], shape (n,): powers of two inside a machine, and of machines.
+    """Instance sizes up to the largest [1], shape (n,): powers of two within a machine, and of machines.
 
     Parameters
     ----------
     hardware : HardwareSpec
-        Whose :func:`machine` counts.
+        Chip, whose :func:`machine` is used.
     largest : float
-        No instance is larger [1].
+        Largest instance [1].
 
     Examples
     --------
@@ -76,18 +76,18 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
 def sensible_stages(
     accelerators: Array, stage: Array, hardware: HardwareSpec, smallest: float
 ) -> npt.NDArray[np.bool_]:
-    """Return whether engines' documents tell one to cut instances into such stages, broadcast.
+    """Whether engines' documentation recommends such pipeline stages, broadcast over the arguments.
 
-    Engines' documents make each node a stage, with tensor parallelism inside of it, where a model is too large for one
-    (``EngineFacts.stages_over``); inside of one, stages are for chips without a fast link. No measured server on one
-    machine had any, so that predictions of them are not held against anything.
+    The documentation recommends one stage per node, with tensor parallelism inside it, for models that are too large
+    for a node (``EngineFacts.stages_over``). Stages within a node are for chips without a fast link. No measured server
+    on one machine used stages, so predictions for them are not validated.
 
     Parameters
     ----------
     accelerators, stage : ndarray
         Chips of instances, and of their stages [1].
     hardware : HardwareSpec
-        Whose nodes and machines count.
+        Chip, whose nodes and machines are used.
     smallest : float
         Chips that the weights just fill [1].
 
@@ -109,17 +109,17 @@ def sensible_stages(
     return np.asarray((stage == accelerators) | without_link | over_nodes)
 
 
-#: Sizes of instances without gaps [1].
+#: All instance sizes without gaps [1].
 _EVERY_SIZE = np.arange(1, 129)
 
 
 @dataclass(frozen=True, slots=True)
 class ContinuousLayouts:
-    """The published study's layouts: every degree is a real number.
+    """Layouts of the published study: every degree is a real number.
 
-    Of each instance, ``depths`` are pipeline depths to try, 0 where it has no such depth; ``variants`` have leading
-    axes over where attention and experts run; ``attention_ranks`` are chips of real-valued stages that attention may
-    run on, for bounds; ``unpinned`` is the family for a draft model, whose layout is its own.
+    For each instance, ``depths`` are the pipeline depths to try, with 0 for no such depth. ``variants`` adds leading
+    axes for the chips of attention and of experts. ``attention_ranks`` are the chips that attention may run on in
+    real-valued stages, for bounds. ``unpinned`` is the family for a draft model with its own layout.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class ContinuousLayouts:
     pipeline: bool
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """1, then the study's logarithmic list of real numbers."""
+        """1, followed by the study's logarithmic list of real numbers [1]."""
         del accelerators
         assumed, deepest = assumptions.layout, np.full(batch.shape, float(model.layers))
         if not self.pipeline or assumed.pipeline_steps == 0:
@@ -140,11 +140,11 @@ class ContinuousLayouts:
         return list(logarithmic_degrees(deepest, assumed.pipeline_steps))
 
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
-        """Attention on T^(1 - j/steps) chips."""
+        """Plans with attention on T^(1 - j/steps) chips."""
         return replace(plans, attention_ranks=self.attention_ranks(model, assumptions, plans.stage))
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
-        """T^(1 - j/steps)."""
+        """Attention ranks T^(1 - j/steps) [1]."""
         del model
         steps = assumptions.layout.attention_scale_down_steps
         if steps == 0:
@@ -152,25 +152,25 @@ class ContinuousLayouts:
         return stage / stage ** _column(np.arange(steps + 1) / steps, stage)
 
     def unpinned(self) -> ContinuousLayouts:
-        """Return these layouts, which have no pins."""
+        """The same layouts, which have no pins."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class WholeLayouts:
-    """Layouts in whole numbers that divide what they must.
+    """Layouts with integer degrees that divide heads, layers and experts.
 
     Attributes
     ----------
     pipeline : bool
         Try pipeline depths other than 1.
     pins : Pins
-        Degrees that are given; they are tried whether they divide or not.
+        Fixed degrees, which are tried whether they divide or not.
     hardware : HardwareSpec or None
-        Chips in whose machines tensor parallelism stays, and of whose nodes stages of a pipeline are made, unless they
-        are pinned; None if layouts are tried whatever they cross.
+        Chips whose machines limit tensor parallelism, and whose nodes form pipeline stages, unless these are pinned;
+        None for no limit.
     smallest : float
-        Chips that the weights just fill [1]; only with hardware.
+        Chips that the weights just fill [1]; used only with hardware.
     """
 
     pipeline: bool
@@ -179,7 +179,7 @@ class WholeLayouts:
     smallest: float = 0.0
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """Depths for the layers of the model that divide the chips of the instance and its batch."""
+        """Pipeline depths for the model's layers that divide the chips of the instance and its batch."""
         if self.pins.pp is not None:
             return [np.full(np.broadcast_shapes(accelerators.shape, batch.shape), float(self.pins.pp))]
         chips = (self.pins.tp or 1) * (self.pins.dp or 1)
@@ -189,7 +189,7 @@ class WholeLayouts:
             if None not in (self.pins.tp, self.pins.dp):
                 possible = possible & (accelerators == depth * chips)
             if self.hardware is not None and None in (self.pins.tp, self.pins.dp):
-                # Whoever asks for a size means all of it to be used.
+                # A pinned instance size means that all of its chips are used.
                 needed = self.smallest if self.pins.accelerators is None else self.pins.accelerators
                 stage = accelerators / depth
                 possible = possible & sensible_stages(accelerators, stage, self.hardware, needed)
@@ -198,9 +198,9 @@ class WholeLayouts:
         return depths
 
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
-        """Attention on every number of chips, experts over every number of ranks: two leading axes.
+        """Plans with each number of attention ranks and of expert ranks, as two leading axes.
 
-        Tried is what divides the heads or the experts, and the stage of at least one of the instances.
+        The numbers divide the heads or experts, and the stage of at least one instance.
         """
         stage = plans.stage
         ranks = self._only_ranks(assumptions.layout, stage)
@@ -214,19 +214,19 @@ class WholeLayouts:
         return replace(plans, attention_ranks=ranks[:, None], ep=ep, whole=True, dcp=float(self.pins.dcp or 1))
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
-        """Return whole numbers of ranks, at most the stage."""
+        """Integer numbers of ranks, at most the stage [1]."""
         ranks = self._only_ranks(assumptions.layout, stage)
         return np.minimum(_column(self._inside(attention_degrees(model)), stage) if ranks is None else ranks, stage)
 
     def _inside(self, degrees: Array) -> Array:
-        """Those of some numbers of attention ranks that engines' documents tell one to use in a machine."""
+        """Attention ranks that engines' documentation recommends within a machine."""
         if self.hardware is None:
             return degrees
         powers_of_two = np.mod(np.log2(degrees), 1) == 0
         return np.asarray(degrees[powers_of_two & (degrees <= machine(self.hardware))])
 
     def _only_ranks(self, assumed: LayoutAssumptions, stage: Array) -> Array | None:
-        """The chips that attention runs on [1], shape (1, *stage.shape), where nothing is left to choose."""
+        """Number of attention ranks if there is no choice, shape (1, *stage.shape) [1]."""
         if self.pins.tp is not None:
             return np.full((1, *stage.shape), float(self.pins.tp))
         if self.pins.dp is not None or assumed.attention_scale_down_steps == 0:
@@ -234,34 +234,34 @@ class WholeLayouts:
         return None
 
     def unpinned(self) -> WholeLayouts:
-        """All layouts."""
+        """All layouts, without pins."""
         return WholeLayouts(self.pipeline)
 
 
-#: A family of layouts to choose from for each instance.
+#: Family of layouts to choose from for each instance.
 Layouts: TypeAlias = ContinuousLayouts | WholeLayouts
 
 
 def _column(values: Array, instances: Array) -> Array:
-    """Values along a new first axis of some instances."""
+    """Values along a new first axis in front of the axes of instances."""
     return values.reshape(-1, *([1] * instances.ndim))
 
 
 def _dividing(degrees: Array, stage: Array) -> Array:
-    """Those of some degrees that divide one of the stages."""
+    """Degrees that divide one of the stages."""
     return np.asarray(degrees[(np.unique(stage) % degrees[:, None] == 0).any(axis=1)])
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceGrid:
-    """Instances to consider: every pair of a size and a batch.
+    """Instances to search: every pair of a size and a batch.
 
     Attributes
     ----------
     accelerators, batch : ndarray, shapes (n,) and (m,)
-        [1]
+        Sizes and batches [1].
     layouts : Layouts
-        What to choose from for each pair.
+        Layouts to choose from for each pair.
     """
 
     accelerators: Array
@@ -276,20 +276,20 @@ class InstanceGrid:
 def paper_grid(
     smallest: float, sparsity: float, *, pipeline: bool, points: int = 400, largest: float | None = None
 ) -> InstanceGrid:
-    """The published study's grid, equal ratios in both directions.
+    """Grid of the published study, with equal ratios in both directions.
 
     Parameters
     ----------
     smallest : float
-        Instance that the weights just fill, p P / M; fractions of a chip allowed [1].
+        Instance that the weights just fill, p P / M; may be a fraction of a chip [1].
     sparsity : float
         Experts over active experts [1].
     pipeline : bool
         Try pipeline depths other than 1.
     points : int
-        Sizes, and batches [1].
+        Number of sizes, and of batches [1].
     largest : float, optional
-        Drop larger instances [1].
+        Largest instance [1].
 
     Notes
     -----
@@ -309,7 +309,7 @@ def whole_grid(
     pins: Pins | None = None,
     hardware: HardwareSpec | None = None,
 ) -> InstanceGrid:
-    """Whole instances and batches that somebody could start.
+    """Grid of integer instance sizes and batches.
 
     Parameters
     ----------
@@ -322,10 +322,10 @@ def whole_grid(
     largest_batch : int
         Largest batch [1].
     pins : Pins, optional
-        What is given; other sizes and batches are those that can go with it.
+        Fixed degrees; only sizes and batches that fit them are included.
     hardware : HardwareSpec, optional
-        Chips whose machines instances are made of (:mod:`inference_econ.engine.layouts.grids`); without, instances
-        are of every size, whatever their groups cross.
+        Chips whose machines determine the instance sizes (:mod:`inference_econ.engine.layouts.grids`); without them,
+        all sizes are included.
     """
     fixed = Pins() if pins is None else pins
     whole = 0 if hardware is None else machine(hardware)
@@ -338,13 +338,13 @@ def whole_grid(
         if fixed.chips not in rented:
             counts = np.concatenate([_EVERY_SIZE, _whole_steps(21), [int(np.ceil(smallest / fixed.chips))]])
             sizes = np.unique(np.append(counts * fixed.chips, top // fixed.chips * fixed.chips)).astype(float)
-        # Those that hold the weights and go with what is pinned.
+        # Sizes that hold the weights and fit the pins.
         sizes = sizes[(sizes >= smallest) & (sizes <= top)]
     if fixed.batch is not None:
         batches = np.array([fixed.batch], dtype=float)
     else:
-        # Eight per doubling, with many divisors: micro-batches and attention groups split them. The groups of the
-        # largest instance split its multiples.
+        # Eight per doubling, with many divisors, so that pipelines and attention-DP groups split them evenly. Further
+        # batches are multiples of the groups of the largest instance.
         steps = _whole_steps(17)
         unit = int(sizes[-1]) if sizes.size else 1
         batches = np.unique(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)
@@ -353,5 +353,5 @@ def whole_grid(
 
 
 def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:
-    """Whole numbers from 1 on, eight in every doubling once there are as many."""
+    """Integers from 1 on, eight per doubling once there are that many."""
     return np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(doublings)])

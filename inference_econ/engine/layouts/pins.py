@@ -16,17 +16,17 @@ from inference_econ.engine.layouts.plans import Plans, attention_groups
 from inference_econ.errors import InputError
 from inference_econ.inputs import GridName, LayoutAssumptions
 
-#: A degree, :data:`ANY` where all are tried, None where nothing is said of it.
+#: A degree; :data:`ANY` to try all, None if not given.
 Degree: TypeAlias = int | Literal["any"] | None
-#: A degree that is tried in all sizes, and those that may be.
+#: Value of a degree that is searched, and the degrees that may have it.
 ANY = "any"
 _DEGREES = ("tp", "dp", "pp", "ep")
-#: Larger degrees and batches are typing errors [1].
+#: Largest degree and batch that is accepted [1].
 _MOST = 1e9
 
 
 def divisors(*factors: int) -> list[int]:
-    """Whole numbers that divide the product of some, each of which may be as large as a degree can be [1].
+    """Integers that divide a product of factors, each up to the largest possible degree [1].
 
     Examples
     --------
@@ -42,7 +42,7 @@ def divisors(*factors: int) -> list[int]:
 
 
 def nearest(wanted: int, possible: list[int]) -> str:
-    """Return the possible values next to one that is wanted, below and above it.
+    """Possible values next to a requested one, below and above it.
 
     Examples
     --------
@@ -56,33 +56,33 @@ def nearest(wanted: int, possible: list[int]) -> str:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Pins:
-    """Degrees that a deployment must have, as engines and the command line take them.
+    """Fixed degrees of a deployment, as in engines and on the command line.
 
-    ``Pins(tp=2)`` is an instance of 2 chips, as ``vllm serve --tensor-parallel-size 2`` is: as soon as one of ``tp``,
-    ``dp`` and ``pp`` is given, the others are 1. ``"any"`` opens one: ``Pins(tp=8, dp="any")`` are 8, 16, 24, .. chips.
-    Where none of the three is given, all of them are open.
+    ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If any of ``tp``, ``dp``
+    and ``pp`` is given, the others default to 1. ``"any"`` searches a degree: ``Pins(tp=8, dp="any")`` has 8, 16, 24,
+    .. chips. If none is given, all are searched.
 
     Attributes
     ----------
     tp, dp : int or None
-        Accelerators that share the attention weights, and groups of them in a pipeline stage [1]; None leaves one open.
+        Accelerators that share the attention weights, and groups of them per pipeline stage [1]; None to search.
     pp : int or None
         Pipeline stages [1].
     ep : int or None
-        Expert-parallel ranks of a stage [1]; the best if it is left open.
+        Expert-parallel ranks of a stage [1]; None for the best.
     batch : float or None
-        Sequences decoded together by the instance [1].
+        Sequences that the instance decodes together [1].
     accelerators : float or None
         Chips of the instance [1].
     dcp : int or None
-        Attention ranks that split the tokens of a sequence's cache in decode [1]; 1 if it is left open.
+        Attention ranks that split the cached tokens of a sequence in decode [1]; None for 1.
     opened : frozenset of str
-        Which of ``tp``, ``dp`` and ``pp`` are open beside one that is given.
+        Degrees among ``tp``, ``dp`` and ``pp`` that are searched although another one is given.
 
     Raises
     ------
     InputError
-        If one is no number, not positive or too large.
+        If a value is not a number, not positive or too large.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class Pins:
         dcp: int | None = None,
         opened: Collection[str] = (),
     ) -> None:
-        """Refuse impossible numbers; whole ones may come as floats, as layouts have them."""
+        """Reject invalid numbers; integers may be given as floats."""
         sizing = {"tp": tp, "dp": dp, "pp": pp}
         named = {name for name, value in sizing.items() if value is not None} | set(opened)
         alone = {name: 1 if named and name not in opened else None for name in sizing}
@@ -123,45 +123,45 @@ class Pins:
             object.__setattr__(self, name, None if name in _DEGREES and _is_any(value) else _number(name, value))
 
     def given(self) -> dict[str, float]:
-        """The axes that are pinned, with their values."""
+        """Pinned axes with their values."""
         axes = (axis.name for axis in fields(self) if axis.name != "opened")
         return {name: value for name in axes if (value := getattr(self, name)) is not None}
 
     @property
     def text(self) -> str:
-        """The pins as people write them: ``tp=8, batch=64``."""
+        """Pins as users write them: ``tp=8, batch=64``."""
         return ", ".join(f"{name}={value:g}" for name, value in self.given().items())
 
     @property
     def size(self) -> float | None:
-        """The size of the instance, if the pins decide it [1]."""
+        """Size of the instance, if the pins determine it [1]."""
         if self.accelerators is not None:
             return self.accelerators
         return float(self.chips) if self.complete else None
 
     @property
     def complete(self) -> bool:
-        """True if the degrees alone decide the size of the instance."""
+        """True if the degrees alone determine the size of the instance."""
         return None not in (self.tp, self.dp, self.pp)
 
     @property
     def groups(self) -> int:
-        """Parts that a batch must split into at least [1]."""
+        """Number of parts that a batch splits into at least [1]."""
         return (self.dp or 1) * (self.pp or 1)
 
     @property
     def chips(self) -> int:
-        """The size of the instance is this, or a multiple of it while a degree is open [1]."""
+        """Size of the instance, or a divisor of it if a degree is searched [1]."""
         stage = (self.tp or 1) * (self.dp or 1)
         return (self.pp or 1) * (stage if self.complete else math.lcm(stage, self.ep or 1))
 
     def check_whole(self) -> None:
-        """Refuse fractions, and degrees that contradict each other or the instance.
+        """Reject fractions, and degrees that contradict each other or the instance.
 
         Raises
         ------
         InputError
-            Naming the axis.
+            Names the axis.
         """
         for name, value in self.given().items():
             if value % 1:
@@ -193,7 +193,7 @@ def _is_any(value: object) -> bool:
 
 
 def _number(name: str, value: Any) -> float | None:
-    """A number that can be pinned, whole if it is one."""
+    """Number to pin, as int if it is an integer."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -206,27 +206,27 @@ def _number(name: str, value: Any) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Which deployments are tried.
+    """Search space of deployments.
 
     Attributes
     ----------
     pins : Pins
-        Degrees that all of them have.
+        Fixed degrees.
     max_accelerators : float or None
         Largest instance [1]; by default 64, or four times the smallest.
     pipeline : bool
         Try pipeline depths other than 1.
     grid : {'whole', 'paper'}
-        Whole-number instances and layouts, or the published study's logarithmic grid.
+        Integer instances and layouts, or the published study's logarithmic grid.
     any_group : bool
-        Try disaggregated groups that no published recipe has, too.
+        Include disaggregated groups that no published recipe has.
     gpus : int or None
-        GPUs of one deployment at most [1].
+        Maximum GPUs of one deployment [1].
 
     Raises
     ------
     InputError
-        If there is no such grid, or the largest instance is not positive.
+        If the grid does not exist, or the largest instance is not positive.
     """
 
     pins: Pins = field(default_factory=Pins)
@@ -237,7 +237,7 @@ class Space:
     gpus: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Reject invalid values."""
         if self.grid not in get_args(GridName):
             raise InputError(f"grid: got {self.grid!r}; allowed: {', '.join(sorted(get_args(GridName), reverse=True))}")
         if self.max_accelerators is not None and not self.max_accelerators > 0:
@@ -245,7 +245,7 @@ class Space:
 
 
 def as_setting(name: str, value: object) -> str:
-    """A setting as scenarios have it."""
+    """Setting as scenarios write it."""
     return f"{name}: {value}"
 
 
@@ -257,23 +257,23 @@ def instance_pins(
     dcp: int | None = None,
     write: Callable[[str, object], str] = as_setting,
 ) -> Pins:
-    """Return the pins of degrees as command lines and scenarios have them, and engines' own options.
+    """Pins from degrees as command lines, scenarios and engine options give them.
 
     Parameters
     ----------
     degrees : mapping of str to int, str or None
-        ``tp``, ``pp``, ``dp`` and ``ep``, as far as they are given, as :class:`Pins` has them.
+        ``tp``, ``pp``, ``dp`` and ``ep`` as in :class:`Pins`, where given.
     instance_gpus : float, optional
         Chips of the instance [1].
     batch, dcp
-        As :class:`Pins` has them.
+        As in :class:`Pins`.
     write : callable
-        How a message writes a name and its value.
+        Format of a name and its value in error messages.
 
     Raises
     ------
     InputError
-        If the degrees alone are an instance of another size.
+        If the degrees alone give an instance of another size.
 
     Examples
     --------
@@ -296,26 +296,26 @@ def instance_pins(
     return pins
 
 
-#: A degree in a :func:`layout_key`.
+#: Degree in a :func:`layout_key`.
 _DEGREE = re.compile(r"(tp|dp|pp|ep)(\d[\d.]*)")
 
 
 def layout_columns(
     plans: Plans, cut: npt.NDArray[np.str_], assumptions: LayoutAssumptions
 ) -> dict[str, list[float] | list[str]]:
-    """The degrees of n plans, each as a list; whole ones are whole numbers, and only published grids have others.
+    """Degrees of n plans, each as a list; integers except on the published study's grid.
 
-    A stage has tp x dp = moe_tp x ep chips; in the published study only tp of them work on attention and the others
-    wait, so that moe_tp x ep is more.
+    A stage has tp x dp = moe_tp x ep chips. In the published study only tp of them compute attention and the others
+    wait, so moe_tp x ep is larger.
 
     Parameters
     ----------
     plans : Plans
         Deployments, shape (n,).
     cut : ndarray of str, shape (n,)
-        How their matrices are cut.
+        How their matrices are split.
     assumptions : LayoutAssumptions
-        Whether groups of attention ranks share the batch.
+        Whether attention-DP groups share the batch.
     """
     stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
     groups = np.broadcast_to(attention_groups(plans, assumptions), plans.shape)
@@ -332,7 +332,7 @@ def _whole(values: Array) -> list[float]:
 
 
 def layout_key(tp: float, dp: float, pp: float, ep: float = 1.0) -> str:
-    """How a layout is named: attention ranks, groups of them with sequences of their own, stages, expert ranks.
+    """Short name of a layout: attention ranks, attention-DP groups, pipeline stages and expert ranks.
 
     Examples
     --------
@@ -344,7 +344,7 @@ def layout_key(tp: float, dp: float, pp: float, ep: float = 1.0) -> str:
 
 
 def key_degrees(key: str) -> dict[str, float]:
-    """The degrees of a :func:`layout_key`; those that it does not name are 1.
+    """Degrees of a :func:`layout_key`; degrees that it omits are 1.
 
     Examples
     --------
@@ -356,7 +356,7 @@ def key_degrees(key: str) -> dict[str, float]:
 
 
 def bare_key(key: str) -> str:
-    """A :func:`layout_key` without its expert ranks, which are not always recorded.
+    """A :func:`layout_key` without expert ranks, which are not always recorded.
 
     Examples
     --------
@@ -368,7 +368,7 @@ def bare_key(key: str) -> str:
 
 
 def recorded_key(layout: Mapping[str, float | str]) -> str:
-    """The :func:`layout_key` of degrees as :func:`layout_record` gives them.
+    """The :func:`layout_key` of degrees from :func:`layout_record`.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Which deployments could be: arrays of plans.
+"""Deployments as arrays of plans.
 
-The arrays of a :class:`Plans` broadcast against each other, so that what depends on one
-axis is stored, and later computed, once on that axis.
+The arrays of a :class:`Plans` broadcast against each other. A value that depends on one axis is stored and computed
+once per entry of that axis.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.inputs import ExpertAssumptions, LayoutAssumptions, ModelSpec
 
-#: The study writes depths as rounded powers, so an exact comparison would lose the deepest one.
+#: Relative tolerance of pipeline depths: the study rounds them, and an exact comparison would lose the deepest one.
 DEPTH_TOLERANCE = 1e-9
 
 
@@ -29,27 +29,27 @@ class Plans:
     accelerators : ndarray
         Chips of the instance, N [1].
     batch : ndarray
-        Sequences decoded at the same time by the instance, b [1].
+        Sequences that the instance decodes at once, b [1].
     pp : ndarray
-        Pipeline stages; each holds N / pp chips and works on b / pp sequences at a time [1].
+        Pipeline stages; each has N / pp chips and works on b / pp sequences at a time [1].
     attention_ranks : ndarray
         Chips of a stage that share the attention weights, at most N / pp [1].
     ep : ndarray or None
-        Expert-parallel ranks of a stage [1]; None leaves the choice to the assumptions' rule.
+        Expert-parallel ranks of a stage [1]; None for the rule of the assumptions.
     new_tokens : float
-        Tokens per sequence in one step: 1, or more when a draft is verified or a prompt is read [1].
+        Tokens per sequence and step: 1, or more for verification of drafts and for prefill [1].
     prefill : bool
-        The step reads prompts: only the last token of each sequence needs logits.
+        The step is a prefill, where only the last token of each sequence needs logits.
     whole : bool
-        Degrees must be whole numbers that divide heads, layers and experts.
+        Degrees must be integers that divide heads, layers and experts.
     dcp : float
-        Attention ranks that split the tokens of each sequence's cache among them, of all plans alike [1].
+        Decode-context-parallel ranks, which split the cached tokens of each sequence; equal for all plans [1].
     fullest : ndarray, float or None
-        Sequences of the fullest group of attention ranks over the mean [1]; None if they are dealt out one by one, see
+        Sequences of the fullest attention-DP group over the mean [1]; None for round-robin assignment, see
         :func:`fullest_group`.
     riding, riding_fullest : ndarray or float
-        Prompt tokens of a micro-batch that are read beside its sequences [tokens]: all but attention works on them too;
-        and those of the fullest group over the mean [1].
+        Prompt tokens that a micro-batch prefills in the same step [tokens], and those of the fullest group over the
+        mean [1]. All operators except attention process them with the decode tokens.
     """
 
     accelerators: Array
@@ -67,11 +67,11 @@ class Plans:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape that the arrays broadcast to."""
+        """Common shape of the arrays."""
         return np.broadcast_shapes(*(np.shape(array) for array in self.arrays().values()))
 
     def arrays(self) -> dict[str, Array]:
-        """The fields that are arrays, by name."""
+        """Fields that are arrays, by name."""
         values = ((entry.name, getattr(self, entry.name)) for entry in fields(self))
         return {name: np.asarray(value) for name, value in values if isinstance(value, (np.ndarray, np.generic))}
 
@@ -87,11 +87,11 @@ class Plans:
 
     @classmethod
     def of(cls, accelerators: Array, batch: Array, pp: Array, new_tokens: int = 1) -> Plans:
-        """Plans with attention on every chip of a stage, and experts by the assumptions' rule."""
+        """Plans with attention on every chip of a stage, and expert parallelism by the rule of the assumptions."""
         return cls(accelerators, batch, pp, accelerators / pp, None, new_tokens)
 
     def at(self, index: tuple[npt.NDArray[np.intp], ...]) -> Plans:
-        """The plans at some positions of :attr:`shape`, as arrays of equal length."""
+        """Plans at some positions of :attr:`shape`, as arrays of equal length."""
         shape = self.shape
 
         picked = {name: np.broadcast_to(array, shape)[index] for name, array in self.arrays().items()}
@@ -102,12 +102,12 @@ class Plans:
         return self.at((np.array([index]),))
 
     def column(self, batch: Array) -> Plans:
-        """Plans of shape (...) with batches of their own beside each.
+        """Plans of shape (...) with k batches each.
 
         Parameters
         ----------
         batch : ndarray, shape (..., k)
-            Sequences decoded at the same time by each instance, in the place of its own [1].
+            Sequences that each instance decodes at once; they replace its batch [1].
 
         Examples
         --------
@@ -120,23 +120,23 @@ class Plans:
 
     @classmethod
     def joined(cls, parts: Sequence[Plans]) -> Plans:
-        """Flat plans one after the other; at least one part, and all with the same fields."""
+        """Concatenated flat plans; at least one part, and all with the same fields."""
         names = parts[0].arrays()
         joined = {name: np.concatenate([part.arrays()[name] for part in parts]) for name in names}
         return replace(parts[0], **joined)  # type: ignore[arg-type]
 
     def verifying(self, new_tokens: int) -> Plans:
-        """Return these deployments with another number of tokens per sequence and step."""
+        """The same deployments with another number of tokens per sequence and step."""
         return replace(self, new_tokens=new_tokens)
 
 
 def attention_groups(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
-    """Groups of attention ranks of a stage that work on sequences of their own [1]."""
+    """Attention-DP groups of a stage [1]."""
     return 1.0 if assumed.attention_groups == "idle" else plans.stage / plans.attention_ranks
 
 
 def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
-    """Sequences of the fullest group of attention ranks over the mean: all groups wait for it [1].
+    """Sequences of the fullest attention-DP group over the mean [1]; all groups wait for the fullest.
 
     Parameters
     ----------
@@ -148,9 +148,8 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     Returns
     -------
     ndarray or float, broadcastable to (...)
-        ceil(u / G) G / u for a micro-batch of u sequences over G groups that are dealt out one by one: 1 where G
-        divides u, G for a lone sequence. Of a mean that is no whole number, as of the two numbers around it. 1 for
-        layouts of real-valued degrees.
+        ceil(u / G) G / u for a micro-batch of u sequences and G groups: 1 if G divides u, and G for a single sequence.
+        A fractional u is interpolated between the integers around it. 1 for real-valued degrees.
 
     Examples
     --------
@@ -171,7 +170,7 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
 
 
 def dealt(sequences: Array, groups: Array) -> Array:
-    """Sequences of the fullest of some groups to which they are dealt out one by one; of a mean, on average [1]."""
+    """Sequences of the fullest group with round-robin assignment; fractional numbers are interpolated [1]."""
     below = np.floor(sequences)
     fewer, more = np.ceil(below / groups), np.ceil((below + 1.0) / groups)
     return np.asarray(fewer + (sequences - below) * (more - fewer))
@@ -180,8 +179,8 @@ def dealt(sequences: Array, groups: Array) -> Array:
 def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAssumptions) -> Array:
     """Expert-parallel ranks of one stage for a block with ``experts`` experts [1], shape (...).
 
-    With ``plans.ep`` given, it is that number. Otherwise experts are spread as far as there are chips and
-    experts, unless the micro-batch is too small (Erdil 2025, published code; its text has no such limit).
+    ``plans.ep`` if given. Otherwise the maximum for the chips and experts, unless the micro-batch is too small (Erdil
+    2025, published code; its text has no such limit).
     """
     if experts == 1:
         return np.ones(())
@@ -198,21 +197,21 @@ def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAss
 
 
 def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumptions) -> Array:
-    """Experts that expert-parallel ranks hold together, copies included [1].
+    """Experts in the memory of all expert-parallel ranks, with copies [1].
 
     Parameters
     ----------
     experts : float
-        Different ones of a layer [1].
+        Different experts of a layer [1].
     ranks : array_like, shape (...)
-        Expert-parallel ranks, each of which holds equally many [1].
+        Expert-parallel ranks, each with the same number of experts [1].
     assumed : ExpertAssumptions
-        Whether copies are held, and how many at least.
+        Whether there are copies, and their minimum number.
 
     Returns
     -------
     ndarray, shape (...)
-        [1]; a multiple of the ranks wherever there are several and copies are held.
+        Experts [1]; with several ranks and copies, a multiple of the ranks.
 
     Examples
     --------
@@ -230,26 +229,25 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
 
 
 def has_experts(model: ModelSpec) -> bool:
-    """Return whether any layer is a mixture of experts."""
+    """Whether any layer is a mixture of experts."""
     return bool(model.mixtures)
 
 
 def copied_by_groups(model: ModelSpec, assumed: LayoutAssumptions) -> bool:
-    """Return whether each group of attention ranks holds dense layers, embeddings and routers of its own."""
+    """Whether each attention-DP group has its own dense layers, embeddings and routers."""
     held = assumed.attention_groups == "data_parallel" and assumed.group_copies == "held"
     return held and has_experts(model)
 
 
 def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.ArrayLike, link_domain: int) -> Array:
-    """Link domains that a group of ranks touches.
+    """Link domains that a group of ranks spans.
 
     Parameters
     ----------
     ranks : array_like, shape (...)
         Members of each group [1].
     stride : array_like, shape (...)
-        Chips from one member to the next: 1 where the members lie side by side, or the size of the groups inside
-        [1].
+        Distance between members in chips: 1 for adjacent members, or the size of the inner groups [1].
     stage : array_like, shape (...)
         Chips of the stage, which the groups fill one after the other [1].
     link_domain : int
@@ -258,14 +256,14 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     Returns
     -------
     ndarray, shape (...)
-        [1]; never more than the members, nor than the domains of the stage.
+        Domains [1]; at most the members, and at most the domains of the stage.
 
     Notes
     -----
-    A stage begins with a domain. Of a domain a group can have ``link_domain / stride`` chips, c, so that R members
-    touch R / c domains, rounded up. Groups that would straddle a border begin with the next domain: what stays empty of
-    the one before is as if domains were smaller, so that larger ones are never used worse. Two groups that cut a stage
-    both ways (tensor and expert parallelism) cannot both lie inside a domain that is smaller than it.
+    A stage starts with a domain. A domain can contain c = ``link_domain / stride`` members of a group, so R members
+    span R / c domains, rounded up. A group that would cross a border starts in the next domain; the unused rest is as
+    if domains were smaller. Larger domains therefore never give worse results. If a domain is smaller than a stage,
+    tensor-parallel and expert-parallel groups cannot both fit inside it.
 
     Examples
     --------
@@ -279,49 +277,49 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     members, apart = np.asarray(ranks, dtype=float), np.asarray(stride, dtype=float)
     touched = np.ceil(members / np.maximum(np.floor(link_domain / apart), 1.0))
     most = np.minimum(np.ceil(np.asarray(stage) / link_domain), np.maximum(np.ceil(members), 1.0))
-    # From its first chip to its last a group reaches over so many domains at most.
+    # Upper limit of domains between the first and the last chip of a group.
     reached = np.ceil(np.maximum(members - 1.0, 0.0) * apart / link_domain) + 1.0
     return np.asarray(np.minimum(np.minimum(touched, reached), most))
 
 
-#: Deepest pipeline that is tried where stages may be uneven, unless it is pinned [1].
+#: Deepest pipeline that is searched if stages may be uneven [1].
 _DEEPEST = 16
 
 
 def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> Array | float:
-    """Layers of the fullest stage of a pipeline over those of the mean stage.
+    """Layers of the fullest pipeline stage over the mean.
 
     Parameters
     ----------
     layers : int
-        Of the model, L [1].
+        Layers of the model, L [1].
     plans : Plans
-        Deployments with pipelines of p stages, shape (...).
+        Deployments with p pipeline stages, shape (...).
     assumed : LayoutAssumptions
         Whether stages may be uneven.
 
     Returns
     -------
     ndarray, broadcastable to (...), or float
-        ceil(L / p) p / L, at least 1 [1]; 1 for plans that need not be whole.
+        ceil(L / p) p / L, at least 1 [1]; 1 for plans with real-valued degrees.
 
     Notes
     -----
-    vLLM, ``get_pp_indices`` (``vllm/distributed/utils.py``): every stage has floor(L / p) layers, and what remains is
-    given one by one to the stages from the last but one on, towards the first. While all stages are busy, each of the p
-    micro-batches goes on when the slowest stage does, so that it comes around in p times that stage's time.
+    vLLM, ``get_pp_indices`` (``vllm/distributed/utils.py``): every stage has floor(L / p) layers. The remaining layers
+    go to the stages from the last but one towards the first. The slowest stage sets the pace of the pipeline, so each
+    of the p micro-batches takes p times the time of that stage.
     """
     if assumed.pipeline_stages == "even" or not plans.whole:
         return 1.0
-    # A pipeline with more stages than layers leaves some without work; it is refused elsewhere.
+    # Pipelines with more stages than layers are rejected elsewhere.
     ratio = np.asarray(np.ceil(layers / plans.pp) * plans.pp / layers)
     return ratio if np.any(ratio > 1.0) else 1.0
 
 
 def depths(layers: int, assumed: LayoutAssumptions) -> list[int]:
-    """Depths of a pipeline that are worth trying, shallowest first [1].
+    """Pipeline depths to try, shallowest first [1].
 
-    Those that divide the layers. Where stages may be uneven, up to 16 stages and powers of two among them, unless a
+    Depths that divide the layers. With uneven stages, all depths up to 16 and powers of two, except those where one
     stage fewer has the same pace, ceil(L / p) (p - 1) >= L.
 
     Examples

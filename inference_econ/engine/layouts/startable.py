@@ -1,4 +1,4 @@
-"""Which layouts an engine can start, and the rule that forbids each of the others."""
+"""Layouts that an engine can start, and the rules that exclude the others."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from inference_econ.inputs import (
     TensorLayout,
 )
 
-#: Rules that forbid layouts, by code.
+#: Codes of the rules that exclude layouts.
 RuleCode = Literal[
     "model", "cut", "replicas", "single_ranks", "expert_groups", "stages", "uneven_stages", "context_ranks"
 ]
-#: The same for people: {engines}, {model}, and what the layout needs to be.
+#: Texts of the rules for users, with {engines}, {model} and the requirement.
 RULES: Mapping[RuleCode, str] = {
     "model": "{model} is not known to be in {engines} there",
     "cut": "matrices are cut in one dimension in {engines}",
@@ -42,41 +42,41 @@ RULES: Mapping[RuleCode, str] = {
 
 
 class Rule(NamedTuple):
-    """A rule of an engine that plans may break."""
+    """Rule of an engine, with the plans that break it."""
 
     code: RuleCode
-    """Which."""
+    """Code of the rule."""
     where: npt.NDArray[np.bool_]
-    """The plans that break it, broadcastable to their shape."""
+    """Plans that break it, broadcastable to their shape."""
 
 
 def rule_text(code: RuleCode, engines: Sequence[ServingEngine], model: ModelSpec) -> str:
-    """A rule that some engines have for a model, for people."""
+    """Text for users of a rule that some engines have for a model."""
     return RULES[code].format(engines=", ".join(engine.label for engine in engines), model=model.name)
 
 
 def rules_of(
     engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> Iterator[Rule]:
-    """The rules of an engine, with the plans that break each.
+    """Rules of an engine, with the plans that break each.
 
     Parameters
     ----------
     engine : ServingEngine
-        At a version.
+        Engine version.
     model : ModelSpec
-        What is served.
+        Model that is served.
     generation : str
-        Of the chips.
+        Generation of the chips.
     plans : Plans
-        Deployments in whole numbers, shape (...).
+        Deployments with integer degrees, shape (...).
     cut : {'1d', '2d'}
-        How weight matrices are cut.
+        How weight matrices are split.
 
     Yields
     ------
     Rule
-        All rules there are for the model, broken by any plan or not.
+        All rules for the model, whether any plan breaks them or not.
 
     Examples
     --------
@@ -108,9 +108,9 @@ def rules_of(
 
 
 def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
-    """Return whether groups of attention ranks of an engine are one instance, and not replicas of the whole model.
+    """Whether attention-DP groups of an engine form one instance, instead of replicas of the full model.
 
-    They share work only in experts, or where the engine cuts dense parts over all of them.
+    Groups share work only in experts, or if the engine splits dense layers over all of them.
     """
     support = facts.support(model.architecture, generation)
     cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
@@ -120,7 +120,7 @@ def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> 
 def can_start(
     engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> npt.NDArray[np.bool_]:
-    """The plans that an engine can start, broadcastable to their shape; see :func:`rules_of`."""
+    """Plans that an engine can start, broadcastable to their shape; see :func:`rules_of`."""
     rules = rules_of(engine, model, generation, plans, cut)
     return np.asarray(~functools.reduce(np.logical_or, (rule.where for rule in rules)))
 
@@ -128,9 +128,10 @@ def can_start(
 def any_takes_turns(
     engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans
 ) -> npt.NDArray[np.bool_]:
-    """The plans whose steps some engine can run as two halves in turn, broadcastable to their shape.
+    """Plans for which some engine supports two-batch overlap, broadcastable to their shape.
 
-    Engines hide exchanges of tokens with experts that lie on all ranks of a stage; any of them without engines.
+    Engines overlap the all-to-alls of experts that are spread over all ranks of a stage. Without engines, all such
+    plans are included.
     """
     if plans.ep is None:
         return np.zeros((), dtype=bool)
@@ -149,23 +150,23 @@ def any_takes_turns(
 def any_can_start(
     engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> npt.NDArray[np.bool_]:
-    """The plans that at least one of some engines can start, broadcastable to their shape; all without engines."""
+    """Plans that at least one engine can start, broadcastable to their shape; all plans without engines."""
     if not engines:
         return np.ones((), dtype=bool)
     return functools.reduce(np.logical_or, (can_start(engine, model, generation, plans, cut) for engine in engines))
 
 
-#: Copies of experts that a layout is offered with unasked, over all experts: 32 of 256 are common [1].
+#: Maximum copies of experts in layouts that are searched by default, over all experts: 32 of 256 are common [1].
 _MOST_COPIES = 1 / 8
-#: Chips of a usual machine: where experts do not divide, layouts are offered for whole ones [1].
+#: Chips of a typical machine; layouts with copies of experts are multiples of it [1].
 MACHINE = 8
 
-#: What whole-number plans may have to split unevenly, by code.
+#: Codes of what integer plans would have to split unevenly.
 ProblemCode = Literal[
     "batch", "layers", "stages", "accelerators", "stage", "square", "query_heads", "state_heads", "kv_heads",
     "context_ranks", "experts", "expert_ranks", "width", "blocks",
 ]  # fmt: skip
-#: The same for people, with room for numbers.
+#: Texts for users, with placeholders for numbers.
 PROBLEMS: Mapping[ProblemCode, str] = {
     "batch": "the batch does not split into micro-batches",
     "layers": "{} layers do not split into the pipeline's stages",
@@ -186,48 +187,48 @@ PROBLEMS: Mapping[ProblemCode, str] = {
 
 
 class UnevenSplit(NamedTuple):
-    """Something that plans would have to split unevenly."""
+    """Part of a model or batch that plans would have to split unevenly."""
 
     code: ProblemCode
-    """Kind of the problem."""
+    """Code of the problem."""
     numbers: tuple[float, ...]
-    """Numbers that its text is about [1]."""
+    """Numbers for its text [1]."""
     where: npt.NDArray[np.bool_]
-    """The plans that have it, broadcastable to their shape."""
+    """Plans that have the problem, broadcastable to their shape."""
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Text for users."""
         return PROBLEMS[self.code].format(*self.numbers)
 
 
 def indivisible(
     model: ModelSpec, plans: Plans, layout: TensorLayout, assumed: Assumptions, blocks: tuple[int, int] = (1, 1)
 ) -> list[UnevenSplit]:
-    """Return the parts that whole-number plans would have to split unevenly.
+    """Parts that integer plans would have to split unevenly.
 
     Parameters
     ----------
     model : ModelSpec
-        What is served.
+        Model that is served.
     plans : Plans
         Deployments, shape (...).
     layout : {'1d', '2d'}
-        How weight matrices are cut.
+        How weight matrices are split.
     assumed : Assumptions
-        Whether groups of attention ranks share the batch, stages may differ by a layer, and copies of experts are held.
+        Whether attention-DP groups share the batch, stages may be uneven, and experts have copies.
     blocks : (int, int)
-        Elements that share a scale and must stay together, of dense matrices and of experts [1].
+        Elements that share a scale and must stay together, in dense matrices and in experts [1].
 
     Returns
     -------
-    list of Problem
-        Everything that has to divide, with where it does not.
+    list of UnevenSplit
+        Every divisibility rule, with the plans that break it.
     """
     stage, ranks, layers = plans.stage, plans.attention_ranks, model.layers
     filled = UnevenSplit("layers", (layers,), _uneven(layers, plans.pp))
     if assumed.layout.pipeline_stages != "even":
-        # A pipeline leaves no stage without a layer.
+        # Each stage of a pipeline needs a layer.
         filled = UnevenSplit("stages", (layers,), (plans.pp > layers) | (np.mod(plans.pp, 1) != 0))
     problems = [
         UnevenSplit("batch", (), _uneven(plans.batch, plans.pp)),
@@ -253,12 +254,12 @@ def indivisible(
 def _indivisible_feed_forward(
     spec: FeedForward, plans: Plans, assumed: ExpertAssumptions, blocks: tuple[int, int], *, mixture: bool
 ) -> list[UnevenSplit]:
-    """Return what a feed-forward part would have to split unevenly; engines keep dense layers of a mixture whole."""
+    """Uneven splits of a feed-forward part; scale blocks do not limit the dense layers of MoE models."""
     problems, ranks, experts = [], plans.stage, spec.routed_experts
     if experts and plans.ep is not None:
         without = _uneven(experts, plans.ep)
         if assumed.redundant is not None:
-            # Copies fill what is left, while each rank has an expert of its own.
+            # Copies fill the remaining places, if each rank has an expert of its own.
             without = np.asarray((np.mod(plans.ep, 1) != 0) | (plans.ep > experts + assumed.redundant))
         problems.append(UnevenSplit("experts", (experts,), without))
         problems.append(UnevenSplit("expert_ranks", (), _uneven(ranks, plans.ep)))
@@ -283,7 +284,7 @@ def _indivisible_heads(spec: Attention, ranks: Array) -> list[UnevenSplit]:
 def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[UnevenSplit]:
     """Ranks that cannot share the tokens of a sequence: vLLM's ``--decode-context-parallel-size``.
 
-    It takes the place of copies of the cache, of which there are as many as ranks for each KV head.
+    The ranks replace copies of the cache, so there can be at most as many as ranks per KV head.
     """
     if not spec.caches:
         return []
@@ -293,21 +294,21 @@ def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[Uneve
 
 
 def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return whether ``whole`` does not split into a whole number of ``parts``, or their number is no whole one."""
+    """Whether ``whole`` does not split into an integer number of ``parts``, or that number is not an integer."""
     return np.asarray((np.mod(whole, parts) != 0) | (np.mod(parts, 1) != 0) | (np.asarray(parts) < 1))
 
 
 def attention_degrees(model: ModelSpec) -> Array:
-    """Numbers of chips that the heads of all layers split over, 1 at least [1], shape (n,)."""
+    """Numbers of chips that the heads of all layers split over, including 1 [1], shape (n,)."""
     specs = [block.attention for block in model.blocks]
     most = max(1.0, *(spec.heads for spec in specs))
     return _even([where for spec in specs for _, _, where in _indivisible_heads(spec, _up_to(most))], most)
 
 
 def expert_degrees(model: ModelSpec, assumed: ExpertAssumptions) -> Array:
-    """Numbers of ranks that the experts of all layers split over, 1 at least [1], shape (n,).
+    """Numbers of ranks that the experts of all layers split over, including 1 [1], shape (n,).
 
-    Where copies are held, also whole machines that need few of them: 72 ranks hold 288 of 256 experts.
+    With copies, full machines that need few copies are included: 72 ranks for 288 slots of 256 experts.
     """
     experts = [mixture.experts for mixture in model.mixtures]
     most = max(experts, default=1)
@@ -326,7 +327,7 @@ def _up_to(most: float) -> Array:
 
 
 def _even(uneven: list[npt.NDArray[np.bool_]], most: float) -> Array:
-    """Numbers up to the largest where nothing is uneven."""
+    """Numbers up to ``most`` at which nothing is uneven."""
     possible = ~np.any([np.zeros(_up_to(most).shape, dtype=bool), *uneven], axis=0)
-    possible[0] = True  # where nothing divides, one plan is left to say so
+    possible[0] = True  # if nothing divides, one plan remains to report the problem
     return np.asarray(_up_to(most)[possible])

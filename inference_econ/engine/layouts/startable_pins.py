@@ -1,4 +1,4 @@
-"""Degrees that a user pins and no engine can start, refused with the rule and the nearest that one can."""
+"""Check that an engine can start pinned degrees; errors name the rule and the nearest layout."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from inference_econ.engine.protocols import Served
 from inference_econ.errors import InputError
 from inference_econ.inputs import ModelSpec, ServingEngine, TensorLayout
 
-#: Degrees that are tried in the place of those that are not pinned, or cannot be started [1].
+#: Degrees to try in place of degrees that are not pinned, or that cannot be started [1].
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
-#: What counts in the search for the nearest layout, beside doublings of a pinned degree: those of the instance, and of
-#: stages that nobody asked for [1].
+#: Weights in the search for the nearest layout, relative to a doubling of a pinned degree: doublings of the instance,
+#: and of pipeline stages that are not pinned [1].
 _SIZE_WEIGHT, _STAGES_WEIGHT = 4.0, 2.0
 
 
 def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None:
-    """Refuse pinned degrees that no engine can start, whatever the others are.
+    """Reject pinned degrees that no engine can start with any values of the other degrees.
 
     Parameters
     ----------
     setup : Served
-        Engines, model and chip; nothing is refused without engines.
+        Engines, model and chip; nothing is rejected without engines.
     pins : Pins
-        Degrees that are given, in whole numbers.
+        Fixed integer degrees.
     cut : {'1d', '2d'}
-        How weight matrices are cut.
+        How weight matrices are split.
 
     Raises
     ------
     InputError
-        Naming the engines, the rules that they break, and the nearest layout that can be started.
+        Names the engines, the rules that they break, and the nearest layout that can be started.
     """
     if not setup.engines or not _degrees(pins):
         return
@@ -56,7 +56,7 @@ def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None
     kept = _layouts(setup, {name: (int(value),) for name, value in _degrees(pins).items()}, pins.dcp)
     if kept is None or _able(setup, kept).any():
         return
-    # The rule that each engine breaks most often, with all engines that do.
+    # For each engine the rule that it breaks most often.
     broken: dict[RuleCode, list[ServingEngine]] = {}
     for engine in setup.engines:
         rules = rules_of(engine, setup.model, setup.hardware.generation, kept)
@@ -81,7 +81,7 @@ def _text(degrees: dict[str, float], dcp: float | None) -> str:
 
 
 def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
-    """Layouts that have some degrees and divide what they must, one sequence each; None if there is none."""
+    """Layouts that have the given degrees and split evenly, with one sequence each; None if there are none."""
     axes = (dict.fromkeys(degrees.get(name, _DEGREES)) for name in ("tp", "dp", "pp"))
     rows = [
         (tp * dp * pp, tp, pp, ep)
@@ -99,13 +99,13 @@ def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None
 
 
 def _able(setup: Served, plans: Plans) -> Array:
-    """Which plans an engine can start."""
+    """Plans that an engine can start."""
     able = any_can_start(setup.engines, setup.model, setup.hardware.generation, plans)
     return np.asarray(np.broadcast_to(able, plans.shape))
 
 
 def _nearest(setup: Served, plans: Plans | None, pins: Pins) -> str:
-    """The startable layout that is least unlike what is pinned."""
+    """Startable layout that is most similar to the pins."""
     able = np.zeros(0, dtype=bool) if plans is None else _able(setup, plans)
     if plans is None or not able.any():
         return "None like it can be"
@@ -125,20 +125,20 @@ def _nearest(setup: Served, plans: Plans | None, pins: Pins) -> str:
 
 
 def check_pins(model: ModelSpec, pins: Pins) -> None:
-    """Refuse degrees that a model cannot have, however large the instance is.
+    """Reject degrees that a model does not support at any instance size.
 
     Parameters
     ----------
     model : ModelSpec
-        What is served.
+        Model that is served.
     pins : Pins
-        Degrees that are given.
+        Fixed degrees.
 
     Raises
     ------
     InputError
-        If there are more pipeline stages than layers, a stage does not split into the ranks that experts are spread
-        over, or more ranks share the tokens of a sequence than hold copies.
+        If there are more pipeline stages than layers, if a stage does not split into the expert ranks, or if more ranks
+        share the tokens of a sequence than there are copies.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(

@@ -1,1 +1,1 @@
-"""The operator table: what one step must do, operator by operator, as arrays over deployments."""
+"""Operator table: the work of one step by operator, as arrays over deployments."""

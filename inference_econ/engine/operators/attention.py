@@ -1,4 +1,4 @@
-"""Rows that kinds of attention share: scores over a cache, indexers, and exchanges of ranks that share its tokens."""
+"""Rows of attention: projections, scores over a cache, indexers, and communication of context parallelism."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from inference_econ.inputs import (
     RecurrentMixer,
 )
 
-#: Past tokens of a new token below which they cost nothing [tokens].
+#: Past tokens of a new token below which attention takes no time [tokens].
 _LEAST_ATTENDED = 1e-9
 
 
 class Reach(NamedTuple):
-    """Shares that kernels of attention reach, and their work over what is needed; nothing known by default."""
+    """Efficiencies of attention kernels, and their work over the necessary work; by default unknown."""
 
     rates: Rates | None = None
     padding: Array | float = 1.0
@@ -35,13 +35,13 @@ class Reach(NamedTuple):
 def reach_of_kernels(
     table: OperatorTable, cached: Literal["grouped", "latent"], attended: float, width: float | None = None
 ) -> Reach:
-    """By the curve of the cache's format: see :class:`inference_econ.inputs.ScoresKernel`.
+    """Efficiencies from the curve of the cache's format: see :class:`inference_econ.inputs.ScoresKernel`.
 
-    ``attended`` are past tokens of a new token, ``width`` the elements of a head's keys or values where prompts have
-    them apart; without it prompts attend to latents, as decode steps do.
+    ``attended`` are past tokens of a new token. ``width`` is the number of elements of a head's keys or values if
+    prefill decompresses them; without it, prefill attends to latents, as decode does.
     """
     kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
-    # What is next to nothing takes no time, whatever its multiple.
+    # Work close to zero takes no time, whatever its factor.
     if kernel is None or attended < _LEAST_ATTENDED:
         return Reach()
     decode, prompts = kernel.decode, kernel.prompts
@@ -70,11 +70,12 @@ def scores(
     dtype: str | None = None,
     reach: Reach | None = None,
 ) -> Operator:
-    """Arithmetic per new token, and bytes read per sequence, of one layer; ``heads`` can be held apart.
+    """Row of attention scores of one layer: arithmetic per new token, and cache read per sequence.
 
-    Kernels: rotation and cache write, attention over parts of the context, their sum. What is ``whole`` every rank
-    of a group does for all of the group's sequences. ``shared_bytes`` are read once by each group of attention ranks
-    that has a sequence. ``dtype`` is that of the cache, if not given; ``reach`` what is known of the kernels.
+    The kernels are rotation and cache write, attention over parts of the context, and the sum of the parts. ``heads``
+    is the number of heads that ranks can split. With ``whole``, every rank of a group computes all sequences of the
+    group. ``shared_bytes`` are read once by each attention-DP group with a sequence. ``dtype`` is by default that of
+    the cache; ``reach`` are the efficiencies of the kernels, if known.
     """
     within = Reach() if reach is None else reach
     follows = table.assumptions.chip.math_unit_follows
@@ -83,10 +84,10 @@ def scores(
     rounds = table.plans.pp if table.assumptions.attention.kv_reads == "batch" else 1.0
     return Operator(
         name,
-        # The study runs scores on the unit of the weights; they multiply the cache.
+        # The study runs scores on the unit of the weights; otherwise on that of the cache.
         dtype or (table.precision.attention if follows == "weights" else table.precision.kv),
         "scores",
-        # Prompts beside the sequences attend on their own.
+        # Prompts in the same step have their own attention.
         flop_per_sequence=worked * table.plans.new_tokens if mixed else 0.0,
         flop_per_token=0.0 if mixed else worked,
         kv_bytes_per_sequence=cached_bytes
@@ -102,13 +103,13 @@ def scores(
 
 
 def indexer(table: OperatorTable, spec: LatentAttention | CompressedAttention, entries: float) -> Iterator[Operator]:
-    """Projections and scan of the indexer of sparse attention; nothing where another layer's pick is reused."""
+    """Projections and scan of the indexer of sparse attention; nothing if the layer reuses another selection."""
     if spec.index_heads is None or spec.index_head_dim is None:
         return
     assumed = table.assumptions.attention
     whole = assumed.indexer == "replicated"
     if assumed.indexer != "scan":
-        # Queries, keys with the weights of heads, rotation and format of the queries, norm and write of the keys.
+        # Queries, keys with head weights, rotation and quantization of queries, norm and write of keys.
         shapes = spec.parameters(table.hidden).indexer
         yield table.projection("indexer", shapes, launches=4.0, whole=whole, adapters=0)
     width = spec.index_head_dim * table.kv_width
@@ -128,13 +129,13 @@ def indexer(table: OperatorTable, spec: LatentAttention | CompressedAttention, e
 def context_exchange(
     table: OperatorTable, queries: float, values: float, heads: float, latent: float = 0.0
 ) -> Iterator[Operator]:
-    """Exchange of ranks that split the tokens of a sequence: queries before attention, parts of its output after.
+    """Communication of context-parallel ranks: queries before attention, partial outputs after it.
 
-    ``queries`` and ``values`` are elements per token over all heads, ``latent`` those that are cached of a token where
-    they serve all heads. As in vLLM (``cp_lse_ag_out_rs``): the queries of the ranks are gathered, so that each works
-    on the heads of all of them with its part of the tokens; the logarithms of their sums are gathered in 32 bits; and
-    the outputs are scaled, added up and scattered. Prefill has all new tokens at hand: it gathers the queries for what
-    was cached before, or the latents that were.
+    ``queries`` and ``values`` are elements per token over all heads. ``latent`` are elements cached per token if they
+    serve all heads. As in vLLM (``cp_lse_ag_out_rs``), the queries of the ranks are all-gathered, and each rank
+    computes all heads over its part of the tokens. The logarithms of the sums are all-gathered in 32 bits, and the
+    scaled outputs are reduce-scattered. Prefill has all new tokens, and gathers the queries for cached tokens, or the
+    cached latents.
     """
     sharing, past = table.plans.dcp, table.context > 0
     if sharing <= 1 or (table.plans.prefill and not past):
@@ -164,8 +165,8 @@ def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed
     shared = 0.0 if limited else table.read_once
     yield table.projection("qkv", [(projected, table.hidden)], reduced=projected, only_2d=True, adapters=3)
     if table.assumptions.chip.pointwise == "counted" and spec.qk_norm != "none":
-        # Norms of each head by itself, or of the whole width, whose sums of squares ranks add up: two numbers of 32
-        # bits per token, one of the queries and one of the keys.
+        # Norms of each head need no communication. Norms of the full width all-reduce sums of squares: two 32-bit
+        # numbers per token, for queries and keys.
         norms = _fused(table, "query and key norms")
         if spec.qk_norm == "full":
             size = 2.0 * BYTES_PER_ELEMENT["fp32"] * table.ranks / (table.ranks * table.groups)
@@ -196,12 +197,12 @@ def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed
 
 
 def _fused(table: OperatorTable, name: str) -> Operator:
-    """Pointwise work that the operator table counts no kernels for; engines may have some, or do it in others."""
+    """Pointwise work without kernels in the operator table; engines may have kernels for it, or fuse it."""
     return Operator(name, table.precision.activations, launches=0.0, grouped=True)
 
 
 def _reach(table: OperatorTable, spec: GroupedQueryAttention) -> tuple[str, float, float]:
-    """Name of the scores' row, past tokens that a new token attends to, and tokens whose entries a sequence moves."""
+    """Name of the scores' row, attended past tokens per new token, and cached tokens that a sequence moves."""
     window = float(spec.window or spec.index_top_k or math.inf)
     if spec.chunk is None or window < spec.chunk / 2:
         name = "attention" if spec.window is None else f"attention (last {window:g})"
@@ -220,13 +221,13 @@ def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> I
     expanded = float(spec.query_heads * (spec.nope_head_dim + spec.value_head_dim))
     limit = math.inf if spec.index_top_k is None else float(spec.index_top_k)
     whole = table.assumptions.attention.latent_down == "replicated"
-    # The study counts the compression of keys and of values apart, and reads one of them.
+    # The study includes the compression of keys and of values separately in arithmetic, but reads one matrix.
     read_down = [(rank + spec.rope_head_dim + (spec.query_rank or 0), hidden)]
     if whole:
         read_down = list(spec.parameters(hidden).shared)
     read_up = [(expanded, rank)]
     if spec.query_rank is None:
-        # Queries of all heads come from the residual stream, and are cut.
+        # Queries of all heads are computed from the residual stream, and split by heads.
         apart = [(queries, hidden)]
         if whole:
             yield table.projection("queries", apart)
@@ -238,7 +239,7 @@ def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> I
         if table.assumptions.attention.latent_traffic == "one_matrix":
             read_up = [(queries + expanded, rank + spec.query_rank)]
     yield table.projection("latent down", read_down, count=down, whole=whole)
-    # Norms of the latents, queries, and the key and value sides of the up-projection, before and after attention.
+    # Norms of the latents, queries, and both sides of the up-projection, before and after attention.
     yield table.projection("latent up", read_up, count=up, reduced=queries + expanded, only_2d=True, launches=4.0)
     yield from indexer(table, spec, table.attended())
     yield from _latent_scores(table, spec, limit)
@@ -249,14 +250,14 @@ def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> I
 
 
 def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) -> Iterator[Operator]:
-    """Attention of MLA: absorbed, over a decompressed cache, or over what each step decompresses.
+    """Attention of MLA: absorbed, over a decompressed cache, or with decompression in each step.
 
-    With absorbed projections the latent itself is key and value of every head. The up-projection of new tokens
-    is the same matrix in all three, and stands with the projections.
+    With absorbed projections, the latent is the key and value of every head. The up-projection of new tokens is the
+    same in all three variants, and is a row of its own.
     """
     variant = table.assumptions.attention.latent
     if table.plans.prefill and variant != "decompressed":
-        # Tokens that pick their own past would each decompress it apart.
+        # With sparse attention, each token would have to decompress the tokens that it selects.
         variant = "decompressed_per_step" if spec.index_top_k is None else "absorbed"
     latent = float(spec.cache.elements)
     if variant == "absorbed":
@@ -285,7 +286,7 @@ def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) ->
             kv_bytes_per_sequence=latent * table.read(limit) * table.kv_width * table.cache_share(1.0),
             grouped=True,
         )
-        # What was decompressed is written and read again, in the format of the activations, and nowhere kept.
+        # Decompressed values are written and read once in the format of the activations, and not stored.
         moved = 2.0 * expanded * past * table.activation_width
     else:
         moved = expanded * table.read(limit) * table.kv_width
@@ -303,7 +304,7 @@ def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) ->
 
 
 def compressed_rows(table: OperatorTable, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
-    """DeepSeek-V4: the last raw tokens and, further back, pooled entries, all of one shared key-value vector."""
+    """DeepSeek-V4: the last raw tokens and, before them, pooled entries, all of one shared key-value vector."""
     parameters, assumed = spec.parameters(table.hidden), table.assumptions.attention
     apart = () if assumed.indexer == "scan" else parameters.indexer
     if assumed.latent_down == "replicated":
@@ -331,7 +332,7 @@ def compressed_rows(table: OperatorTable, spec: CompressedAttention, summed: flo
 
 
 def recurrent_rows(table: OperatorTable, spec: RecurrentMixer, summed: float) -> Iterator[Operator]:
-    """Projections, and a state that is read and written once per step whatever the context."""
+    """Projections, and a state that is read and written once per step at any context length."""
     weights, cache = spec.parameters(table.hidden).total, spec.cache
     yield table.projection("mixer", [(weights / table.hidden, table.hidden)], reduced=summed)
     yield scores(

@@ -1,4 +1,4 @@
-"""Rows of dense feed-forward blocks, and the matrices that experts have like them."""
+"""Rows of dense feed-forward blocks and of experts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from inference_econ.inputs import (
 
 
 def dense_rows(table: OperatorTable, spec: DenseFeedForward) -> Iterator[Operator]:
-    """Both sides, cut over all chips of a stage, or over those of a group that holds copies."""
+    """Both sides, split over all chips of a stage, or over those of an attention-DP group that has a copy."""
     width, dtype = float(spec.intermediate_size), table.precision.weights
     cut = table.ranks if table.copied else table.stage
     yield from both_sides(table, "ff", spec, width, dtype, cut, cut, grouped=table.copied)
@@ -47,16 +47,16 @@ def both_sides(
     *,
     grouped: bool,
 ) -> Iterator[Operator]:
-    """Both sides of a block that every token goes through, cut over ``ranks`` of the chips of a stage.
+    """Both sides of a block that every token passes, split over ``ranks`` chips of a stage.
 
-    ``summing`` of them sum the output, all of them but where another operator does it. ``grouped`` if each group of
-    attention ranks holds a copy for its own tokens.
+    ``summing`` is the number of chips that sum the output: all ranks, unless another operator sums it. With
+    ``grouped``, each attention-DP group has a copy for its own tokens.
     """
     for side, matrices, output in sides(spec, width, table.hidden):
         weights = matrices * table.hidden * width
         moved = matrices * table.moved_elements(table.hidden, width, ranks)
         inputs, outputs = matrices * (table.hidden if side == "in" else width), matrices * output
-        # An adapter is cut like its matrix, and only on the side that is cut.
+        # An adapter is split like its matrix, on one side only.
         shrunk, expanded = (inputs, outputs / ranks) if side == "in" else (inputs / ranks, outputs)
         yield Operator(
             f"{name} {side}",
@@ -73,27 +73,27 @@ def both_sides(
 def sides(
     spec: DenseFeedForward | ExpertFeedForward, width: float, hidden: float
 ) -> tuple[tuple[str, int, float], tuple[str, int, float]]:
-    """Both sides of a block: name, matrices, and the width of what comes out."""
+    """Both sides of a block: name, matrices, and output width."""
     return ("in", spec.input_matrices, width), ("out", spec.output_matrices, hidden)
 
 
-#: How tokens travel to experts whose weights are narrow floats, by the format of these.
+#: Format of tokens in the all-to-all to experts, by the narrow float format of the experts' weights.
 _WIRE_FORMATS: Mapping[str, WireFormat] = {"fp8": "fp8_g128", "fp8_block": "fp8_g128", "nvfp4": "nvfp4"}
 
 
 def expert_rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
-    """Router, shared expert, and routed experts over what expert parallelism leaves of the stage."""
+    """Router, shared expert, and routed experts on the expert-parallel ranks of the stage."""
     if spec.router:
-        # The matrix, then the choice of experts.
+        # The matrix, then the selection of experts.
         yield _shared_matrix(table, "router", spec.experts, launches=2.0)
     if spec.latent_size is not None:
         yield _shared_matrix(table, "expert latent", 2.0 * spec.latent_size)
     if table.assumptions.experts.shared == "apart" and spec.shared_intermediate_size is not None:
         width, dtype = float(spec.shared_intermediate_size), table.precision.shared_experts
-        # It works where attention does: groups with sequences of their own hold a copy each.
+        # The shared expert runs where attention runs: each attention-DP group has a copy.
         together = table.assumptions.layout.attention_groups == "idle"
         ranks = table.stage if together else table.ranks
-        # Its sum rides along with that of the experts where there is one.
+        # Its all-reduce is merged with that of the experts, if there is one.
         summing = ranks if table.summed is None else np.where(table.summed, 1.0, ranks)
         apart = not together
         yield from both_sides(table, "shared expert", spec, width, dtype, ranks, summing, grouped=apart)
@@ -101,9 +101,9 @@ def expert_rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Opera
 
 
 def _shared_matrix(table: OperatorTable, name: str, width: float, launches: float = 1.0) -> Operator:
-    """A small matrix from the residual stream: every chip of a stage holds a part of it, or the whole.
+    """A small matrix applied to the residual stream, split over the chips of a stage or copied to each.
 
-    Where it is whole, each rank of a group multiplies all of the group's tokens.
+    With copies, each rank of a group multiplies all tokens of the group.
     """
     count = table.hidden * width
     parts, work = (1.0, table.groups) if table.copied else (table.stage, table.stage)
@@ -119,7 +119,7 @@ def _shared_matrix(table: OperatorTable, name: str, width: float, launches: floa
 
 
 def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
-    """Routed experts: dispatch, both sides over the ranks that share an expert, combine."""
+    """Routed experts: dispatch, both sides on the ranks that share an expert, combine."""
     assumptions = table.assumptions
     different, active, kept = _routed(spec, assumptions.experts)
     spread = expert_ranks(table.plans, spec.experts, kept, assumptions.experts)
@@ -127,18 +127,18 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
     routed: Array | float = different
     sparsity: Array | float = kept
     if assumptions.experts.redundant is not None:
-        # Ranks hold copies, too.
+        # Includes copies of experts.
         routed = expert_slots(different, spread, assumptions.experts)
         sparsity = kept * routed / different
     touched = touched_fraction(sparsity, table.tokens, assumptions.experts.popularity_scv) * routed
     hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
     width = float(spec.intermediate_size)
     moved = touched if assumptions.experts.activations == "touched" else routed
-    # The busiest rank's tokens; with one rank there is nothing to be uneven.
+    # Tokens of the busiest rank; a single rank has no imbalance.
     busiest = np.where(spread > 1.0, assumptions.experts.imbalance, 1.0) if assumptions.experts.imbalance > 1 else 1.0
     if assumptions.experts.spread == "random":
         busiest = busiest * _busiest_tokens(table, routed, active, spread)
-        # As if every rank touched as many of its experts as the one that touches most: about binomial.
+        # All ranks are assumed to touch as many of their experts as the busiest one, with binomial variation.
         held, share = routed / spread, touched / routed
         most = held * share + expected_largest(spread) * np.sqrt(held * share * (1.0 - share))
         touched = np.asarray(spread * np.minimum(most, held))
@@ -148,7 +148,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
         if assumptions.experts.replicated_tokens == "gathered":
             summed = summed | (spread < table.stage)
         summing, exchanging = np.where(summed, table.stage, ranks), np.where(summed, 1.0, spread)
-    # How far apart the chips lie that hold the parts of an expert, and those that hold experts of their own.
+    # Distance between the chips that share an expert, and between those with different experts.
     stride = (1.0, ranks) if assumptions.network.inner_group == "tensor" else (spread, 1.0)
     copies: Array | float = active if assumptions.experts.all_reduce == "every_active_expert" else 1.0
     if assumptions.experts.all_reduce == "every_copy":
@@ -157,7 +157,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
     kernel = assumptions.experts.kernel(dtype)
     curve = None if kernel is None else _curve(kernel, np.asarray(exchanging) > 1.0, prompts=table.plans.prefill)
     rows = np.maximum(table.tokens * active * busiest, 1.0) / touched
-    # Products without a curve multiply tiles that are not full.
+    # Kernels without a measured curve compute partly filled tiles in full.
     tiled = 1.0 + assumptions.experts.tile / 2.0 / rows if assumptions.experts.tile else 1.0
     vendor = kernel.unit.vendor if kernel is not None and kernel.unit is not None else ""
     for side, matrices, output in sides(spec, width, hidden):
@@ -173,7 +173,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
         traffic = matrices * table.moved_elements(hidden, width, ranks) * (moved / sparsity * busiest)
         shape = (hidden, matrices * width / ranks) if side == "in" else (width / ranks, hidden)
         if curve is not None:
-            # Gathered by expert and quantised, or added up, by kernels beside the products.
+            # Separate kernels gather tokens by expert and quantize them, or add up the outputs.
             passed = np.asarray(curve.passes * traffic) * (table.activation_width / table.stage)
             yield Operator(f"expert tokens {side}", table.precision.activations, activation_bytes_per_token=passed)
         yield Operator(
@@ -184,7 +184,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
             weight_bytes=elements * touched * (BYTES_PER_ELEMENT[dtype] / table.stage),
             activation_bytes_per_token=0.0 if curve is not None else traffic * (table.activation_width / table.stage),
             collectives=collectives,
-            # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
+            # Separate kernels sort tokens by expert, or add up the outputs.
             launches=2.0 if curve is None else 1.0,
             padding=tiled if curve is None else curve.padding(rows, *shape),
             rates=None if curve is None else curve.rates(vendor, rows, *shape),
@@ -192,7 +192,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
 
 
 def _dispatched_width(table: OperatorTable) -> float:
-    """Width of an element on the way to its experts [B]."""
+    """Width of an element in the dispatch to experts [B]."""
     kind, dtype = table.assumptions.experts.dispatch, table.precision.experts
     if kind == "eight_bit":
         return min(table.activation_width, 1.0)
@@ -202,7 +202,7 @@ def _dispatched_width(table: OperatorTable) -> float:
 
 
 class _Curve(NamedTuple):
-    """Constants of the kernel that each plan has, see :class:`inference_econ.inputs.ExpertKernel`."""
+    """Constants of the kernel of each plan, see :class:`inference_econ.inputs.ExpertKernel`."""
 
     math: Array | float
     memory: Array | float
@@ -221,18 +221,18 @@ class _Curve(NamedTuple):
         return cls(kernel.math_efficiency, kernel.hbm_efficiency, kernel.overlap, *extra, *unit)
 
     def padding(self, tokens: Array, depth: Array | float, width: Array | float) -> Array:
-        """Arithmetic that products take the time of, over what is needed, by the tokens of an expert [1]."""
+        """Arithmetic time over that of the necessary products, by the tokens of an expert [1]."""
         return padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=self.extra_elements)
 
     def rates(self, vendor: str, tokens: Array, depth: Array | float, width: Array | float) -> Rates:
-        """Shares that are reached, on chips of a vendor; the maths unit multiplies tiles that are not full, too."""
+        """Efficiencies on chips of a vendor; the math unit also computes partly filled tiles."""
         tiles = self.math * padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=0.0)
         share = np.minimum(tiles / (self.unit * self.padding(tokens, depth, width)), 1.0)
         return Rates(self.math, self.memory, self.overlap, share, self.per_vector, vendor)
 
 
 def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: bool) -> _Curve:
-    """Constants of each plan: where ranks exchange tokens, those of an engine's kernels for it, if it has some."""
+    """Constants of each plan: if ranks exchange tokens, those of the engine's kernels for it, if known."""
     curve = _Curve.of(kernel)
     if kernel.exchanged is None or not exchanged.any():
         return curve
@@ -241,7 +241,7 @@ def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: b
 
 
 def _busiest_tokens(table: OperatorTable, routed: Array | float, active: float, spread: Array) -> Array:
-    """Tokens of the rank that gets most of them over the mean [1]: chance, and what its experts are chosen more."""
+    """Tokens of the busiest rank over the mean, from random variation and the popularity of its experts [1]."""
     assumed, mean = table.assumptions.experts, np.maximum(table.tokens, 1.0) * active / spread
     uneven: Array = np.asarray(assumed.popularity_scv * spread / routed)
     if assumed.balanced_from:
@@ -258,10 +258,10 @@ def _exchange(
     token_bytes: Array | float,
     stride: Array | float,
 ) -> Collective:
-    """Dispatch or combine: an all-to-all of one copy of a token per rank that it reaches."""
+    """Dispatch or combine: an all-to-all with one copy of a token per rank that it is sent to."""
     reached = np.minimum(active, spread)
     ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
-    # Copies of a token that leave its rank, or would if none stayed.
+    # Copies of a token, including those to experts on its own rank.
     kind, prefill = table.assumptions.experts.all_to_all_copies, table.plans.prefill
     copies: Array = np.full((), active)
     if kind == "reached":
@@ -274,29 +274,29 @@ def _exchange(
     crossing: Array | float = 1.0
     once = table.assumptions.experts.all_to_all_crossing
     if once == "per_domain" or (once == "by_phase" and prefill):
-        # Domains that hold the experts of a token, as if these were drawn evenly from all domains: up to 16 % too many
-        # where node-limited routing caps them and a domain holds several groups or a part of one.
+        # Domains with the experts of a token, as if experts were drawn evenly from all domains. This is up to 16 % too
+        # many if node-limited routing caps them and a domain has several expert groups or a part of one.
         of_token = domains * touched_fraction(domains, active)
         if spec.routing_groups is not None and spec.active_groups is not None:
-            # A domain holds whole groups, or a part of one.
+            # A domain has full expert groups, or a part of one.
             of_token = np.minimum(of_token, spec.active_groups * np.maximum(domains / spec.routing_groups, 1.0))
         crossing = np.minimum(of_token / copies, 1.0)
     return Collective("all_to_all", ranks, domains, size, own_link=own_link, crossing=crossing)
 
 
 def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
-    """Experts over active experts of the sparsest block, as the assumptions count them; 1 for a dense model [1]."""
+    """Experts over active experts of the sparsest block under the assumptions; 1 for a dense model [1]."""
     return max([1.0, *(_routed(spec, assumed)[2] for spec in model.mixtures)])
 
 
 def expert_thresholds(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
-    """Micro-batches at which expert parallelism starts, over the blocks of a model [1]."""
+    """Micro-batches at which expert parallelism starts, for each MoE block of a model [1]."""
     requests = assumed.parallel_min_requests_per_sparsity
     return [requests * _routed(spec, assumed)[2] for spec in model.mixtures]
 
 
 def _routed(spec: ExpertFeedForward, assumed: ExpertAssumptions) -> tuple[float, float, float]:
-    """Routed and active experts, shared ones among them if they count as routed, and their sparsity."""
+    """Routed and active experts, with shared ones if the assumptions include them, and their ratio [1]."""
     extra = 0.0
     if assumed.shared == "routed" and spec.shared_intermediate_size is not None:
         extra = spec.shared_intermediate_size / spec.intermediate_size

@@ -1,4 +1,4 @@
-"""One table for a step whose sequences have contexts of different lengths."""
+"""Operator table of a step whose sequences have different contexts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from inference_econ._types import Array
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 
-#: Tokens that a sequence has in the cache, and how many sequences have as many, or which share of a batch of any size.
+#: Cached tokens of sequences, with the number of sequences, or the share of the batch, that have them.
 Contexts = tuple[tuple[float, float], ...]
 
 
 def mean_context(contexts: Contexts) -> float:
-    """Mean over sequences [tokens].
+    """Mean context over sequences [tokens].
 
     Examples
     --------
@@ -29,22 +29,22 @@ def mean_context(contexts: Contexts) -> float:
 
 
 def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
-    """The table of a step whose sequences have different contexts.
+    """Operator table of a step whose sequences have different contexts.
 
     Parameters
     ----------
     works : sequence of Work
-        The same step if all sequences had each of the contexts.
+        Operator tables of the step if all sequences had each of the contexts.
     contexts : tuple of (float, float)
-        Of the sequences [tokens], [1].
+        Contexts [tokens], and number or share of sequences [1].
     groups : int
-        Groups of attention ranks that the sequences are dealt out to [1].
+        Attention-DP groups that share the sequences [1].
 
     Returns
     -------
     Work
-        What a sequence reads and computes is the mean over sequences, of each kind of layer by itself; where groups
-        wait for the one with most cached tokens, that of its sequences.
+        Amounts per sequence are means over sequences, separately for each kind of layer. If groups wait for the one
+        with the most cached tokens, they are means over its sequences.
     """
     shares = np.array([count for _, count in contexts], dtype=float)
     shares = shares / shares.sum()
@@ -54,10 +54,11 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
 
 
 def fullest_tokens(contexts: Contexts, groups: int) -> float:
-    """Cached tokens of a sequence in the group that has most of them, over the mean of all sequences [1].
+    """Cached tokens per sequence in the attention-DP group with the most, over the mean of all sequences [1].
 
-    Sequences are dealt out from the longest on, each to the group with the fewest tokens; that group's tokens count as
-    if it had as many sequences as the one with most. Of shares of a batch, which add up to 1, each group has the same.
+    Sequences are assigned from the longest on, each to the group with the fewest tokens. The tokens of the fullest
+    group are divided by the largest number of sequences in a group. If contexts have shares of a batch, which add up to
+    1, all groups are equal.
     """
     if groups == 1 or sum(count for _, count in contexts) <= 1.0:
         return 1.0
@@ -70,7 +71,7 @@ def fullest_tokens(contexts: Contexts, groups: int) -> float:
 
 
 def _mixed(rows: Sequence[Operator], shares: npt.NDArray[np.float64], longer: float) -> Operator:
-    """A row whose amounts are means over sequences, as far as they differ."""
+    """Row with amounts that are means over sequences, where they differ."""
     first = rows[0]
     columns = ((row.flop_per_token, row.flop_per_sequence, row.kv_bytes_per_sequence) for row in rows)
     amounts = (tuple(float(np.ravel(value)[0]) for value in column) for column in columns)

@@ -1,4 +1,4 @@
-"""Rows of the operator table, and what all rows of one table share."""
+"""Rows of the operator table, and the properties that all rows of a table share."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ OperatorKind = Literal["dense", "experts", "scores"]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Shares that the kernels of one operator reach, where a curve of its own is known.
+    """Efficiencies of the kernels of one operator, if they have a measured curve.
 
     Attributes
     ----------
     math, memory : ndarray or float
-        Shares of the peak of its maths unit, and of the memory bandwidth at which the cache, or experts, are read [1].
+        Share of the math unit's peak, and of the memory bandwidth for cache or experts [1].
     overlap : ndarray or float
-        Share of the shorter of arithmetic and memory traffic that hides behind the longer [1].
+        Share of the shorter of arithmetic and memory time that overlaps with the longer [1].
     unit_share : ndarray or float
-        Share of the time of arithmetic that its maths unit itself needs, on the chips that were measured [1].
+        Share of the arithmetic time that the math unit itself needs, on the measured chips [1].
     per_vector : ndarray or float
-        Peak of that unit over that of fp32 arithmetic there [1].
+        Peak of that unit over the fp32 peak of the measured chips [1].
     vendor : str
-        Whose chips these are; none where a curve is the same on every chip.
+        Vendor of the measured chips; empty if a curve is the same on every chip.
     """
 
     math: Array | float
@@ -56,18 +56,18 @@ class Collective:
     kind : str
         all_reduce, all_to_all or point_to_point.
     ranks, domains : ndarray
-        Participants, and link domains they are spread over [1].
+        Participants, and link domains that they span [1].
     bytes_per_token : ndarray
         Tensor of one group of ranks, per token of the micro-batch [B].
     repeats : float
         Times per occurrence of the operator [1].
     own_link : bool
-        Every rank sends the tensor over its own links, instead of a group over all of its links together.
+        Each rank sends the tensor over its own links; otherwise a group sends it over all of its links together.
     crossing : ndarray or float
-        Share of an own-link tensor's bytes for other domains that cross to them, see
+        Share of an own-link tensor's bytes for other domains that crosses to them, see
         :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte` [1].
     busiest : ndarray or float
-        Of an own-link tensor, what the rank that receives most gets over the mean; it is in the bytes [1].
+        Bytes that the busiest receiver of an own-link tensor gets over the mean; included in the bytes [1].
     """
 
     kind: Kind
@@ -82,14 +82,14 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """Matrices that adapters of low rank go beside, on one accelerator: widths that they read and write.
+    """Matrices with low-rank adapters, on one accelerator: input and output widths.
 
     Attributes
     ----------
     shrunk, expanded : ndarray or float
-        Widths that come in, once for each matrix, and that go out: weights of an adapter of rank 1 [1].
+        Input widths, once per matrix, and output widths: weights of an adapter of rank 1 [1].
     share : ndarray or float
-        Share of the tokens of a micro-batch that it works on [1].
+        Share of the tokens of a micro-batch that the accelerator processes [1].
     """
 
     shrunk: Array | float
@@ -99,49 +99,49 @@ class Adapted:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One kind of operator; amounts are per occurrence and per accelerator that works on it.
+    """One kind of operator, with amounts per occurrence and per accelerator that runs it.
 
     Attributes
     ----------
     name : str
-        For people.
+        Name for users.
     dtype : str
-        Format of the weights, which picks the maths unit.
+        Format of the weights, which determines the math unit.
     kind : str
-        dense, experts or scores: assumptions may give each its own efficiencies.
+        dense, experts or scores; assumptions may give each its own efficiencies.
     repeats : ndarray or float
-        Occurrences that a token waits for, one after the other [1].
+        Sequential occurrences on the path of a token [1].
     flop_per_token, flop_per_sequence : ndarray
-        [FLOP]
+        Arithmetic [FLOP].
     weight_bytes : ndarray
-        Read once per step, whatever the batch [B].
+        Weights, read once per step at any batch [B].
     activation_bytes_per_token : ndarray
-        [B]
+        Traffic of activations [B].
     kv_bytes_per_sequence : ndarray
         Cache read per sequence [B].
     shared_kv_bytes : ndarray
-        Cache read once per step, whatever the batch: a prefix that all sequences have in common [B].
+        Cache read once per step at any batch: a prefix that all sequences share [B].
     collectives : mapping of str to tuple of Collective
-        Waited for after the operator, for each way to cut matrices.
+        Collectives after the operator, for each way to split matrices.
     on_attention_ranks : bool
         The operator runs on the attention ranks of a stage, not on all of its chips.
     launches : float
         Kernels per occurrence [1].
     padding, kv_padding : ndarray or float
-        Arithmetic that is done, or takes as long, over what is needed: tiles that are not full; and cache that is read,
-        likewise [1].
+        Computed over necessary arithmetic, or an equivalent increase of time, for example from partly filled tiles; and
+        the same for cache reads [1].
     rates : Rates or None
-        What its kernels reach; None if they have no curve of their own.
+        Efficiencies of its kernels; None without a measured curve.
     grouped : bool
-        Each group of attention ranks works on sequences of its own, and all wait for the fullest.
+        Each attention-DP group works on its own sequences, and all wait for the fullest.
     mixer : str
-        Of norms: the kind of attention in their layers.
+        For norms, the kind of attention in their layers.
     attention : str
-        The kind of attention that the operator is a part of, whose kernels assumptions may give another fixed time.
+        Kind of attention that the operator belongs to, for which assumptions may set another launch time.
     parts : float
-        Parts of a layer that one occurrence stands for: norms of a layer are one row [1].
+        Parts of a layer per occurrence: all norms of a layer are one row [1].
     adapted : Adapted or None
-        Its matrices, if adapters may go beside them.
+        Matrices that may have adapters.
     """
 
     name: str
@@ -168,35 +168,34 @@ class Operator:
 
     @property
     def part(self) -> str:
-        """The part of a layer that it is, as engines' kernels are counted: its name without what is in brackets."""
+        """Name without the text in brackets, by which engines' kernels are counted."""
         name = self.name.partition(" (")[0]
         return f"latent {name}" if self.attention == "latent" and name == "attention" else name
 
 
 def repeated(rows: Iterable[Operator], times: Array | float) -> list[Operator]:
-    """Rows that a token waits for so many times one after the other, as those of equal layers."""
+    """Rows that a token passes ``times`` times in sequence, for equal layers."""
     return [replace(row, repeats=row.repeats * times) for row in rows]
 
 
 class OperatorTable:
-    """Context that the rows of one table share: the model, the plans and how work is laid out on them.
+    """Properties that the rows of one table share: the model, the plans and the distribution of work.
 
     Attributes
     ----------
     hidden : float
         Width of the residual stream [1].
     tokens : ndarray
-        New tokens of one micro-batch, those of prompts beside its sequences included [1].
+        New tokens of one micro-batch, including prompt tokens in the same step [1].
     stage, ranks, groups : ndarray
-        Chips of a stage, those that share the attention weights, and how many such groups work on sequences of
-        their own [1].
+        Chips of a stage, chips that share the attention weights, and attention-DP groups [1].
     context : float
         Tokens in the cache of a sequence before the step [tokens].
     spread : float
-        Tokens that the contexts of sequences, or the steps that read a prompt, are spread over around it, at
-        most twice as many [tokens].
+        Width of the distribution of contexts, or of the steps of a chunked prefill, around it; at most twice the
+        context [tokens].
     read_once : float
-        Tokens of it that a group of attention ranks reads once for all of its sequences [tokens].
+        Tokens of it that an attention-DP group reads once for all of its sequences [tokens].
     """
 
     def __init__(self, setup: Served, plans: Plans) -> None:
@@ -226,12 +225,12 @@ class OperatorTable:
         whole: bool = False,
         adapters: int = 1,
     ) -> Operator:
-        """A weight matrix, or several side by side, on the attention ranks.
+        """One weight matrix, or several in parallel, on the attention ranks.
 
-        ``shapes`` are read from memory; ``count`` weights are multiplied, all of them if not given. ``reduced``
-        elements per token are summed over the ranks afterwards. ``output`` projections may have another format.
-        Matrices that are ``whole`` are not cut: every rank multiplies all tokens of its group by them. Each stands
-        for as many as ``adapters`` say that are trained apart, as queries, keys and values are; 0: none has adapters.
+        ``shapes`` are read from memory; ``count`` weights are multiplied, by default all. ``reduced`` elements per
+        token are all-reduced afterwards. ``output`` projections may have another format. ``whole`` matrices are not
+        split: every rank multiplies all tokens of its group by them. ``adapters`` is the number of matrices in each
+        shape that have separate adapters, for example three for queries, keys and values; 0 for none.
         """
         ranks = np.ones_like(self.ranks) if whole else self.ranks
         dtype = self.precision.attention_output if output else self.precision.attention
@@ -242,7 +241,7 @@ class OperatorTable:
             traffic = traffic + self.moved_elements(rows, columns, ranks)
         owners = ranks * self.groups
         inputs, outputs = adapters * math.fsum(columns for _, columns in read), math.fsum(rows for rows, _ in read)
-        # An adapter is cut like its matrix, and only on the side that is cut.
+        # An adapter is split like its matrix, on one side only.
         shrunk, expanded = (inputs / ranks, outputs) if output else (inputs, outputs / ranks)
         return Operator(
             name,
@@ -258,17 +257,18 @@ class OperatorTable:
         )
 
     def moved_elements(self, rows: float, columns: float, ranks: Array) -> Array:
-        """Elements per token that a matrix moves on all ranks that cut it [1]."""
+        """Elements per token that a matrix moves on all ranks that split it [1]."""
         return activation_elements_per_token(rows, columns, ranks, self.assumptions.chip.activation_traffic)
 
     def all_reduces(
         self, ranks: Array, owners: Array, elements: Array | float, *, only_2d: bool, stride: Array | float = 1.0
     ) -> dict[TensorLayout, tuple[Collective, ...]]:
-        """Sum ``elements`` per token over the ranks that cut a matrix, for each way to cut.
+        """All-reduces of ``elements`` per token over the ranks that split a matrix, for each way to split.
 
-        A one-dimensional cut sums over all of them, and only after the second matrix of a pair: at once, or in two
-        exchanges of half the traffic where each keeps its own tokens; a two-dimensional one over the root of their
-        number. ``owners`` are the chips that share the sum; those of a group lie ``stride`` chips apart.
+        A one-dimensional split sums over all ranks after the second matrix of a pair, as one all-reduce, or as two
+        exchanges of half the traffic if each rank keeps its own tokens. A two-dimensional split sums over the square
+        root of their number. ``owners`` are the chips that share the sum; members of a group lie ``stride`` chips
+        apart.
         """
         domains = self.domains(ranks, stride)
         size = elements * self.activation_width / owners
@@ -285,23 +285,23 @@ class OperatorTable:
 
     @property
     def by_tokens(self) -> bool:
-        """Each rank holds the residual stream of a part of its group's tokens."""
+        """True if each rank has the residual stream of a part of its group's tokens."""
         return self.assumptions.layout.residual_stream == "by_tokens"
 
     @property
     def stream_owners(self) -> Array | float:
-        """Chips of a stage that work on residual streams of tokens of their own [1]."""
+        """Chips of a stage that work on residual streams of different tokens [1]."""
         return self.groups * self.ranks if self.by_tokens else self.groups
 
     @property
     def summed(self) -> npt.NDArray[np.bool_] | None:
-        """Where all chips of a stage have all tokens, so that experts' outputs are summed; None if nowhere."""
+        """Plans in which all chips of a stage have all tokens, so that outputs of experts are summed; None for none."""
         if self.assumptions.experts.replicated_tokens == "exchanged":
             return None
         return np.asarray(self.ranks == self.stage)
 
     def attended(self, limit: float = math.inf) -> float:
-        """Past tokens that a new token attends to, at most ``limit``; those that are masked as well if they count."""
+        """Past tokens that a new token attends to, at most ``limit``; including masked ones if the assumptions do."""
         if self.plans.prefill and self.assumptions.attention.masked_scores == "computed":
             return min(self.context + self.plans.new_tokens, limit)
         if self.plans.prefill or self.assumptions.serving.verify_context == "mean":
@@ -309,16 +309,16 @@ class OperatorTable:
         return min(self.context, limit)
 
     def read(self, limit: float = math.inf) -> float:
-        """Tokens whose cache entries a sequence moves in a step: read in decode, read or written in prefill."""
+        """Cached tokens that a sequence moves in a step: read in decode, read or written in prefill."""
         if self.plans.prefill:
             return min(self.context, limit) + self.plans.new_tokens
         return self.attended(limit)
 
     def attended_in_chunk(self, chunk: float) -> float:
-        """Past tokens of its own chunk that a new token attends to, on average over where it may stand [tokens].
+        """Mean number of past tokens of its own chunk that a new token attends to [tokens].
 
-        Within the first chunk that grows with the position. Further on it falls to none at every border, so that of
-        contexts without a spread only the mean over a chunk can be told.
+        In the first chunk the number grows with the position. Later it drops to zero at every border. For contexts
+        without a spread, the mean over a chunk is used.
         """
         if self.assumptions.attention.chunk_position == "middle":
             return self.attended(chunk / 2)
@@ -329,7 +329,7 @@ class OperatorTable:
         return mean_attended_in_chunks(self.context - self.spread / 2, self.spread + new, chunk)
 
     def read_in_chunk(self, chunk: float) -> float:
-        """Tokens of a chunk whose cache entries a sequence moves in a step, see :meth:`read` [tokens]."""
+        """Cached tokens of a chunk that a sequence moves in a step, see :meth:`read` [tokens]."""
         if self.assumptions.attention.chunk_position == "middle":
             return self.read(chunk / 2)
         new = self.plans.new_tokens
@@ -339,7 +339,7 @@ class OperatorTable:
         return float(np.mean(starts % chunk)) + new
 
     def domains(self, ranks: Array, stride: Array | float = 1.0) -> Array:
-        """Link domains that a group of ranks is spread over, whose members lie ``stride`` chips apart [1]."""
+        """Link domains spanned by a group of ranks whose members lie ``stride`` chips apart [1]."""
         if self.assumptions.network.link_domains == "placed":
             return domains_spanned(ranks, stride, self.stage, self.link_domain)
         if self.assumptions.network.link_domains == "whole":
@@ -347,27 +347,27 @@ class OperatorTable:
         return np.maximum(ranks / self.link_domain, 1.0)
 
     def cache_share(self, heads: float, *, by_token: bool = True) -> Array:
-        """Part of the cache of a stage's sequences that one chip holds and reads.
+        """Share of the cache of a stage's sequences that one chip stores and reads.
 
-        Spread evenly, as in the published study; or each group of attention ranks holds its own sequences, every
-        rank the heads it works on, and ranks beyond the number of heads hold copies, or with decode context parallelism
-        other tokens of what is cached ``by_token``.
+        In the published study the cache is spread evenly. Otherwise each attention-DP group stores its own sequences,
+        and every rank the heads that it computes. Ranks in excess of the heads store copies, or with decode context
+        parallelism other tokens if the cache is ``by_token``.
         """
         if self.assumptions.layout.kv_placement == "spread":
             return 1.0 / self.stage
         return 1.0 / (self.groups * np.minimum(self.ranks, heads * self.plans.dcp if by_token else heads))
 
     def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
-        """Collective by the way in which matrices are cut, the same for all."""
+        """Collective by the way in which matrices are split, equal for all ways."""
         return dict.fromkeys(self.assumptions.layout.tensor_layouts, (collective,))
 
 
-#: Kernels beside a matrix where no engine says otherwise: what comes in is shrunk, and then expanded [1].
+#: Adapter kernels per matrix if the engine specifies no number: one shrinks the input, one expands it [1].
 _KERNELS = 2.0
 
 
 def distinct(adapters: int, sequences: Array) -> Array:
-    """Adapters that some sequences ask for, each of them any of all [1].
+    """Expected number of different adapters of some sequences, with equal probabilities [1].
 
     Examples
     --------
@@ -378,7 +378,7 @@ def distinct(adapters: int, sequences: Array) -> Array:
 
 
 def adapters(table: OperatorTable, rows: Iterable[Operator]) -> Iterator[Operator]:
-    """Rows beside those of layers; none where no adapters are served."""
+    """Rows of adapters; none if no adapters are served."""
     assumed = table.assumptions.adapters
     if not assumed.loras:
         return
@@ -395,7 +395,7 @@ def adapters(table: OperatorTable, rows: Iterable[Operator]) -> Iterator[Operato
             repeats=row.repeats,
             flop_per_token=2.0 * elements * beside.share,
             weight_bytes=distinct(assumed.loras, sequences) * elements * width,
-            # What goes out is read again, to be added to.
+            # The output is read again, to be added to.
             activation_bytes_per_token=(beside.shrunk + 2.0 * beside.expanded) * beside.share * width,
             on_attention_ranks=row.on_attention_ranks,
             launches=_KERNELS,
@@ -404,7 +404,7 @@ def adapters(table: OperatorTable, rows: Iterable[Operator]) -> Iterator[Operato
 
 
 def held_bytes(table: OperatorTable, rows: Iterable[Operator]) -> Array | float:
-    """Room of all adapters in the memory of an instance, copies included [B]."""
+    """Memory of all adapters of an instance, with copies [B]."""
     assumed = table.assumptions.adapters
     beside = [(row.repeats, row.adapted) for row in rows if row.adapted is not None]
     elements = sum(repeats * (widths.shrunk + widths.expanded) for repeats, widths in beside)
@@ -412,10 +412,10 @@ def held_bytes(table: OperatorTable, rows: Iterable[Operator]) -> Array | float:
 
 
 def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
-    """Norms and activation functions of every layer: memory traffic and launches, no arithmetic to speak of.
+    """Norms and activation functions of every layer: memory traffic and launches, with negligible arithmetic.
 
-    Every rank of a group works on the residual streams of all of the group's tokens, or of its part of them. ``pace``
-    are layers that are waited for over those that are passed [1].
+    Every rank of a group processes the residual streams of all of the group's tokens, or of a part of them. ``pace`` is
+    the ratio of layers on the critical path to layers passed [1].
     """
     model, dtype, width = table.model, table.precision.activations, table.activation_width
     for block in model.blocks:
@@ -430,15 +430,15 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
             mixer=block.attention.kind,
             parts=float(count),
         )
-        # What comes out of the input matrices is read, gated and written once.
+        # The output of the input matrices is read, gated and written once.
         activations = (
             Operator(name, dtype, activation_bytes_per_token=(matrices + 1.0) * columns * width / table.stage)
             for name, (columns, matrices) in block.feed_forward.activated.items()
         )
         yield from repeated((norms, *activations), block.layers * pace)
     if model.residual_span is not None:
-        # Entries of earlier layers that are read before each part, by the kernel that norms what they add up to: one
-        # for each whole or begun span before a layer (SGLang 0.5.23, ``prev_valid_blocks`` of Kimi-K3).
+        # Entries of earlier layers that the norm kernel reads and sums before each part: one for each full or started
+        # span before a layer (SGLang 0.5.23, ``prev_valid_blocks`` of Kimi-K3).
         entries = sum(-(-layer // model.residual_span) for layer in range(model.layers))
         moved = 2.0 * entries * table.hidden * width / table.stream_owners
         yield Operator(
@@ -446,18 +446,18 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
         )
     streams = model.residual_streams
     if streams > 1:
-        # Before each part of a layer: what enters it, what it adds to each copy, and how copies are mixed; then once
-        # what leaves the last layer, unless a mixing of that layer says so.
+        # Before each part of a layer: its input, its contribution to each copy, and the mix of the copies. Once more
+        # after the last layer, unless a mix of that layer is specified.
         yield _mixing(table, 2.0 * model.layers * pace, streams, outputs=streams * (streams + 2))
         if model.residual_fold:
             yield _mixing(table, pace, streams, outputs=streams)
 
 
 def _mixing(table: OperatorTable, repeats: Array | float, streams: int, outputs: int) -> Operator:
-    """A matrix over all copies of the residual stream, whose other copies are read and written beside the norms'.
+    """Matrix over all copies of the residual stream; traffic of the other copies is added to that of the norms.
 
-    Every rank of a group works on all of the group's tokens; of the matrix each chip of a stage holds a part, or each
-    of a group that holds copies.
+    Every rank of a group processes all of the group's tokens. Each chip of a stage, or of a group with a copy, stores a
+    part of the matrix.
     """
     dtype, count = table.precision.weights, float(outputs * streams * table.hidden)
     parts = table.ranks if table.copied else table.stage

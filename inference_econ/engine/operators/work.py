@@ -1,8 +1,8 @@
-"""Work of one step: the operator table.
+"""Operator table of one step.
 
-One row per kind of operator and block of layers; every entry is an array that broadcasts
-over the plans. Quantities that grow with the tokens of a micro-batch are kept per token,
-so that they stay on the small axes until the engine multiplies.
+There is one row per kind of operator and block of layers. Entries are arrays that broadcast over the plans. Amounts
+that grow with the tokens of a micro-batch are stored per token, which keeps the arrays small until the tokens are
+multiplied in.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from inference_econ.engine.operators.table import (
 from inference_econ.engine.protocols import Served
 from inference_econ.inputs import BYTES_PER_ELEMENT, Block, TensorLayout
 
-#: Makes the rows of one layer of the table, its attention or feed-forward block, and for attention the width of the
-#: output that ranks sum.
+#: Function that yields the rows of an attention or feed-forward block of one layer. For attention it also receives the
+#: width of the output that ranks sum.
 Rows: TypeAlias = Callable[..., Iterator[Operator]]
 
 
-#: The rows of each kind of attention, or of mixer in its place.
+#: Functions for the rows of each kind of attention or other mixer.
 MIXERS: Mapping[str, Rows] = {
     "grouped_query": grouped_query.grouped_query_rows,
     "latent": latent.latent_rows,
@@ -59,7 +59,7 @@ MIXERS: Mapping[str, Rows] = {
     "recurrent": recurrent.recurrent_rows,
     "none": lambda *_: iter(()),
 }
-#: The rows of each kind of feed-forward block.
+#: Functions for the rows of each kind of feed-forward block.
 FEED_FORWARDS: Mapping[str, Rows] = {
     "dense": dense.dense_rows,
     "experts": experts.expert_rows,
@@ -68,11 +68,11 @@ FEED_FORWARDS: Mapping[str, Rows] = {
 
 
 def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
-    """Projections on the attention ranks; scores, cache and state where the assumptions place them.
+    """Projections on the attention ranks; scores, cache and state as the assumptions place them.
 
-    ``pace`` are layers that are waited for over those that are passed [1].
+    ``pace`` is the ratio of layers on the critical path to layers passed [1].
     """
-    # Side by side, the feed-forward part's sum carries the output of attention along.
+    # In parallel blocks, the all-reduce of the feed-forward part includes the output of attention.
     merged = block.parallel and block.parts == 2 and table.assumptions.layout.parallel_blocks == "merged"
     summed = 0.0 if merged else table.hidden
     kind, times = block.attention.kind, block.layers * pace
@@ -81,30 +81,31 @@ def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list
 
 
 def feed_forward(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
-    """Dense matrices or experts, cut over what expert parallelism leaves of the stage."""
+    """Dense matrices or experts, split over the expert-parallel ranks of the stage."""
     return repeated(FEED_FORWARDS[block.feed_forward.kind](table, block.feed_forward), block.layers * pace)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The operator table of one step, and what all rows share.
+    """Operator table of one step, and the properties that all rows share.
 
     Attributes
     ----------
     operators : tuple of Operator
-        The rows.
+        Rows of the table.
     tokens, sequences : ndarray
-        Of one micro-batch [1].
+        Tokens and sequences of one micro-batch [1].
     layers : ndarray or float
-        Layers that a token waits for [1]: more than it passes where a fuller stage of the pipeline sets the pace.
+        Layers on the critical path of a token [1]; more than the layers it passes if a fuller pipeline stage sets the
+        pace.
     groups : ndarray or float
-        Groups of attention ranks that work on sequences of their own [1].
+        Attention-DP groups [1].
     fullest, fullest_tokens : ndarray or float
-        Sequences, and tokens, of the fullest of them over the mean [1].
+        Sequences, and tokens, of the fullest group over the mean [1].
     prefill : bool
-        The step reads prompts.
+        The step is a prefill.
     summed : ndarray or bool
-        All chips of a stage share each matrix, several of them, and sum what it gives.
+        Several chips of a stage share each matrix, and sum its output.
     """
 
     operators: tuple[Operator, ...]
@@ -118,7 +119,7 @@ class Work:
     summed: npt.NDArray[np.bool_] | bool = False
 
     def tokens_of(self, operator: Operator) -> Array:
-        """Tokens that count for a row: if all groups were as full as the fullest, where each works on its own [1]."""
+        """Tokens of an operator [1]; if groups work separately, as if all were as full as the fullest."""
         return _filled(self.tokens, self.fullest_tokens) if operator.grouped else self.tokens
 
     def sequences_of(self, operator: Operator) -> Array:
@@ -128,15 +129,15 @@ class Work:
     def tokens_sent(self, operator: Operator, collective: Collective) -> Array:
         """Tokens that a collective sends [1].
 
-        Where each rank sends over its own links, it ends with the last of the fullest group's ranks, which send most,
-        and of the one that receives most.
+        If each rank uses its own links, the slowest rank determines the end. It is in the fullest group, or receives
+        the most.
         """
         if operator.grouped or not collective.own_link:
             return self.tokens_of(operator)
         return _filled(self.tokens, np.maximum(self.fullest_tokens / collective.busiest, 1.0))
 
     def collective_bytes(self, operator: Operator, layout: TensorLayout) -> Array:
-        """Tensors that a row's collectives reduce or exchange, all its occurrences, before an algorithm copies [B]."""
+        """Tensors that a row's collectives reduce or exchange, over all its occurrences [B]."""
         total = np.zeros(())
         for collective in operator.collectives.get(layout, ()):
             size = collective.bytes_per_token * self.tokens_sent(operator, collective)
@@ -145,7 +146,7 @@ class Work:
 
     @property
     def even(self) -> bool:
-        """All groups have as many tokens."""
+        """True if all groups have the same number of tokens."""
         return all(isinstance(share, float) and share == 1.0 for share in (self.fullest, self.fullest_tokens))
 
 
@@ -154,12 +155,12 @@ def _filled(amounts: Array, share: Array | float) -> Array:
 
 
 def decode_work(setup: Served, plans: Plans) -> Work:
-    """The operator table of one decode step, or of one that reads prompts.
+    """Operator table of one decode or prefill step.
 
     Parameters
     ----------
     setup : Served
-        What, on what, how, at the context of the sequences.
+        Model, chip, formats and assumptions, at the context of the sequences.
     plans : Plans
         Deployments, shape (...).
 
@@ -176,8 +177,8 @@ def decode_work(setup: Served, plans: Plans) -> Work:
     operators = [*layers]
     count, dtype = model.unknown_parameters, setup.precision.weights
     if count:
-        # What is unknown of the model is read once per step and multiplied with every token. It is cut over the chips
-        # of a stage, or over those of a group that holds copies.
+        # Unknown parameters are read once per step and multiplied with every token. They are split over the chips of a
+        # stage, or of a group with copies.
         held = count * BYTES_PER_ELEMENT[dtype] / (table.ranks if table.copied else table.stage)
         flop = 2.0 * count / table.stage
         operators.append(
@@ -189,7 +190,7 @@ def decode_work(setup: Served, plans: Plans) -> Work:
     if assumptions.chip.pointwise == "counted":
         operators += pointwise(table, pace)
     operators += sampling
-    # A step with prompt tokens beside its sequences is launched as one that reads prompts.
+    # A step with prompt tokens is launched as a prefill step.
     prefill = plans.prefill or bool(np.any(plans.riding))
     fullest = of_tokens = fullest_group(plans, assumptions.layout)
     if prefill and not plans.prefill:
@@ -201,19 +202,19 @@ def decode_work(setup: Served, plans: Plans) -> Work:
 
 
 def rows_of_layers(table: OperatorTable, pace: Array | float) -> list[Operator]:
-    """Rows of all layers, without what is pointwise."""
+    """Rows of all layers, without pointwise operators."""
     return [row for b in table.model.blocks for row in (*mixer(table, b, pace), *feed_forward(table, b, pace))]
 
 
 def adapter_bytes(setup: Served, plans: Plans) -> Array | float:
-    """Room of adapters of low rank in the memory of an instance [B], shape (...)."""
+    """Memory of low-rank adapters in an instance [B], shape (...)."""
     pace = fullest_over_mean(setup.model.layers, plans, setup.assumptions.layout)
     table = OperatorTable(setup, plans)
     return held_bytes(table, rows_of_layers(table, pace))
 
 
 def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
-    """Operators that a step has once, behind its last layer."""
+    """Operators that run once per step, after the last layer."""
     # Logits of every new token, or of the last one of a prompt.
     count, plans, dtype = table.model.vocab_size * table.hidden, table.plans, table.precision.embeddings
     counted = 2.0 if table.assumptions.chip.embedding_flop == "both" else 1.0
@@ -231,7 +232,7 @@ def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
     )
     if table.assumptions.chip.pointwise != "counted":
         return (embedding,)
-    # Logits in 32 bits: written, then read for the largest and for the sum. One rank per group samples.
+    # Logits in 32 bits: written, then read for the maximum and for the sum. One rank per group samples.
     moved = 3.0 * table.model.vocab_size * BYTES_PER_ELEMENT["fp32"] / table.groups
     share: Array | float = 1.0 / plans.new_tokens if plans.prefill else 1.0
     if mixed:
@@ -241,7 +242,7 @@ def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
 
 
 def _pipeline(table: OperatorTable) -> Operator:
-    """Hand-off of the residual stream from stage to stage."""
+    """Transfer of the residual stream from stage to stage."""
     domains: Array = np.full((), 2.0)
     if table.assumptions.network.pipeline_hop == "nearest":
         domains = np.where(table.plans.accelerators <= table.link_domain, 1.0, 2.0)

@@ -1,4 +1,4 @@
-"""Serving engines at their versions: how they are launched, recipes, and profiles fitted to them."""
+"""Serving engines and their versions: launch options, recipes, and profiles fitted to them."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Which serving engines have a model, a chip and number formats: what may be started at all."""
+"""Support of serving engines for a model, a chip and number formats, and their launch options."""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.models.model import ModelSpec, Precision
 
-#: Layouts are not asked whether any engine has them: the bound of all.
+#: Name that allows layouts no engine supports, for bounds.
 ANY_LAYOUT = "any"
 
 
 class ServingEngine(NamedTuple):
-    """An engine at a version."""
+    """A version of an engine."""
 
     name: str
-    """Of its file: ``vllm``."""
+    """Name of its file: ``vllm``."""
     facts: EngineVersion
     """Facts of that version."""
 
     @property
     def label(self) -> str:
-        """For people: ``vllm 0.33.0``."""
+        """Display name: ``vllm 0.33.0``."""
         return f"{self.name} {self.facts.version}"
 
 
 def engines_for(
     model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: str | None = None
 ) -> tuple[ServingEngine, ...]:
-    """The engines that can serve a model on a chip in some formats.
+    """Engines that can serve a model on a chip in given formats.
 
     Parameters
     ----------
     model : ModelSpec
-        What is served.
+        Model that is served.
     hardware : HardwareSpec
-        On what.
+        Chip that it runs on.
     precision : Precision
         Formats of weights and cache.
     wanted : str, optional
-        ``vllm`` or ``vllm@0.24.0``: only this one; :data:`ANY_LAYOUT`: none is asked. All that are known, at their
-        newest version, without.
+        One engine, ``vllm`` or ``vllm@0.24.0``, or :data:`ANY_LAYOUT` for none. By default all known engines at their
+        newest version.
 
     Returns
     -------
     tuple of ServingEngine
-        Empty where none is known, so that layouts cannot be asked of any.
+        Empty if none is known; layouts are then not checked.
 
     Raises
     ------
     InputError
-        If the engine that is wanted is unknown, or has no such model, chip or format; with those that have.
+        If the given engine is unknown or lacks the model, chip or format; lists engines that support them.
 
     Examples
     --------
@@ -92,19 +92,19 @@ def engines_for(
 def able_of(
     model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: Sequence[str]
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Engines of several that can serve, each once, and why others cannot.
+    """Engines of several that can serve the setup, without duplicates, and reasons why others cannot.
 
     Parameters
     ----------
     model, hardware, precision
-        As of :func:`engines_for`.
+        As in :func:`engines_for`.
     wanted : sequence of str
         ``vllm`` or ``vllm@0.24.0``, at least one.
 
     Raises
     ------
     InputError
-        If none can, with the reason of each; if one of them is unknown, or none is named.
+        If none can, with the reason of each; if one is unknown, or none is given.
     """
     if not wanted or ANY_LAYOUT in wanted:
         names = ", ".join(wanted) or "none"
@@ -121,7 +121,7 @@ def able_of(
 def serving_adapters(
     engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Engines of several that serve adapters of low rank beside a model, and why others do not.
+    """Engines of several that serve LoRA adapters with a model, and reasons why others do not.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def serving_adapters(
 
 
 def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
-    """Support that an engine lacks of a model, a chip and formats, in words; None if it has all of them."""
+    """Feature for a model, a chip and formats that an engine lacks, in words; None if it lacks none."""
     facts, generation = engine.facts, hardware.generation
     kernels = facts.kernels_on(generation)
     if kernels is None:
@@ -163,24 +163,24 @@ def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, preci
 
 
 def run_on(generation: str) -> tuple[ServingEngine, ...]:
-    """Return the engines that are known to start some model on a generation of chips."""
+    """Engines that can start some model on a chip generation."""
     return tuple(engine for engine in known_engines() if engine.facts.kernels_on(generation) is not None)
 
 
 @cache
 def known_engines() -> tuple[ServingEngine, ...]:
-    """All engines that say which chips they run on, at their newest version."""
+    """All engines with known chips, at their newest version."""
     engines = (ServingEngine(name, catalog.engine(name).at()) for name in catalog.names("engines"))
     return tuple(engine for engine in engines if engine.facts.chips)
 
 
 def named(wanted: str) -> ServingEngine:
-    """An engine as people name it, with a version behind an @.
+    """Engine by name, optionally with a version after an @.
 
     Raises
     ------
     InputError
-        If there is no such engine, or nothing is known of the version.
+        If the engine or the version is unknown.
     """
     name, _, version = wanted.partition("@")
     names = [engine.name for engine in known_engines()]
@@ -194,34 +194,34 @@ def named(wanted: str) -> ServingEngine:
 
 
 Scalar = bool | int | float | str
-#: What an option reads: a value of a type, JSON, or nothing (``flag``).
+#: Type of an option's value; ``flag`` for none.
 OptionType = Literal["int", "float", "str", "json", "flag"]
-#: What a parsed option has: one value, several, or true where it is a flag.
+#: Parsed options: one value, several, or true for a flag.
 Parsed = dict[str, Any]
 
 
 class EngineOption(Spec):
-    """One option of a command, one argument without a name, or one key of a file or of JSON that an option reads."""
+    """Option of a command, positional argument, or key of a configuration file or JSON option."""
 
     names: tuple[str, ...] = Field(min_length=1, strict=False)
-    """``--tensor-parallel-size``, ``-tp``; a dotted key (``--speculative-config.method``); or the name of an
-    argument."""
+    """``--tensor-parallel-size``, ``-tp``; a dotted key (``--speculative-config.method``); or the name of an argument.
+    """
     type: OptionType
     """Type of the value."""
     choices: tuple[Scalar, ...] | None = Field(default=None, strict=False)
-    """All that it may be; anything of its type without."""
+    """Allowed values; None for any of the type."""
     nargs: int | str | None = None
-    """How many values follow: a number, ``+``, ``*`` or ``?``; one without."""
+    """Number of values: a number, ``+``, ``*`` or ``?``; None for one."""
     default: Scalar | list[Scalar] | None = None
-    """Value where nothing is given; absent where that is computed, or is nothing."""
+    """Default; absent if it is computed or None."""
 
     def value(self, text: str) -> Any:
-        """A word of a command line as this option reads it.
+        """Value of a word on the command line.
 
         Raises
         ------
         InputError
-            If the option does not read such a word.
+            If the word is invalid for the option.
         """
         try:
             read = _READERS.get(self.type, str)(text)
@@ -237,16 +237,16 @@ _KINDS = {"int": "a whole number", "float": "a number", "json": "JSON"}
 
 
 class EngineOptions(SourcedSpec):
-    """The commands of one version of an engine or load generator, with all their options."""
+    """Commands of a version of an engine or load generator, with all their options."""
 
     engine: str = Field(min_length=1)
     """``vllm``, ``sglang``, ``trtllm``; or a load generator."""
     version: str = Field(pattern=r"\d")
-    """As the engine counts."""
+    """Version."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
-    """When it came out, as far as known."""
+    """Release date, if known."""
     commands: dict[str, list[EngineOption]]
-    """Options by command; keys of a file under the name of the command and ``config``."""
+    """Options by command; keys of a file are under the name of the command and ``config``."""
 
     @cached_property
     def _by_name(self) -> dict[str, dict[str, EngineOption]]:
@@ -256,16 +256,16 @@ class EngineOptions(SourcedSpec):
         }
 
     def has(self, command: str, name: str) -> bool:
-        """Whether a command has an option or a key of that name."""
+        """Whether a command has an option or key with a name."""
         return name in self._by_name.get(command, {})
 
     def option(self, command: str, name: str) -> EngineOption:
-        """An option of a command.
+        """Option of a command.
 
         Raises
         ------
         InputError
-            If there is none, with the nearest names.
+            If there is none; lists the nearest names.
         """
         options = self._by_name[command]
         if name not in options:
@@ -275,14 +275,14 @@ class EngineOptions(SourcedSpec):
         return options[name]
 
     def parse(self, command: str, words: Sequence[str]) -> Parsed:
-        """Read the words behind a command as its parser would.
+        """Parse the words after a command as the engine would.
 
         Parameters
         ----------
         command : str
             A key of :attr:`commands`.
         words : sequence of str
-            Options and their values; arguments without a name.
+            Options, their values, and positional arguments.
 
         Returns
         -------
@@ -292,7 +292,7 @@ class EngineOptions(SourcedSpec):
         Raises
         ------
         InputError
-            If an option is unknown, lacks a value, or does not read it.
+            If an option is unknown, lacks a value, or has an invalid one.
         """
         parsed: Parsed = {}
         rest = list(words)
@@ -316,21 +316,21 @@ class EngineOptions(SourcedSpec):
         return parsed
 
     def check_file(self, command: str, data: dict[str, Any], prefix: str = "") -> None:
-        """Hold the keys and values of a file, or of JSON, against what is known of them.
+        """Check the keys and values of a configuration file or JSON option.
 
         Parameters
         ----------
         command : str
             A key of :attr:`commands`.
         data : dict
-            What the file holds.
+            Contents of the file.
         prefix : str
-            What the keys are behind: ``--speculative-config.``.
+            Prefix of the keys: ``--speculative-config.``.
 
         Raises
         ------
         InputError
-            If a key is unknown or its value not allowed; where nothing is known of any key, all are allowed.
+            If a key is unknown or its value invalid; if no keys are recorded, all are allowed.
         """
         if not any(name.startswith(prefix) for name in self._by_name[command]):
             return
@@ -343,7 +343,7 @@ class EngineOptions(SourcedSpec):
 
 
 def _values(option: EngineOption, rest: list[str]) -> list[str]:
-    """Take the values that follow an option off the rest of the words."""
+    """Remove and return the values that follow an option."""
     if option.type == "flag":
         return []
     several = option.nargs in ("+", "*")
@@ -358,7 +358,7 @@ def _values(option: EngineOption, rest: list[str]) -> list[str]:
 
 @cache
 def versions(engine: str) -> tuple[str, ...]:
-    """The versions of an engine or load generator whose options are recorded, from the oldest on."""
+    """Versions of an engine or load generator with recorded options, from the oldest on."""
     stems = (path.stem for path in (catalog.folder("engines") / "options").glob(f"{engine}_*.yaml"))
     numbered = (stem.removeprefix(f"{engine}_") for stem in stems)
     return tuple(sorted(numbered, key=lambda version: [int(part) for part in re.findall(r"\d+", version)]))
@@ -366,12 +366,12 @@ def versions(engine: str) -> tuple[str, ...]:
 
 @cache
 def options(engine: str, version: str | None = None) -> EngineOptions:
-    """The options of an engine's or load generator's commands, at a version; the newest recorded one without it.
+    """Options of an engine's or load generator's commands at a version; by default the newest recorded one.
 
     Raises
     ------
     InputError
-        If nothing is recorded of the engine, or of that version, with the nearest.
+        If the engine or version is not recorded; lists the nearest.
     """
     recorded_versions = versions(engine)
     if not recorded_versions:
@@ -387,19 +387,19 @@ def options(engine: str, version: str | None = None) -> EngineOptions:
 
 @cache
 def recorded() -> tuple[str, ...]:
-    """Engines and load generators whose options are recorded."""
+    """Engines and load generators with recorded options."""
     files = (catalog.folder("engines") / "options").glob("*.yaml")
     return tuple(sorted({path.stem.rpartition("_")[0] for path in files}))
 
 
 @cache
 def launch(engine: str) -> EngineLaunch:
-    """Facts of the start of an engine.
+    """Launch facts of an engine.
 
     Raises
     ------
     InputError
-        If nobody knows.
+        If none are recorded.
     """
     places = {path.stem: path for path in sorted((catalog.folder("engines") / "launch").glob("*.yaml"))}
     if engine not in places:
@@ -408,23 +408,23 @@ def launch(engine: str) -> EngineLaunch:
 
 
 class EngineLaunch(SourcedSpec):
-    """Facts that are needed to start an engine, besides its options."""
+    """Facts that are needed to start an engine, in addition to its options."""
 
     command: str = Field(min_length=1)
-    """The command among :attr:`EngineOptions.commands`."""
+    """Command, a key of :attr:`EngineOptions.commands`."""
     program: tuple[str, ...] = Field(min_length=1, strict=False)
-    """Words that come before its options."""
+    """Words before its options."""
     image: str | None = Field(default=None, min_length=1)
-    """Container image, with ``{version}`` where the version goes; absent where none is started by its command."""
+    """Container image, with ``{version}`` as placeholder; absent if its command is not run in one."""
     port: Count
-    """Where it listens if nothing else is said [1]."""
+    """Default port [1]."""
     health: str = Field(pattern="^/")
-    """Path that answers once it is ready."""
+    """Path of the readiness check."""
     vendors: tuple[str, ...] = Field(min_length=1, strict=False)
-    """Vendors of chips that its images run on."""
+    """Chip vendors that its images support."""
     caches: dict[Dtype, str]
-    """Names that the option for the cache's format has for each format."""
+    """Values of the option for the KV-cache format, by format."""
     quantised_on_load: dict[Dtype, str]
-    """Names that the option for weights has for each format made of a 16-bit checkpoint while it loads."""
+    """Values of the option for weights, by format to which a 16-bit checkpoint is quantized at load time."""
     graph_bytes: Bytes
-    """Memory of one captured graph, about [B]."""
+    """Approximate memory of one captured graph [B]."""

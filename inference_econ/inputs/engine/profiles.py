@@ -1,4 +1,4 @@
-"""Which fitted assumptions belong to a chip and an engine."""
+"""Choice of the fitted profile for a chip and an engine."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ if TYPE_CHECKING:
     from inference_econ.inputs.presets.assumptions import Assumptions
     from inference_econ.inputs.scenario_kinds import GridName
 
-#: What goes with the published study's grid.
+#: Preset of the published study's grid.
 _STUDY = "paper"
 
 
 def name_for(generation: str, engine: str | None = None) -> str:
-    """Return the name of the preset for a generation of chips and an engine.
+    """Name of the preset for a chip generation and an engine.
 
     Parameters
     ----------
     generation : str
         See :attr:`HardwareSpec.generation`.
     engine : str, optional
-        vllm, sglang, trtllm, ...; unknown ones count as none.
+        vllm, sglang, trtllm, ...; unknown engines are treated as none.
 
     Returns
     -------
     str
-        The first profile that ``scenarios/assumptions/generations`` has for both; ``deployable`` for generations that
-        are unlike all that were measured.
+        The first profile in ``scenarios/assumptions/generations`` for both; ``deployable`` if there is none.
 
     Examples
     --------
@@ -49,7 +48,7 @@ def name_for(generation: str, engine: str | None = None) -> str:
 
 
 def is_bound(preset: str, generation: str) -> bool:
-    """Return whether a preset stands in for a profile, as no servers were fitted with such chips, or chips like them.
+    """Whether a preset replaces a missing profile, because no server with such or similar chips was fitted.
 
     Examples
     --------
@@ -60,7 +59,7 @@ def is_bound(preset: str, generation: str) -> bool:
 
 
 def generation_of(chip: HardwareSpec) -> str:
-    """Return the generation of a chip, as profiles that were fitted to it alone are named; empty if there are none.
+    """Generation of a chip, as in the names of profiles fitted to it alone; empty if there are none.
 
     Examples
     --------
@@ -72,12 +71,12 @@ def generation_of(chip: HardwareSpec) -> str:
 
 
 def generations_fitted() -> list[str]:
-    """Return the generations of chips that some profile is for, sorted."""
+    """Sorted chip generations with a profile."""
     return sorted({name for entry in generations.usual().profiles for name in entry.generations})
 
 
 def is_fitted_to(engine: str) -> bool:
-    """Return whether some profile was fitted to servers of an engine.
+    """Whether some profile was fitted to servers of an engine.
 
     Examples
     --------
@@ -90,14 +89,14 @@ def is_fitted_to(engine: str) -> bool:
 def for_hardware(
     hardware: HardwareSpec | Name, engine: str | None = None, *, changes: Iterable[str] = ()
 ) -> Assumptions:
-    """The fitted assumptions for a chip, and an engine if one is given.
+    """Fitted assumptions for a chip, and an engine if given.
 
     Parameters
     ----------
     hardware : HardwareSpec, name or path
         The chip.
     engine : str, optional
-        vllm, sglang, trtllm, ...; without a profile of its own, that of all engines.
+        vllm, sglang, trtllm, ...; without its own profile, that of all engines is used.
     changes : iterable of str
         What-ifs, ``FIELD=VALUE``.
 
@@ -109,7 +108,7 @@ def for_hardware(
     Raises
     ------
     UnknownNameError, SpecError, InputError
-        If there is no such chip, or a what-if cannot be used.
+        If there is no such chip, or a what-if is invalid.
     """
     from inference_econ.inputs.hardware import HardwareSpec
 
@@ -118,7 +117,7 @@ def for_hardware(
 
 
 def for_grid(assumptions: Assumptions | Name | None, grid: GridName) -> Assumptions | Name | None:
-    """Given assumptions, or those of a grid: ``paper`` with the published study's, nothing with whole numbers.
+    """Given assumptions, or the default of a grid: ``paper`` for the published study's, None for integers.
 
     Examples
     --------
@@ -135,28 +134,28 @@ def assumed(
     *,
     changes: Iterable[str] = (),
 ) -> Assumptions:
-    """The assumptions that something is answered under: those asked for, or those that go with the chip.
+    """Given assumptions, or the default profile of a chip.
 
     Parameters
     ----------
     assumptions : Assumptions, name or path, optional
-        What was asked for; without, the profile of the chip's generation (:func:`for_hardware`).
+        Assumptions; by default the profile of the chip's generation (:func:`for_hardware`).
     hardware : HardwareSpec, name or path
         The chip.
     engine : str, optional
-        vllm, sglang, trtllm, ...: its profile, unless assumptions are asked for.
+        vllm, sglang, trtllm, ...: its profile, unless assumptions are given.
     changes : iterable of str
-        What-ifs, ``FIELD=VALUE``, of what has a name.
+        What-ifs on named inputs, ``FIELD=VALUE``.
 
     Returns
     -------
     Assumptions
-        With the what-ifs.
+        Assumptions with the what-ifs.
 
     Raises
     ------
     UnknownNameError, SpecError, InputError
-        If a name or what-if cannot be used.
+        If a name or what-if is invalid.
 
     Examples
     --------
@@ -171,34 +170,34 @@ def assumed(
 
 
 class Misfit(Spec):
-    """One series of measurements: an engine with a model on a chip."""
+    """Outlier series of measurements: an engine with a model on a chip."""
 
     engine: str = Field(min_length=1)
-    """Name in the catalogue."""
+    """Catalog name of the engine."""
     model: str = Field(min_length=1)
-    """Name in the catalogue."""
+    """Catalog name of the model."""
     hardware: str = Field(min_length=1)
-    """Name in the catalogue."""
+    """Catalog name of the chip."""
     factor: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
-    """Measured over predicted time per output token, the median of the series [1]."""
+    """Median of measured over predicted time per output token [1]."""
     rows: Count
-    """Measurements of the series [1]."""
+    """Number of measurements [1]."""
     cached: bool = False
-    """Prompts were probably found in a cache, which no row says: no level is fitted to the series."""
+    """True if prompts were probably cached, which the measurements do not record; no correction is then fitted."""
     why: str = Field(min_length=1)
     """Observation in words."""
 
 
 class Misfits(Spec):
-    """All series that are known."""
+    """All known outlier series."""
 
     series: Annotated[tuple[Misfit, ...], Field(strict=False)]
-    """In no order."""
+    """Series in any order."""
 
 
 @cache
 def known_misfits() -> tuple[Misfit, ...]:
-    """Every series of ``scenarios/measured/misfits.yaml``.
+    """Series of ``scenarios/measured/misfits.yaml``.
 
     Examples
     --------
@@ -209,7 +208,7 @@ def known_misfits() -> tuple[Misfit, ...]:
 
 
 def misfits_of(model: str, hardware: str) -> tuple[Misfit, ...]:
-    """The series of a model on a chip, by the names that are printed of both."""
+    """Outlier series of a model on a chip, by display names."""
     return tuple(
         misfit
         for misfit in known_misfits()

@@ -1,4 +1,4 @@
-"""Recipes of serving engines: what their documents and public benchmarks run a model with on a chip, with sources."""
+"""Published recipes: how engines are configured for a model on a chip, with sources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=
 
 #: Degrees of an instance: tp, dp, pp and ep [1].
 Degrees = tuple[int, int, int, int]
-#: What a heading calls who proposes.
+#: Speculation methods in headings.
 _PROPOSERS: Mapping[ProposerName, str] = {"mtp": "MTP", "eagle": "EAGLE-3", "draft": "draft model", "ngram": "n-grams"}
 
 
@@ -37,20 +37,20 @@ class RecipeDegrees(Spec):
     tp: Count = 1
     """Accelerators that share the attention of a sequence [1]."""
     dp: Count = 1
-    """Groups of them that attend to sequences of their own [1]."""
+    """Attention-DP groups [1]."""
     pp: Count = 1
     """Pipeline stages [1]."""
     ep: Count = 1
-    """Ranks that experts are spread over [1]."""
+    """Expert-parallel ranks [1]."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """Every degree by its name [1]."""
+        """Degrees by name [1]."""
         return self.model_dump()
 
     @property
     def degrees(self) -> Degrees:
-        """Every degree: tp, dp, pp and ep [1]."""
+        """Degrees tp, dp, pp and ep [1]."""
         return self.tp, self.dp, self.pp, self.ep
 
     @property
@@ -64,14 +64,14 @@ class RecipeDegrees(Spec):
 
 
 class RecipePools(Spec):
-    """Instances that read prompts, and others that write answers."""
+    """Prefill instances and decode instances."""
 
     prefill: RecipeDegrees
-    """Degrees of instances that read."""
+    """Degrees of prefill instances."""
     decode: RecipeDegrees
-    """Degrees of instances that write."""
+    """Degrees of decode instances."""
     workers: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)]
-    """Numbers of both that go together: one pair for each size that is published [1]."""
+    """Numbers of prefill and decode instances: one pair for each published size [1]."""
 
     @property
     def shape(self) -> tuple[Degrees, Degrees]:
@@ -80,36 +80,36 @@ class RecipePools(Spec):
 
 
 class Recipe(Spec):
-    """One way to run some models on some chips, as somebody published it."""
+    """Published configuration of some models on some chips."""
 
     models: Names
-    """Names of the catalogue: those that the source speaks of, and those that it says are run alike."""
+    """Catalog names of models that the source covers, including those that it describes as equivalent."""
     families: Names
-    """Families of chips that the source speaks of (:attr:`HardwareSpec.family`)."""
+    """Families of chips that the source covers (:attr:`HardwareSpec.family`)."""
     chips: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Names of the catalogue: only these chips of the families, on which it takes the place of a recipe of the whole
-    family with the same cache and proposals."""
+    """Catalog names of chips, to limit the recipe to them. On these it replaces a recipe of the full family with the
+    same cache and speculation."""
     weights: Formats
-    """Formats of the weights, or of the experts where these are narrower."""
+    """Formats of the weights, or of the experts if these are narrower."""
     kv: Dtype | None = None
-    """Format of the cache that is asked for; absent where nothing is: that of the checkpoint, or 16 bits."""
+    """Requested format of the KV cache; absent for the default: that of the checkpoint, or 16 bits."""
     proposer: ProposerName | None = None
-    """Proposer of tokens; nobody if absent."""
+    """Speculation method; absent for none."""
     drafts: Count | None = None
-    """Proposals of a round [1]."""
+    """Draft tokens per round [1]."""
     head: str | None = Field(default=None, pattern="/")
-    """Hugging Face id of the head that proposes, where it is no part of the checkpoint."""
+    """Hugging Face id of the draft head, if it is not part of the checkpoint."""
     options: dict[str, str] = Field(default={})
-    """Options of the engine's command, or dotted keys of its file, that name kernels; those that follow from the rest
-    are not repeated here."""
+    """Options of the engine's command, or dotted keys of its file, that select kernels; options implied by other fields
+    are not repeated."""
     layouts: Annotated[tuple[RecipeDegrees, ...], Field(strict=False)] = ()
-    """Degrees of instances; any that fits if nothing is said."""
+    """Degrees of instances; empty for any that fits."""
     pools: Annotated[tuple[RecipePools, ...], Field(strict=False)] = ()
-    """Pools that read prompts apart from answers; nothing if the source has no such pools."""
+    """Disaggregated pools; empty if the source has none."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
-    """When it was last changed, or found unchanged; absent where what was read does not say."""
+    """Date of the last change or check; absent if unknown."""
     source: Source
-    """Where it is published."""
+    """Place of publication."""
 
     def _check_fields(self) -> None:
         if (self.proposer is None) != (self.drafts is None):
@@ -118,70 +118,70 @@ class Recipe(Spec):
             raise ValueError(f"a head belongs to the proposer 'eagle', got {self.proposer or 'none'}")
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
-        """Whether the recipe speaks of a model on a chip, with weights in a format."""
+        """Whether the recipe covers a model on a chip, with weights in a format."""
         return family(weights) in self.weights and self.is_on(hardware) and catalog.is_one_of(model, self.models)
 
     def is_on(self, hardware: HardwareSpec) -> bool:
-        """Whether the recipe speaks of a GPU; of one that nobody ships, whether it does of those of its family."""
+        """Whether the recipe covers a GPU; for user-defined GPUs, whether it covers GPUs of their family."""
         if generations.usual().family(hardware) not in self.families:
             return False
         if self.chips and any(catalog.title("hardware", name) == hardware.name for name in catalog.names("hardware")):
             return any(catalog.title("hardware", chip) == hardware.name for chip in self.chips)
-        # a chip that nobody ships is like those of its family with as many chips in a domain
+        # A user-defined chip is treated as those of its family with the same link domain.
         like = [catalog.hardware(chip) for chip in self.chips]
         return not like or (hardware.family, hardware.link_domain) in [(c.family, c.link_domain) for c in like]
 
     @property
     def practice(self) -> tuple[str | None, ProposerName | None, int | None]:
-        """Key of a way to run a model: cache, proposer and proposals [1]."""
+        """Key of a configuration: cache format, speculation method and draft length."""
         return self.kv, self.proposer, self.drafts
 
 
 class DraftLength(Spec):
-    """Proposals of a round in an engine's own documents, whatever the chip."""
+    """Draft length in an engine's documentation, for any chip."""
 
     proposer: ProposerName
-    """Proposer."""
+    """Speculation method."""
     models: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Catalogue names of the targets; all others if there are none."""
+    """Catalog names of the targets; empty for all others."""
     drafts: Count
-    """Proposals of a round, the most where documents give several [1]."""
+    """Draft tokens per round; the maximum if the documentation has several [1]."""
     source: Source
-    """Where it is published."""
+    """Place of publication."""
 
 
 class EngineRecipes(Spec):
     """All recipes of an engine."""
 
     drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
-    """Draft lengths for models that no recipe is of."""
+    """Draft lengths for models without a recipe."""
     recipes: Annotated[tuple[Recipe, ...], Field(strict=False)]
-    """In the order of the answers, in which those without speculation come first."""
+    """Recipes in the order of results, in which those without speculation come first."""
 
 
 @dataclass(frozen=True)
 class Practice:
-    """Practice of an engine with a model on a chip; its fields are those of :class:`Recipe`."""
+    """Configuration of an engine for a model on a chip; fields are those of :class:`Recipe`."""
 
     engine: str
-    """Name of the engine, without a version."""
+    """Engine name, without a version."""
     kv: str | None = None
-    """Number format of the cache; 16 bits without."""
+    """Number format of the KV cache; None for 16 bits."""
     proposer: ProposerName | None = None
     draft_length: int | None = None
-    """Draft tokens of a round [1]."""
+    """Draft tokens per round [1]."""
     layouts: tuple[Mapping[str, int], ...] = field(default=(), hash=False)
     """Degrees of instances: ``tp``, ``dp``, ``pp`` and ``ep`` [1]."""
     pools: tuple[RecipePools, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     source: Source | None = None
-    """None for engine defaults, which no recipe is behind."""
+    """Source of the recipe; None for engine defaults."""
     date: str | None = None
     head: str | None = None
 
     @property
     def text(self) -> str:
-        """Words of a heading: cache, and who proposes how many tokens.
+        """Heading: cache format, speculation method and draft length.
 
         Examples
         --------
@@ -195,25 +195,25 @@ class Practice:
 def practices(
     engine: str, model: ModelSpec, hardware: HardwareSpec, weights: str | None = None
 ) -> tuple[Practice, ...]:
-    """Practices of an engine with a model on a chip: by its recipes, or plainly where there are none.
+    """Recipes of an engine for a model on a chip; engine defaults if there are none.
 
     Parameters
     ----------
     engine : str
         ``sglang``, or ``sglang@0.5.9``.
     model : ModelSpec
-        What is served.
+        Model that is served.
     hardware : HardwareSpec
-        On what.
+        Chip that it runs on.
     weights : str, optional
-        Format of the weights; as published without.
+        Weight format; by default the published one.
 
     Returns
     -------
     tuple of Practice
-        At least one, each once. Recipes are left out whose cache the engine has not on the chip, whose proposer the
-        model or the engine has not, and whose drafts nobody published an acceptance of. Practices without speculation
-        come first.
+        At least one, without duplicates, those without speculation first. A recipe is skipped if the engine lacks its
+        cache format on the chip, if the model or engine lacks its speculation method, or if no acceptance is published
+        for its draft length.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def practices(
 
 
 def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> tuple[Practice, ...]:
-    """Practices of an engine with weights in some formats, see :func:`practices`; the cache of them is not asked."""
+    """Recipes of an engine for given weight formats, see :func:`practices`; the cache format is ignored."""
     name, facts = launch_options.named(engine)
     narrowest = min(precision.of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
     kernels = facts.kernels_on(hardware.generation)
@@ -264,28 +264,28 @@ def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precisio
 
 
 class Groups(NamedTuple):
-    """Disaggregated groups that are tried: which instances prefill and decode together, and how many GPUs."""
+    """Disaggregated groups to try: combinations of prefill and decode instances, and the maximum size."""
 
     shapes: frozenset[tuple[Degrees, Degrees]] | None
-    """Degrees (tp, dp, pp, ep) of prefill and decode instances that go together [1]; None for any."""
+    """Degrees (tp, dp, pp, ep) of prefill and decode instances that are combined [1]; None for any."""
     most: int
     """GPUs of the largest group [1]."""
 
 
 def published_groups(model: ModelSpec, hardware: HardwareSpec) -> Groups:
-    """The disaggregated groups that recipes of any engine have for a model on a GPU.
+    """Disaggregated groups in the recipes of all engines for a model on a GPU.
 
-    Where no recipe is of the model, groups of other models on the GPU count that fit in one link domain.
+    If no recipe covers the model, groups of other models on the GPU are used if they fit in one link domain.
 
     Parameters
     ----------
     model, hardware
-        What is served, on what; number formats do not matter.
+        Model and GPU; number formats do not matter.
 
     Returns
     -------
     Groups
-        Without shapes where nothing is published.
+        Without shapes if nothing is published.
 
     Examples
     --------
@@ -314,18 +314,18 @@ def practice_of(
     proposer: ProposerName | None = None,
     drafts: int | None = None,
 ) -> Practice | None:
-    """The practice that a deployment follows: with its cache and proposals; None if it follows none of a recipe.
+    """Recipe with the same cache format and speculation as a deployment; None if there is none.
 
     Parameters
     ----------
     engine, model, hardware
-        As of :func:`practices`.
+        As in :func:`practices`.
     precision : Precision
         Formats of weights and cache.
     proposer : str, optional
-        Who proposes tokens.
+        Speculation method.
     drafts : int, optional
-        Proposals of a round [1].
+        Draft tokens per round [1].
     """
     for practice in practices_in(engine, model, hardware, precision):
         kv = practice.kv or precision.activations
@@ -335,21 +335,21 @@ def practice_of(
 
 
 def head_of(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
-    """Hugging Face id of the EAGLE head that an engine's recipes have for a model, whatever else they say."""
+    """Hugging Face id of the EAGLE head in an engine's recipes for a model."""
     return next((practice.head for practice in practices_in(engine, model, hardware, precision) if practice.head), None)
 
 
 def recommended_drafts(engine: str | None, proposer: ProposerName, target: ModelSpec | None) -> int | None:
-    """Proposals of a round in the recipes of an engine, the most where they give several; None if they say nothing [1].
+    """Largest draft length in an engine's recipes for a speculation method; None if there is none [1].
 
     Parameters
     ----------
     engine : str, optional
         With or without a version: ``sglang``, ``vllm@0.24.0``.
     proposer : str
-        Who proposes.
+        Speculation method.
     target : ModelSpec, optional
-        To whom.
+        Target model.
 
     Examples
     --------
@@ -364,7 +364,7 @@ def recommended_drafts(engine: str | None, proposer: ProposerName, target: Model
 
 
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:
-    """Whether engine and model have the proposer of a recipe, and how often its drafts are accepted is published."""
+    """Whether engine and model support a recipe's speculation method, and its acceptance is published."""
     support = facts.support(model.architecture, hardware.generation)
     heads = () if support is None else support.speculation
     if recipe.proposer is None or recipe.drafts is None or recipe.proposer not in (*facts.speculation, *heads):
@@ -380,6 +380,6 @@ def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardwar
 
 @cache
 def _recipes(engine: str) -> EngineRecipes:
-    """The recipes of an engine; none where nobody wrote them down."""
+    """Recipes of an engine; empty if none are recorded."""
     path = catalog.folder("engines") / "recipes" / f"{engine}.yaml"
     return EngineRecipes.from_file(path) if path.is_file() else EngineRecipes(recipes=())

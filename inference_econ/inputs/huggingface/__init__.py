@@ -1,8 +1,7 @@
-"""Published models as specifications: the import of Hugging Face ``config.json`` files.
+"""Import of published Hugging Face ``config.json`` files as model specifications.
 
-One small function per family reads a configuration key by key. A key that nobody reads and
-that is not known to change no shape is refused, as is every value whose meaning is not
-certain: a wrong count is worse than none.
+A small function per family reads a configuration key by key. Unread keys are rejected unless they are known not to
+change a shape, as are values with an uncertain meaning: no count is better than a wrong one.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from inference_econ.inputs.models.model import ModelSpec, UnknownPart
 from inference_econ.inputs.models.repository import is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
-#: Names of the modules inside that others use from here.
+#: Public names, including those that other packages use from the submodules.
 __all__ = ["FAMILIES", "OUTSIDE", "Checkpoint", "cached_config", "checkpoint_beside", "find_config", "is_identity"]
 
-#: Functions that make architectures, whose names the table of families gives.
+#: Functions that build architectures, by the names in the table of families.
 _READERS: Mapping[str, Callable[[LayerReader], Architecture]] = {
     **vars(_grouped),
     **vars(_mixers),
@@ -55,36 +54,36 @@ def import_config(path: Path | str) -> ModelSpec:
     Parameters
     ----------
     path : Path or str
-        ``config.json``, or a folder that holds one. A ``hf_quant_config.json`` beside it is read too.
+        ``config.json``, or a folder with one. A ``hf_quant_config.json`` in the same folder is read too.
 
     Returns
     -------
     ModelSpec
-        The text model, without multi-token-prediction layers.
+        Text part of the model, without multi-token-prediction layers.
 
     Raises
     ------
     InputError
         If there is no such file, or it is too large.
     SpecError
-        Naming the file and the key or family that is not understood.
+        Names the file and the unsupported key or family.
     """
     return ModelSpec.from_document(import_document(path))
 
 
 def import_document(path: Path | str) -> Document:
-    """Model of a file as plain data that :class:`~inference_econ.inputs.models.model.ModelSpec` accepts."""
+    """Model of a file as plain data for :class:`~inference_econ.inputs.models.model.ModelSpec`."""
     config = find_config(Path(path))
     return _document(read_json(config), config, quantisation_beside(config))
 
 
 def gguf_document(path: Path) -> Document:
-    """Model of a GGUF file of llama.cpp, whose header is read as the configuration of its family.
+    """Model of a llama.cpp GGUF file, whose header is read as the configuration of its family.
 
     Raises
     ------
     InputError, SpecError
-        If it is not a GGUF file, or its architecture or its quantization is not understood.
+        If it is not a GGUF file, or its architecture or quantization is not supported.
     """
     config, dtype = _gguf.configuration(path)
     reader, architecture = _by_family(config, str(path))
@@ -92,7 +91,7 @@ def gguf_document(path: Path) -> Document:
     document = _written(reader, architecture, path, None)
     data: dict[str, Any] = {key: value for key, value in document.data.items() if not key.endswith("_weights")}
     data |= {"weights": dtype, "description": f"Read from the header of {path.name}, model_type {reader.family}."}
-    if dtype == "mxfp4":  # of experts only
+    if dtype == "mxfp4":  # for experts only
         data |= {"weights": "bf16", "expert_weights": dtype}
     if is_repository(str(path)):
         data["huggingface_id"] = str(path)
@@ -101,7 +100,7 @@ def gguf_document(path: Path) -> Document:
 
 
 def gguf_remark(path: Path) -> str:
-    """What a GGUF file is read as; see :func:`gguf_document` for errors."""
+    """Remark on how a GGUF file is interpreted; see :func:`gguf_document` for errors."""
     config, dtype = _gguf.configuration(path)
     return (
         f"{str(path)!r} is read as {config['model_type']}, {config.get('num_hidden_layers')} layers of width "
@@ -110,15 +109,15 @@ def gguf_remark(path: Path) -> str:
 
 
 def document_of(text: str, name: str) -> Document:
-    """Model of the text of a configuration, which goes by a name and is no file."""
+    """Model from the text of a configuration with a given name instead of a file."""
     config = Path(name)
     return _document(parsed_json(text, config), config, None)
 
 
 def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) -> Document:
-    """A configuration as a document, with the file of formats beside it, if there is one.
+    """Document of a configuration, with the file of formats next to it, if there is one.
 
-    What its family does not read is read from the tensors of the checkpoint beside it, if there is one.
+    If its family does not support it, it is read from the tensors of the checkpoint next to it, if there is one.
     """
     file = str(config)
     try:
@@ -134,7 +133,7 @@ def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) 
 
 
 def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Architecture]:
-    """Architecture that the family of a configuration reads, and the reader, which knows the keys left unread."""
+    """Architecture by the family of a configuration, and the reader with the unread keys."""
     text, outer, family = _text_part(data, file)
     reader = LayerReader(text, file, family, outer)
     reader.skip(*_OF_FORMATS)
@@ -148,20 +147,20 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Archite
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
-    """Mistakes with the file that the reader names where it refuses; parts that do not fit together cannot."""
+    """Mistakes with the name of the file; mistakes of combined fields lack it."""
     return [text if text.startswith(f"{file}: ") else f"{file}: {text} (family {family})" for text in error.mistakes]
 
 
 def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None, refused: SpecError) -> Document:
-    """A configuration that its family does not understand, with the checkpoint beside it.
+    """Document of a configuration that its family does not support, using the checkpoint next to it.
 
-    Where only keys are unknown, the family's count holds unless the checkpoint has less; otherwise usual parts are
-    those whose tensors have usual names.
+    If only keys are unknown, the family's count is used unless the checkpoint has fewer parameters. Otherwise parts are
+    recognized by common names of tensors.
 
     Raises
     ------
     SpecError
-        If there is no checkpoint, or its tensors do not say enough.
+        If there is no checkpoint, or its tensors are not sufficient.
     """
     file = str(config)
     text = data.get("text_config")
@@ -193,9 +192,9 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
     return _add_unknown(document, [*parts, *unknown_parts(model, checkpoint, by_family=False)], reader.unread())
 
 
-#: Keys that say number formats.
+#: Keys of number formats.
 _OF_FORMATS = ("torch_dtype", "dtype", "quantization_config", "compression_config")
-#: What to do about a configuration that nobody understands.
+#: Advice for configurations that are not supported.
 _INDEX_WOULD_DO = (
     "; an index would do: with model.safetensors.index.json, or the headers of its safetensors files, in the same "
     "folder what is unknown is counted from their tensors"
@@ -203,7 +202,7 @@ _INDEX_WOULD_DO = (
 
 
 def _written(reader: LayerReader, architecture: Architecture, config: Path, quantisation: Path | None) -> Document:
-    """Document of what was read of a configuration, with its number formats."""
+    """Document of a configuration that was read, with its number formats."""
     text, outer, file = reader.data, reader.outer, str(config)
     stated = formats(
         (text, outer) if outer else (text,),
@@ -216,7 +215,7 @@ def _written(reader: LayerReader, architecture: Architecture, config: Path, quan
 
 
 def _add_unknown(document: Document, parts: Sequence[UnknownPart], unread: Sequence[str] = ()) -> Document:
-    """The document with what is unknown of its model; no parameter is known of keys that nobody read."""
+    """Document with the unknown parts of its model; unread keys have no known parameters."""
     parts = [*parts, *(UnknownPart(name=f"key {key}") for key in unread)]
     if not parts:
         return document
@@ -226,7 +225,7 @@ def _add_unknown(document: Document, parts: Sequence[UnknownPart], unread: Seque
 
 
 def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
-    """The text model's configuration, what stands around it, and its family."""
+    """Configuration of the text model, the configuration around it, and its family."""
     kind = data.get("model_type")
     if kind is None:
         raise SpecError([f"{file}: model_type is missing; is this the config.json of a Hugging Face model?"])
@@ -251,7 +250,7 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
 def _plain(
     architecture: Architecture, stated: Formats, reader: LayerReader, config: Path, named: object
 ) -> dict[str, Any]:
-    """A mapping as a model's YAML file would hold, with a source for every number."""
+    """Data of a model file, with a source for every number."""
     name, identity = _names(config)
     data: dict[str, Any] = {
         **architecture.fields,
@@ -262,7 +261,7 @@ def _plain(
         "architecture": named[0] if isinstance(named, list) and named and isinstance(named[0], str) else None,
         "unknown": [part.model_dump(exclude_defaults=True) for part in architecture.fields.get("unknown", ())],
         "left_out": list(reader.left_out()),
-        # Equal layers together, in the order in which they first appear.
+        # Equal layers form a block, in the order in which they first appear.
         "blocks": [
             {**Block(layers=count, **layer._asdict()).model_dump(exclude_defaults=True), "norms": layer.norms}
             for layer, count in Counter(architecture.layers).items()
@@ -278,7 +277,7 @@ def _formats_of(architecture: Architecture, stated: Formats) -> dict[str, Any]:
     """Formats that differ from that of the weights, for the groups that the model has."""
     groups, parts = stated.groups, [layer.feed_forward for layer in architecture.layers]
     mixtures = [part for part in parts if isinstance(part, ExpertFeedForward)]
-    # Without a dense layer, what is left besides the groups below is the router.
+    # Without a dense layer, the remaining weights are the router.
     weights = groups["attention" if mixtures and len(mixtures) == len(parts) else "dense"]
     others = {
         "expert_weights": groups["experts"] if mixtures else weights,
@@ -320,9 +319,9 @@ def _source(where: str) -> dict[str, str]:
 
 
 def _names(config: Path) -> tuple[str, str | None]:
-    """A name for people, and the Hugging Face id where the path tells it.
+    """Display name, and the Hugging Face id if the path contains it.
 
-    ``ORGANISATION--NAME_config.json`` and the hub's cache, ``models--ORGANISATION--NAME/snapshots/...``, do.
+    ``ORGANISATION--NAME_config.json`` and the hub's cache, ``models--ORGANISATION--NAME/snapshots/...``, contain it.
     """
     stem = config.stem.removesuffix("config").rstrip("_-.")
     candidates = [stem, *(part.removeprefix("models--") for part in config.parts if part.startswith("models--"))]

@@ -1,8 +1,8 @@
-"""Files of a published model: small, strict JSON, and names and shapes of tensors from safetensors headers.
+"""Files of a published model: strict JSON, and names and shapes of tensors from safetensors headers.
 
-The first eight bytes of a safetensors file are the length of a JSON object, which gives each tensor its format and
-shape (https://github.com/huggingface/safetensors); of what follows nothing is read, so that it may be missing.
-``model.safetensors.index.json`` has names and the size of all, no shapes.
+The first eight bytes of a safetensors file are the length of a JSON object, which contains the format and shape of each
+tensor (https://github.com/huggingface/safetensors). The data after it are not read, so they may be missing.
+``model.safetensors.index.json`` contains names and the total size, but no shapes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_BYTES = 4_000_000
 
 
 def find_config(path: Path) -> Path:
-    """The configuration that a path means: a JSON file, or the one inside a folder.
+    """Configuration of a path: a JSON file, or the one in a folder.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def find_config(path: Path) -> Path:
 def quantisation_beside(config: Path) -> Path | None:
     """The ``hf_quant_config.json`` that belongs to a configuration, if there is one.
 
-    A file named ``ORGANISATION--NAME_config.json`` has it as ``ORGANISATION--NAME_hf_quant_config.json``.
+    For ``ORGANISATION--NAME_config.json`` it is ``ORGANISATION--NAME_hf_quant_config.json``.
     """
     prefix = config.name.removesuffix(CONFIG_NAME)
     if not config.name.endswith(CONFIG_NAME):
@@ -57,14 +57,14 @@ def quantisation_beside(config: Path) -> Path | None:
 
 
 def read_json(path: Path, most_bytes: int = _MAX_BYTES) -> dict[str, Any]:
-    """Read one JSON object.
+    """Read a JSON object from a file.
 
     Raises
     ------
     InputError
         If the file cannot be read or is larger than ``most_bytes`` [B].
     SpecError
-        If it is no JSON object, repeats a key, or nests too deep.
+        If it is not a JSON object, repeats a key, or nests too deep.
     """
     try:
         text = read_text(path, most_bytes)
@@ -74,12 +74,12 @@ def read_json(path: Path, most_bytes: int = _MAX_BYTES) -> dict[str, Any]:
 
 
 def parsed_json(text: str, path: Path) -> dict[str, Any]:
-    """The JSON object that a text is; ``path`` is what to call it in messages.
+    """JSON object of a text; ``path`` is its name in messages.
 
     Raises
     ------
     SpecError
-        If it is none, repeats a key, or nests too deep.
+        If it is not a JSON object, repeats a key, or nests too deep.
     """
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def parsed_json(text: str, path: Path) -> dict[str, Any]:
     return data
 
 
-#: The hub's names have at most 96 characters.
+#: Names on the hub have at most 96 characters.
 _IDENTITY = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}")
 
 
@@ -117,25 +117,25 @@ def is_identity(text: str) -> bool:
 
 
 def cached_config(identity: str, cache: Path) -> Path | None:
-    """The configuration of a model in the cache, of the revision ``main`` if that is there; None if it is not.
+    """Configuration of a model in the local cache, of the revision ``main`` if present; None if there is none.
 
     Parameters
     ----------
     identity : str
         ``ORGANISATION/NAME``, in any case.
     cache : Path
-        The folder of the cache, which holds ``models--ORGANISATION--NAME/snapshots/COMMIT/config.json``
-        (documentation of the hub, "Hub Local Cache").
+        Folder of the cache with ``models--ORGANISATION--NAME/snapshots/COMMIT/config.json`` (documentation of the hub,
+        "Hub Local Cache").
     """
     wanted = f"models--{identity.replace('/', '--')}".lower()
     try:
         models = [folder for folder in sorted(cache.iterdir()) if folder.name.lower() == wanted]
         configs = [path for folder in models for path in folder.glob(f"snapshots/*/{CONFIG_NAME}")]
-        # Commits that the main revision was at when it was downloaded.
+        # Commits of the main revision at the time of download.
         references = [folder / "refs" / "main" for folder in models]
         commits = {path.read_text(encoding="utf-8").strip() for path in references if path.is_file()}
         newest_last = sorted(configs, key=lambda path: (path.parent.name in commits, path.stat().st_mtime))
-    except OSError:  # no cache, or not ours to read
+    except OSError:  # no cache, or no permission
         return None
     return newest_last[-1] if newest_last else None
 
@@ -143,19 +143,19 @@ def cached_config(identity: str, cache: Path) -> Path | None:
 INDEX_NAME = "model.safetensors.index.json"
 #: Largest header that the format allows [B].
 _LARGEST = 100_000_000
-#: Formats whose elements are parameters, one each; others are packed.
+#: Formats with one parameter per element; others are packed.
 _PLAIN = re.compile(r"F64|F32|F16|BF16|F8_.*|I8")
-#: Parameters in an element of formats that pack those of four bits [1].
+#: Four-bit parameters per element of packed formats [1].
 _PACKED = {"U8": 2, "I32": 8, "I64": 16}
-#: Largest index [B]: that of DeepSeek-V3 has 9 MB.
+#: Largest index [B]; that of DeepSeek-V3 has 9 MB.
 _LARGEST_INDEX = 100_000_000
-#: Numbers beside weights in narrow formats, and tables of positions: no parameters.
+#: Scales of weights in narrow formats, and tables of positions, which are not parameters.
 _BESIDE = re.compile(
     r"(scale|scale_inv|scales|scale_\d|zeros|qzeros|g_idx|inv_freq|zero_point|weight_shape|correction_bias)$"
 )
-#: Parts that no count of a model has.
+#: Parts that no count of a model includes.
 OUTSIDE = frozenset({"beside the text", "multi-token prediction"})
-#: Parts of a count by words in the names of tensors; the first that is found.
+#: Parts of a count by words in the names of tensors; the first match applies.
 _PARTS = (
     ("beside the text", r"vision|visual|image|audio|mm_|multi_modal|projector|merger"),
     ("multi-token prediction", r"mtp|nextn"),
@@ -168,37 +168,37 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor of a checkpoint."""
+    """Tensor of a checkpoint."""
 
     name: str
     kind: str = ""
-    """Format of the elements, as safetensors files call it; empty without a file that has shapes."""
+    """Format of the elements, as in safetensors files; empty if no file has shapes."""
     shape: tuple[int, ...] = ()
-    """Widths [1]; empty without a file that has shapes."""
+    """Shape [1]; empty if no file has shapes."""
 
     @property
     def family(self) -> str:
-        """Its name with ``N`` for numbers, which equal layers have in common."""
+        """Name with ``N`` for numbers, which equal layers share."""
         return re.sub(r"\d+", "N", self.name.removeprefix("model."))
 
     @property
     def packed(self) -> bool:
-        """An element holds several parameters."""
+        """True if an element contains several parameters."""
         return bool(self.kind) and not _PLAIN.fullmatch(self.kind)
 
     @property
     def parameters(self) -> int:
-        """Parameters that it holds [1]; 0 if its shape is not known."""
+        """Number of parameters [1]; 0 if the shape is unknown."""
         return math.prod(self.shape) * _PACKED.get(self.kind, 1) if self.kind else 0
 
     @property
     def size(self) -> float:
-        """Bytes that it takes [B]: names of formats hold their bits, but for that of truth values."""
+        """Size [B]; names of formats contain their bits, except for booleans."""
         bits = re.search(r"\d+", self.kind)
         return math.prod(self.shape) * (int(bits[0]) if bits else 8) / 8
 
     def part(self, layers: int) -> str:
-        """The part of a count that it belongs to; layers from the number ``layers`` on predict further tokens."""
+        """Part of a count that it belongs to; layers from the number ``layers`` on are for multi-token prediction."""
         number = re.search(r"layers\.(\d+)\.", self.name)
         part = next((part for part, words in _PARTS if re.search(words, self.name)), "other")
         return "multi-token prediction" if number and int(number[1]) >= layers and part != _PARTS[0][0] else part
@@ -206,17 +206,17 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The tensors of a published model."""
+    """Tensors of a published model."""
 
     size: float | None
-    """Size of all tensors, as the index or else all headers state [B]; None without either."""
+    """Total size from the index, or else from all headers [B]; None if there is neither."""
     elements: Mapping[tuple[str, str], int]
     """Parameters by part and name, with ``N`` for numbers: ``("attention", "layers.N.self_attn.q_proj.weight")`` [1].
-    Empty without a file that has shapes."""
+    Empty if no file has shapes."""
     packed: int
-    """Tensors whose elements hold several parameters, which are not counted [1]."""
+    """Number of packed tensors, which are not included in the parameters [1]."""
     tensors: tuple[Tensor, ...] = ()
-    """All tensors but numbers beside weights, with shapes if a file has them."""
+    """All tensors except scales, with shapes if a file has them."""
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -227,20 +227,20 @@ class Checkpoint:
         return dict(parts)
 
     def apart(self, names: Collection[str]) -> Checkpoint:
-        """Checkpoint where tensors of some families are of the part ``unknown``."""
+        """Checkpoint with the tensors of some families in the part ``unknown``."""
         moved = {("unknown" if name in names else part, name): n for (part, name), n in self.elements.items()}
         return replace(self, elements=moved)
 
 
 def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
-    """Checkpoint beside a ``config.json``: an index, or safetensors files; None without both.
+    """Checkpoint next to a ``config.json``: an index, or safetensors files; None if there is neither.
 
-    Layers from the number ``layers`` on predict further tokens, which no count of a model has.
+    Layers from the number ``layers`` on are for multi-token prediction, which no count includes.
 
     Raises
     ------
     InputError, SpecError
-        If a file is no index, or no safetensors file.
+        If a file is not an index or safetensors file.
     """
     index = config.with_name(INDEX_NAME)
     if config.name != CONFIG_NAME:
@@ -263,7 +263,7 @@ def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
         total = metadata.get("total_size")
         size = float(total) if isinstance(total, int | float) and total > 0 else None
     named = set(places.values())
-    # A part of the files says nothing of the whole.
+    # Some of the files alone do not determine the total.
     whole = [path for path in files if path.name in named] if named <= {path.name for path in files} else []
     tensors = [tensor for path in whole for tensor in _tensors(path)] if whole else [Tensor(name) for name in places]
     size = size or (sum(tensor.size for tensor in tensors) if whole else None)
@@ -275,7 +275,7 @@ def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
 
 
 def _tensors(path: Path) -> Iterator[Tensor]:
-    """The tensors of a file."""
+    """Tensors of a file."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

@@ -1,4 +1,4 @@
-"""Number formats of the groups of weights, from the dtype and what quantised them."""
+"""Number formats of the groups of weights, from the dtype and the quantizer."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from inference_econ.inputs.huggingface._reader import TABLE
 _TABLE: Mapping[str, Any] = TABLE["formats"]
 _DTYPES: Mapping[str, Dtype] = _TABLE["dtypes"]
 _MODELOPT: Mapping[str, Dtype] = _TABLE["modelopt"]
-#: What modelopt calls a model whose modules have formats of their own.
+#: Name in modelopt for models whose modules have different formats.
 _MIXED = "MIXED_PRECISION"
-#: By type, bits, and elements that share a scale along a row; None: a scale per row or per tensor.
+#: Formats by type, bits, and elements that share a scale along a row; None: a scale per row or per tensor.
 _GROUPED: Mapping[tuple[str, float, int | None], Dtype] = {
     (row.kind, row.bits, row.group[-1] if row.group else None): name
     for name, row in FORMATS.items()
     if row.bits <= 8 and row.kind != "file" and name != "fp4" and not block_width(name) > 1
 }
-#: Rows and columns of the blocks of formats that have a name of their own.
+#: Formats with a name of their own, by rows and columns of their blocks.
 _BLOCKED: Mapping[tuple[int, ...], Dtype] = {row.group: name for name, row in FORMATS.items() if len(row.group) > 1}
-#: Names that modules have in published checkpoints, by group; a group keeps its format if all of one naming are
+#: Names of modules in published checkpoints, by group; a group is not quantized if all modules of one naming are
 #: excluded.
 _MODULES: Mapping[str, Sequence[Sequence[str]]] = _TABLE["modules"]
 #: Groups that may have formats of their own.
@@ -55,7 +55,7 @@ class _Quantisation:
     expert_dtype: Dtype | None = None
     kv: Dtype | None = None
     modules: Mapping[str, Dtype] = field(default_factory=dict)
-    """Formats of modules that have one of their own, by their path behind the number of the layer."""
+    """Formats of modules with a format of their own, by the part of their path after the layer number."""
 
 
 def formats(
@@ -66,21 +66,21 @@ def formats(
     Parameters
     ----------
     levels : tuple of mapping
-        The configuration, its text part first; keys may stand at either level.
+        Configuration, its text part first; keys may be at either level.
     beside : mapping or None
         ``hf_quant_config.json``.
     layers : int
         Number of layers.
     file, beside_file : str
-        Paths of the two files, for messages; their names are told as the source.
+        Paths of the two files, for messages; their names are recorded as the source.
 
     Raises
     ------
     SpecError
-        If a format or a quantiser is unknown, or the two files disagree.
+        If a format or a quantizer is unknown, or the two files disagree.
     """
     base, where, kind = _base(levels, file)
-    # The description of the quantiser, under its present or its former name.
+    # The quantizer's description, under its present or its former name.
     keys = ("quantization_config", "compression_config")
     blocks = [(key, level[key]) for level in levels for key in keys if level.get(key) is not None]
     key, inside = blocks[0] if blocks else ("", None)
@@ -114,7 +114,7 @@ def formats(
         return formats.pop() if formats else base if _excluded(names, layers // 2, layers, scheme.excluded) else narrow
 
     groups = {kind: group(kind, experts if kind == "experts" else scheme.dtype) for kind in _GROUPS}
-    # Quantisers leave embeddings, and by default the output head, as they are.
+    # Quantizers do not change embeddings and, by default, the output head.
     return Formats({**groups, "embeddings": base}, scheme.kv, where)
 
 
@@ -148,7 +148,7 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
     if method == "mxfp4":
         return _Quantisation("mxfp4", excluded, only_experts=True)
     if method in ("gptq", "awq"):
-        # Integers with a scale, and perhaps a zero point, per group of 128 unless stated.
+        # Integers with a scale, and possibly a zero point, per group of 128 unless stated.
         for key in ("modules_in_block_to_quantize", "dynamic"):
             if data.get(key):
                 raise SpecError([f"{place}: {key} is not understood: modules of one kind would have several formats"])
@@ -171,7 +171,7 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
 
 
 def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: str) -> Dtype:
-    """The format of elements that share a scale per group; groups of another size have other true bytes."""
+    """Format of elements with a scale per group; other group sizes have other sizes in bytes."""
     group = None if size in (None, -1) else size
     sized = f"{kind}{bits}_g{group}" if type(group) is int else ""
     plain = not (isinstance(bits, bool) or isinstance(group, bool))
@@ -187,7 +187,7 @@ def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: s
 
 
 def _blocked(blocks: object, scales: object, place: str) -> Dtype:
-    """The format of 8-bit floats in blocks of rows and columns, whose scales have 32 bits unless they are of 8."""
+    """Format of 8-bit floats in blocks of rows and columns, with 32-bit scales unless 8-bit ones are stated."""
     if scales not in (None, "float", "fp32", "ue8m0"):
         raise SpecError([f"{place}: scale_fmt is {scales!r}; understood: fp32, ue8m0"])
     if isinstance(blocks, list) and len(blocks) == 2 and all(type(size) is int for size in blocks):
@@ -220,7 +220,7 @@ def _of_modelopt(algorithm: object, place: str) -> Dtype:
 
 
 def _modules(data: Mapping[str, Any], place: str) -> Mapping[str, Dtype]:
-    """Formats of modules by their path behind the number of the layer, of which all layers have the same."""
+    """Formats of modules by the part of their path after the layer number; all layers must have the same."""
     formats: dict[str, Dtype] = {}
     for name, stated in _mapping(data.get("quantized_layers"), f"{place}: quantized_layers").items():
         algorithm = _mapping(stated, f"{place}: {name}").get("quant_algo")
@@ -262,7 +262,7 @@ def _typed(scheme: Mapping[str, Any], place: str) -> Dtype:
 
 
 def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
-    """Format of the routed experts beside others in blocks of 8 bits (DeepSeek-V4); None if not stated."""
+    """Format of routed experts if others are in 8-bit blocks (DeepSeek-V4); None if not stated."""
     if value is None:
         return None
     if value not in ("fp4", "mxfp4", "fp8"):
@@ -271,7 +271,7 @@ def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
 
 
 def _excluded(names: Sequence[Sequence[str]], layer: int, layers: int, patterns: tuple[str, ...]) -> bool:
-    """Whether a group stays as it was: most names of some naming are excluded, in this and the next layer."""
+    """Whether a group is not quantized: most names of some naming are excluded, in this and the next layer."""
     for naming in names:
         for prefix in ("model.layers", "model.language_model.layers", "language_model.model.layers", "backbone.layers"):
             full = [f"{prefix}.{n}.{name}" for n in {layer, min(layer + 1, layers - 1)} for name in naming]
@@ -281,7 +281,7 @@ def _excluded(names: Sequence[Sequence[str]], layer: int, layers: int, patterns:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a pattern (a regular expression after ``re:``, a wildcard, or a part of the path) names a module."""
+    """Whether a pattern (a regular expression after ``re:``, a wildcard, or a part of the path) matches a module."""
     if pattern.startswith("re:"):
         try:
             return re.match(pattern.removeprefix("re:"), name) is not None

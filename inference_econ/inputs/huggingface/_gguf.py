@@ -1,7 +1,7 @@
-"""Header of a GGUF file, as the configuration of a family of published models.
+"""Header of a GGUF file, read as the configuration of a family of published models.
 
-The file begins with ``GGUF``, a version, and counts of tensors and of metadata. The metadata follow, then names and
-shapes of tensors (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). Nothing behind them is read.
+The file starts with ``GGUF``, a version, and counts of tensors and of metadata. The metadata follow, then names and
+shapes of tensors (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The data after these are not read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs.dtype import OF_FILES
 from inference_econ.inputs.name_matching import format_of_quantization
 
-#: Longest header that is read [B]: a vocabulary of 262,144 words takes about 20 MB.
+#: Longest header that is read [B]; a vocabulary of 262,144 words takes about 20 MB.
 _MOST_BYTES = 100_000_000
 #: Longest name and text that is kept [B].
 _MOST_TEXT = 1_000_000
@@ -29,7 +29,7 @@ _FILE_TYPES = (
     *("Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K", "IQ2_XXS", "IQ2_XS", "Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL"),
     *("IQ3_S", "IQ3_M", "IQ2_S", "IQ2_M", "IQ4_XS", "IQ1_M", "BF16", "", "", "", "TQ1_0", "TQ2_0", "MXFP4"),
 )
-#: Families and names of published classes by general.architecture; of ``llama`` with experts those of Mixtral.
+#: Families and names of published classes by general.architecture; those of Mixtral for ``llama`` with experts.
 _FAMILIES: Mapping[str, tuple[str, str]] = {
     "llama": ("llama", "LlamaForCausalLM"),
     "qwen2": ("qwen2", "Qwen2ForCausalLM"),
@@ -41,7 +41,7 @@ _FAMILIES: Mapping[str, tuple[str, str]] = {
     "gpt-oss": ("gpt_oss", "GptOssForCausalLM"),
 }
 _MIXTRAL = ("mixtral", "MixtralForCausalLM")
-#: Keys of a published configuration by those of the metadata, behind the architecture.
+#: Keys of a published configuration by metadata keys after the architecture.
 _KEYS: Mapping[str, str] = {
     "block_count": "num_hidden_layers",
     "embedding_length": "hidden_size",
@@ -53,7 +53,7 @@ _KEYS: Mapping[str, str] = {
     "vocab_size": "vocab_size",
     "expert_used_count": "num_experts_per_tok",
 }
-#: Keys that not all families have.
+#: Families with a sliding window.
 _WINDOWED = ("gemma2", "gemma3_text", "phi3", "gpt_oss")
 _EXPERT_COUNT = {"mixtral": "num_local_experts", "gpt_oss": "num_local_experts", "qwen3_moe": "num_experts"}
 _EXPERT_WIDTH = {"gpt_oss": "intermediate_size", "qwen3_moe": "moe_intermediate_size"}
@@ -65,7 +65,7 @@ def configuration(path: Path) -> tuple[dict[str, Any], str]:
     Raises
     ------
     InputError, SpecError
-        With the file: it cannot be read, is not a GGUF file, or its architecture or quantization is not known.
+        Names the file: it cannot be read, is not a GGUF file, or has an unknown architecture or quantization.
     """
     try:
         status = path.stat()
@@ -112,7 +112,7 @@ def configuration(path: Path) -> tuple[dict[str, Any], str]:
 
 @lru_cache(maxsize=8)
 def _header(path: Path, changed: int, size: int) -> tuple[dict[str, Any], frozenset[str]]:
-    """Metadata, of arrays their length, and names of tensors; a file that changed is read again."""
+    """Metadata (for arrays their length) and names of tensors; a changed file is read again."""
     del changed, size
     with path.open("rb") as stream:
         reader = _HeaderReader(stream, path)
@@ -136,13 +136,13 @@ def _header(path: Path, changed: int, size: int) -> tuple[dict[str, Any], frozen
 
 
 class _HeaderReader:
-    """Reads the header of a file, and nothing behind the most bytes that a header may have."""
+    """Reader of a file's header, up to the maximum size of a header."""
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:
         self.stream, self.path = stream, path
 
     def take(self, size: int) -> bytes:
-        """So many bytes."""
+        """Read a number of bytes."""
         if self.stream.tell() + size > _MOST_BYTES:
             raise SpecError([f"{self.path}: the header has more than {_MOST_BYTES / 1e6:.0f} MB; is the file damaged?"])
         taken = self.stream.read(size)
@@ -151,16 +151,16 @@ class _HeaderReader:
         return taken
 
     def skip(self, size: int) -> None:
-        """Skip so many bytes, which must be there."""
+        """Skip a number of bytes, which must exist."""
         for start in range(0, size, _MOST_TEXT):
             self.take(min(_MOST_TEXT, size - start))
 
     def number(self, code: str) -> Any:
-        """A number of a code of :mod:`struct`."""
+        """Read a number, given its code in :mod:`struct`."""
         return struct.unpack(f"<{code}", self.take(struct.calcsize(f"<{code}")))[0]
 
     def text(self) -> str:
-        """A text; of one that is too long to be of use, nothing."""
+        """Read a text; empty if it is too long to be useful."""
         size = self.number("Q")
         if size > _MOST_TEXT:
             self.skip(size)
@@ -168,7 +168,7 @@ class _HeaderReader:
         return self.take(size).decode("utf-8", "replace")
 
     def value(self, kind: int) -> Any:
-        """A value of the metadata; of an array of numbers a list, of one of texts their count."""
+        """Read a metadata value; arrays of numbers become lists, and arrays of texts their length."""
         if kind == _TEXT:
             return self.text()
         if kind in _NUMBERS:

@@ -1,4 +1,4 @@
-"""Families with ordinary attention, before dense blocks or mixtures of experts, of which the table does not say all."""
+"""Families with ordinary attention and dense or expert blocks that the table does not fully describe."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def falcon(c: LayerReader) -> Architecture:
 
 
 def cohere2(c: LayerReader) -> Architecture:
-    """Command A and R7B, whose older files say the period twice."""
+    """Command A and R7B, whose older files contain the period twice."""
     c.only("layer_switch", c.size_or(*c.entry.period_keys, default=c.entry.period or 0))
     return c.plain()
 
 
 def hunyuan_v1_dense(c: LayerReader) -> Architecture:
-    """Hunyuan 0.5B to 7B, whose older files say the width of heads twice."""
+    """Hunyuan 0.5B to 7B, whose older files contain the width of heads twice."""
     c.only("attention_head_dim", c.head_dim())
     c.only("num_experts", 1)
     return c.plain()
 
 
 def minimax_m2(c: LayerReader) -> Architecture:
-    """MiniMax-M2, whose files may say the kind of attention of each layer."""
+    """MiniMax-M2, whose files may contain the kind of attention of each layer."""
     layers, kinds = c.layers(), c.numbers("attn_type_list")
     if kinds is not None and kinds != [1] * layers:
         c.stop(f"attn_type_list must hold 1 (full attention) for each of {layers} layers, got {kinds}")
@@ -51,8 +51,8 @@ def minimax_m2(c: LayerReader) -> Architecture:
 
 
 def minimax_m3(c: LayerReader) -> Architecture:
-    """MiniMax-M3: dense layers first, a shared expert, blocks of tokens that an indexer picks for each KV head."""
-    # Copies of one model state different numbers of modules; how many next tokens are predicted comes first.
+    """MiniMax-M3: dense layers first, a shared expert, blocks of tokens that an indexer selects for each KV head."""
+    # Copies of one model have different numbers of modules; the number of predicted tokens has priority.
     modules, mtp = c.whole("num_mtp_modules"), c.whole("num_nextn_predict_layers")
     mtp = mtp or modules
     layers, width = c.layers(), c.size("intermediate_size")
@@ -67,9 +67,9 @@ def minimax_m3(c: LayerReader) -> Architecture:
     inner.only("use_sparse_attention", True)
     inner.only("sparse_score_type", "max")
     inner.only("sparse_init_block", 0)
-    inner.skip("sparse_local_block")  # is among the blocks that are picked
+    inner.skip("sparse_local_block")  # included in the selected blocks
     picks = inner.stated_marks("sparse_attention_freq", layers)
-    # Where an indexer had values of its own it would be another attention.
+    # An indexer with values of its own would be another kind of attention.
     inner.only("sparse_disable_index_value", [int(pick) for pick in picks])
     head, kv = c.head_dim(default=128), c.kv_heads(default=4)
     inner.only("sparse_num_index_heads", kv)
@@ -84,7 +84,7 @@ def minimax_m3(c: LayerReader) -> Architecture:
 
 
 def llama4(c: LayerReader) -> Architecture:
-    """Llama 4: a shared expert that no key states, dense layers between, attention in chunks."""
+    """Llama 4: a shared expert without a key, dense layers in between, chunked attention."""
     bias = c.flag("attention_bias", default=False)
     layers, step = c.layers(), c.size_or("interleave_moe_layer_step", default=1)
     listed = c.numbers("moe_layers")
@@ -99,7 +99,7 @@ def llama4(c: LayerReader) -> Architecture:
     chunk = c.size_or("attention_chunk_size", default=8192)
     full = c.grouped_query(kv=kv, width=head, qkv_bias=bias, output_bias=bias)
     local = c.grouped_query(kv=kv, width=head, chunk=chunk, qkv_bias=bias, output_bias=bias)
-    # Layers with rotary positions attend within chunks; every fourth has none and attends to all.
+    # Layers with rotary positions attend within chunks; every fourth has none and attends to all tokens.
     kinds = c.words("layer_types", ("chunked_attention", "full_attention"), layers)
     rotary = c.numbers("no_rope_layers")
     period = c.size_or("no_rope_layer_interval", default=4)
@@ -115,7 +115,7 @@ def llama4(c: LayerReader) -> Architecture:
 
 def mimo_v2_flash(c: LayerReader) -> Architecture:
     """MiMo-V2-Flash: sliding layers with more key-value heads and sinks; values narrower than keys."""
-    # The published class has twice the heads in sliding layers, and sinks in all of them, whatever is stated.
+    # The published class has twice the heads in sliding layers, and sinks in all of them, regardless of the file.
     local_kv = c.whole_groups(c.heads(), 2 * c.kv_heads(default=4))
     c.only("swa_num_key_value_heads", local_kv)
     c.only("add_swa_attention_sink_bias", True)
@@ -123,7 +123,7 @@ def mimo_v2_flash(c: LayerReader) -> Architecture:
 
 
 def mimo_v2(c: LayerReader) -> Architecture:
-    """MiMo-V2.5 and V2.6: heads of layers that slide are stated."""
+    """MiMo-V2.5 and V2.6: heads of sliding layers are stated."""
     for key in ("num_key_value_heads", "head_dim", "v_head_dim"):
         c.size(key)
     for key, same in (("hybrid_layer_pattern", "layer_types"), ("moe_layer_freq", "mlp_layer_types")):
@@ -153,7 +153,7 @@ def _mimo_v2(c: LayerReader, local_kv: int, *, sinks: bool) -> Architecture:
 
 
 def dbrx(c: LayerReader) -> Architecture:
-    """DBRX: sizes of attention and of the experts stand in mappings of their own."""
+    """DBRX: sizes of attention and of experts are in separate mappings."""
     inner, outer = c.inside("attn_config"), c.inside("ffn_config")
     inner.skip("clip_qkv")
     attention = c.grouped_query(kv=c.whole_groups(c.heads(), inner.size_or("kv_n_heads", default=1)))
@@ -197,23 +197,23 @@ def hunyuan_v1_moe(c: LayerReader) -> Architecture:
 
 
 def exaone_moe(c: LayerReader) -> Architecture:
-    """K-EXAONE, whose files may say which layers have experts."""
+    """K-EXAONE, whose files may list the layers with experts."""
     made = c.plain()
     c.only("is_moe_layer", [layer.feed_forward.kind == "experts" for layer in made.layers])
     return made
 
 
 def bailing_moe(c: LayerReader) -> Architecture:
-    """Ling and Ring, whose version 2 may go by the name of the first."""
+    """Ling and Ring, whose version 2 may have the name of the first."""
     second = c.data.get("architectures") == ["BailingMoeV2ForCausalLM"]
     return c.plain(FAMILIES["bailing_moe_v2" if second else c.family])
 
 
 def gemma4(c: LayerReader) -> Architecture:
-    """Gemma 4: wider heads and fewer of keys where all tokens are attended to; experts beside the dense block.
+    """Gemma 4: wider heads and fewer key heads in layers with full attention; experts next to the dense block.
 
-    There values are what keys are before their norm. Experts have three norms of their own, and their router scales its
-    input and each expert. Neither layers that share keys nor inputs per layer are understood.
+    In these layers values are the keys before norm and rotation. Experts have three norms of their own, and their
+    router scales its input and each expert. Layers that share keys, and inputs per layer, are not supported.
     """
     alike = c.flag("attention_k_eq_v", default=False)
     full_width = c.size_or("global_head_dim", default=512)
@@ -236,14 +236,14 @@ def gemma4(c: LayerReader) -> Architecture:
 
 
 def step3p5(c: LayerReader) -> Architecture:
-    """Step 3.5 and 3.7 Flash: a gate for each query head, more of them in layers that slide."""
+    """Step 3.5 and 3.7 Flash: a gate for each query head, and more query heads in sliding layers."""
     layers, mtp = c.layers(), c.whole("num_nextn_predict_layers", "num_mtp_layers")
-    # Published lists have one more entry for each layer that proposes tokens.
+    # Published lists have one more entry for each multi-token-prediction layer.
     padded = isinstance(c.data.get("layer_types"), list) and len(c.data["layer_types"]) == layers + mtp
     slides = c.windows([False] * (layers + mtp if padded else layers))[:layers]
     kv = c.whole_groups(c.heads(), c.size("num_key_value_heads", "num_attention_groups"))
 
-    # Query heads of layers that slide.
+    # Query heads of sliding layers.
     stated = c.size_if("num_sliding_attention_heads")
     if c.has("attention_other_setting"):
         inner = c.inside("attention_other_setting")
@@ -255,7 +255,7 @@ def step3p5(c: LayerReader) -> Architecture:
         inner.finish()
     if stated is None and c.heads() != 64:
         c.stop("attention_other_setting is missing, which says how many heads layers that slide have")
-    # Copies of the published models, which have 64 and 96 (arXiv:2602.10604), leave the second number out.
+    # Some copies of the published models, which have 64 and 96 (arXiv:2602.10604), omit the second number.
     local = stated or c.without("num_sliding_attention_heads", 96)
     c.whole_groups(local, kv)
     alike: dict[str, Any] = {"kv": kv, "width": c.head_dim(default=128), "qk_norm": "per_head", "head_gate": True}

@@ -1,4 +1,4 @@
-"""Parts that the families share: layers, and those that most of them build alike."""
+"""Layers, and the parts of layers that most families share."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Architecture(NamedTuple):
 
 
 def dense(width: int, *, gated: bool = True, bias: bool = False) -> DenseFeedForward:
-    """A feed-forward block with or without a gate."""
+    """Feed-forward block with or without a gate."""
     return DenseFeedForward(kind="dense", intermediate_size=width, input_matrices=1 + gated, bias=bias)
 
 
 class LayerReader(ConfigReader):
-    """The keys of one configuration, and the parts that most families make of them."""
+    """Reader of one configuration that builds the parts that most families share."""
 
     @property
     def entry(self) -> ArchitectureFamily:
@@ -63,7 +63,7 @@ class LayerReader(ConfigReader):
     def architecture(
         self, layers: Iterable[tuple[Any, ...]], *, tied: bool = False, max_context: int | None = None, **others: Any
     ) -> Architecture:
-        """Fields of layers with what every configuration states around them, and other fields of the model.
+        """Architecture of layers, with the fields that every configuration has, and other fields of the model.
 
         ``tied`` is the default of the published class.
         """
@@ -76,7 +76,7 @@ class LayerReader(ConfigReader):
         return Architecture([Layer(*layer) for layer in layers], {**fields, **others})
 
     def plain(self, family: ArchitectureFamily | None = None) -> Architecture:
-        """Architecture that the fields of a family say."""
+        """Architecture that the table fully describes."""
         family = family or self.entry
         layers, window = self.layers(), family.window
         if family.period is not None:
@@ -105,18 +105,18 @@ class LayerReader(ConfigReader):
         )
 
     def stated(self, flag: Flag) -> bool:
-        """Whether a field of a family holds: as the table says, or the key that it names."""
+        """Value of a flag: from the table, or from the key that the table names."""
         if isinstance(flag, bool):
             return flag
         ((key, default),) = flag.items()
         return self.flag(key, default=default)
 
     def heads(self) -> int:
-        """Query heads."""
+        """Number of query heads."""
         return self.size("num_attention_heads", "n_head", "n_heads")
 
     def kv_heads(self, *, default: int | None = None) -> int:
-        """Heads of keys and values; null means one per query head, and so does ``default`` None if absent."""
+        """Number of key-value heads. Null, or ``default`` None for an absent key, means one per query head."""
         queries = self.heads()
         count = self.size_if("num_key_value_heads")
         if count is None and "num_key_value_heads" in self.data:
@@ -144,14 +144,14 @@ class LayerReader(ConfigReader):
         return hidden // queries
 
     def split(self) -> int:
-        """Width of a head where no key can state another."""
+        """Width of a head in families without a key for it."""
         hidden, count = self.hidden_size(), self.heads()
         if hidden % count:
             self.stop(f"hidden_size {hidden} is no multiple of the {count} heads")
         return hidden // count
 
     def attention(self, window: int | None = None, family: ArchitectureFamily | None = None) -> GroupedQueryAttention:
-        """Attention of a layer that slides over a window, or sees all tokens, as the fields of a family say."""
+        """Attention of a sliding or full layer, as the table describes."""
         family = family or self.entry
         kind, width = family.kv_heads, family.head_dim
         if isinstance(kind, Mapping):
@@ -174,9 +174,9 @@ class LayerReader(ConfigReader):
     def grouped_query(
         self, *, kv: int | None = None, width: int | None = None, window: int | None = None, **others: Any
     ) -> GroupedQueryAttention:
-        """Grouped-query attention with the usual keys, and other fields of :class:`GroupedQueryAttention`.
+        """Grouped-query attention with the common keys, and other fields of :class:`GroupedQueryAttention`.
 
-        A window or chunk that no context exceeds is none.
+        A window or chunk that exceeds the longest context is ignored.
         """
         longest = self.context()
         spans = {"window": window, "chunk": others.pop("chunk", None)}
@@ -190,7 +190,7 @@ class LayerReader(ConfigReader):
         )
 
     def windows(self, default: Sequence[bool]) -> list[int | None]:
-        """Window of each layer, by ``layer_types`` or else by the class's own pattern (True slides)."""
+        """Window of each layer, by ``layer_types`` or else by the class's own pattern (True for sliding)."""
         slides = self.marks("layer_types", ("full_attention", "sliding_attention"), default)
         if not any(slides):
             self.unused("sliding_window")
@@ -209,7 +209,7 @@ class LayerReader(ConfigReader):
         return self.windows([index >= first for index in range(layers)])
 
     def feed_forwards(self, family: ArchitectureFamily | None = None) -> list[FeedForward]:
-        """Feed-forward block of each layer, as the fields of a family say."""
+        """Feed-forward block of each layer, as the table describes."""
         family = family or self.entry
         if family.dense_first is not None:
             return self.dense_first(**family.dense_first)
@@ -239,12 +239,12 @@ class LayerReader(ConfigReader):
         gated: bool = True,
         **others: Any,
     ) -> ExpertFeedForward:
-        """Mixture of experts whose number stands under one of ``count_keys``; others are fields of its class."""
+        """Mixture of experts with its number under one of ``count_keys``; other arguments are fields of its class."""
         count, active = self.size(*count_keys), self.size(*active_keys)
         if active > count:
             self.stop(f"{active_keys[0]} must be <= {count_keys[0]} ({count}), got {active}")
         groups, reached = self.size_if("n_group"), self.size_if("topk_group")
-        if groups in (None, 1) or self.data.get("topk_method") == "greedy":  # no limit on what a token may reach
+        if groups in (None, 1) or self.data.get("topk_method") == "greedy":  # no limit on the groups of a token
             groups = reached = None
         elif reached is None:
             self.stop(f"n_group is {groups}, but topk_group is missing")
@@ -265,7 +265,7 @@ class LayerReader(ConfigReader):
         )
 
     def sparse_by_step(self, mixture: FeedForward) -> list[FeedForward]:
-        """Qwen's rule: a mixture in every ``decoder_sparse_step``-th layer, except where listed."""
+        """Qwen's rule: a mixture in every ``decoder_sparse_step``-th layer, except listed ones."""
         step, layers = self.size_or("decoder_sparse_step", default=1), self.layers()
         only = self.numbers("mlp_only_layers") or []
         if any(index >= layers for index in only):
@@ -278,7 +278,7 @@ class LayerReader(ConfigReader):
         return [mixture if is_sparse else plain for is_sparse in sparse]
 
     def dense_first(self, default_first: int, default_shared: int) -> list[FeedForward]:
-        """DeepSeek's rule: the first ``first_k_dense_replace`` layers dense, then routed and shared experts.
+        """DeepSeek's rule: the first ``first_k_dense_replace`` layers are dense, then routed and shared experts.
 
         ``mlp_layer_types`` states the same per layer. The defaults are those of the published class.
         """
@@ -302,8 +302,8 @@ class LayerReader(ConfigReader):
     ) -> RecurrentMixer:
         """Recurrent mixer with its sizes, and other fields of its class.
 
-        ``keys`` are those of value heads and their width, key heads and theirs, and the convolution; words of one are
-        names of the same.
+        ``keys`` are the keys for value heads and their width, key heads and their width, and the convolution;
+        alternatives are separated by spaces.
         """
         names = ("value_heads", "value_head_dim", "key_heads", "key_head_dim", "convolution")
         sizes: dict[str, Any] = {
@@ -318,9 +318,10 @@ class LayerReader(ConfigReader):
         state: str = "",
         **others: Any,
     ) -> RecurrentMixer:
-        """Mixer of Mamba-2, see :meth:`recurrent`; ``biases`` are keys of those of its projections and its convolution.
+        """Mixer of Mamba-2, see :meth:`recurrent`.
 
-        ``state`` is the key of the format of its state, which has 32 bits without one.
+        ``biases`` are the keys for biases of its projections and its convolution. ``state`` is the key for the format
+        of its state, which has 32 bits by default.
         """
         others["input_bias"] = others["output_bias"] = self.flag(biases[0], default=False)
         others["convolution_bias"] = self.flag(biases[1], default=True)
@@ -329,7 +330,7 @@ class LayerReader(ConfigReader):
         return self.recurrent("mamba2", keys, **others)
 
     def state_format(self, key: str) -> Dtype:
-        """Number format of a recurrent state, of 32 bits unless a key says another."""
+        """Number format of a recurrent state, 32 bits unless a key states another."""
         _, value = self.find(key)
         if value is None:
             return "fp32"

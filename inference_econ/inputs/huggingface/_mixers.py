@@ -138,7 +138,7 @@ def _searched(c: LayerReader, index: int, block: Any) -> Layer:
 
 
 def mamba2(c: LayerReader) -> Architecture:
-    """Mamba-2: a recurrent mixer behind one norm is all of a layer."""
+    """Mamba-2: each layer is a recurrent mixer after one norm."""
     keys = ("num_heads", "head_dim", "n_groups", "state_size", "conv_kernel")
     mixer = c.mamba2_mixer(keys)
     _check_heads(c, mixer, c.size_or("expand", default=2))
@@ -171,7 +171,7 @@ def granitemoehybrid(c: LayerReader) -> Architecture:
 
 
 def _check_heads(c: LayerReader, mixer: RecurrentMixer, expand: int) -> None:
-    """Refuse heads that are not as wide as the widened model, or do not split into groups."""
+    """Reject heads that do not add up to the expanded width, or do not split into groups."""
     count, width, groups = mixer.value_heads, mixer.value_head_dim, mixer.key_heads
     if count * width != expand * c.hidden_size():
         c.stop(f"{count} heads of {width} are not {expand} times hidden_size {c.hidden_size()}")
@@ -189,12 +189,12 @@ def deepseek(c: LayerReader) -> Architecture:
 
 
 def deepseek_v32(c: LayerReader) -> Architecture:
-    """DeepSeek-V3.2: an indexer in every layer picks the tokens that are attended to."""
+    """DeepSeek-V3.2: an indexer in every layer selects the attended tokens."""
     return _latent_model(c, [_latent(c, indexed="full")] * c.layers())
 
 
 def glm_moe_dsa(c: LayerReader) -> Architecture:
-    """GLM-5: as DeepSeek-V3.2; some layers may use the pick of an earlier layer's indexer."""
+    """GLM-5: as DeepSeek-V3.2; some layers may reuse the selection of an earlier layer's indexer."""
     layers = c.layers()
     kinds = c.words("indexer_types", ("full", "shared"), layers)
     _, pattern = c.find("index_topk_pattern")
@@ -255,14 +255,14 @@ def deepseek_v4(c: LayerReader) -> Architecture:
 
 
 def deepseek_v41(c: LayerReader) -> Architecture:
-    """DeepSeek-V4.1: entries that later layers share, indexers that do, and tables of n-grams beside some layers."""
+    """DeepSeek-V4.1: pooled entries and indexers that later layers share, and n-gram tables in some layers."""
     width = c.size("moe_intermediate_size")
     mixture = c.experts(width, count_keys=("n_routed_experts",), shared=width)
     streams = c.size("hc_mult")
     layers = [(attention, mixture) for attention in _sharing(c)]
     mtp = c.whole("num_nextn_predict_layers")
 
-    # Tables of n-grams, of which a token reads some rows, and what makes keys and a value of these.
+    # Tables of n-grams, of which a token reads some rows, and the projections to keys and a value.
     rows = c.numbers("engram_num_embeddings") or []
     if len(rows) != len(c.numbers("engram_layer_ids") or []):
         c.stop("engram_num_embeddings and engram_layer_ids must have as many entries")
@@ -279,7 +279,7 @@ def deepseek_v41(c: LayerReader) -> Architecture:
 
 
 def _sharing(c: LayerReader) -> list[CompressedAttention]:
-    """Attention of each layer: over a window, and behind it over entries that some layers keep for those after them."""
+    """Attention of each layer: over a window, and over older entries that some layers cache for later ones."""
     layers, ratios = c.layers(), c.numbers("compress_ratios") or []
     keepers, pickers = c.numbers("kv_source_layer_ids") or [], c.numbers("index_source_layer_ids") or []
     _, chooser = c.find("candidate_source_layer_id")

@@ -1,7 +1,7 @@
-"""One configuration, read key by key so that a key nobody read can be refused, and the table of families.
+"""Reader of one configuration that records the keys it reads, and the table of families.
 
-``families.toml`` has an entry for each ``model_type``. A function reads only what the fields of
-:class:`ArchitectureFamily` cannot say; the entry names it, and still has the keys that it need not look at.
+``families.toml`` has an entry for each ``model_type``. A function is needed only for what the fields of
+:class:`ArchitectureFamily` cannot express. The entry names it, and lists the keys that it ignores.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ T = TypeVar("T", bound=int | None)
 _MAX_SIZE = 1_000_000_000
 _MAX_LAYERS = 10_000
 
-#: Table of families, which has the keys that change no shape in any of them, too.
+#: Table of families, including the keys that change no shape in any of them.
 TABLE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))
 _WITHOUT_SHAPE, _ENDINGS = frozenset(TABLE["without_shape"]), tuple(TABLE["endings_without_shape"])
 
 
 class ConfigReader:
-    """The keys of one configuration, and which of them have been read.
+    """Keys of one configuration, and which of them have been read.
 
     Parameters
     ----------
     data : mapping
         The configuration, or its text part.
     file : str
-        What to call the file in messages.
+        File name for messages.
     family : str
         Its model_type, for messages.
     outer : mapping
-        What stands around the text part, for the keys that may be at either level.
+        Configuration around the text part, for keys that may be at either level.
     """
 
     def __init__(self, data: Mapping[str, Any], file: str, family: str, outer: Mapping[str, Any] | None = None) -> None:
@@ -45,7 +45,7 @@ class ConfigReader:
         self.assumed: dict[str, int | bool | None] = {}
 
     def stop(self, problem: str) -> NoReturn:
-        """Refuse the file."""
+        """Raise the error for the file."""
         raise SpecError([f"{self.file}: {problem} (family {self.family})"])
 
     def has(self, key: str) -> bool:
@@ -53,7 +53,7 @@ class ConfigReader:
         return self.data.get(key) is not None
 
     def find(self, *keys: str) -> tuple[str, Any]:
-        """The value under whichever of several names of one thing is given; None if none is."""
+        """Value under the first given of several alternative names; None if none is given."""
         stated = [key for key in keys if self.data.get(key) is not None]
         self.read.extend(key for key in keys if key in self.data and key not in self.read)
         if not stated:
@@ -65,12 +65,12 @@ class ConfigReader:
         return first, self.data[first]
 
     def size_if(self, *keys: str) -> int | None:
-        """A whole number above zero, or None if absent or null."""
+        """Positive integer, or None if absent or null."""
         key, value = self.find(*keys)
         return None if value is None else self._whole(key, value, 1)
 
     def size(self, *keys: str) -> int:
-        """A whole number above zero."""
+        """Positive integer."""
         value = self.size_if(*keys)
         if value is None:
             stated = next((key for key in keys if key in self.data), None)
@@ -78,19 +78,19 @@ class ConfigReader:
         return value
 
     def size_or(self, *keys: str, default: int) -> int:
-        """A whole number above zero; the published class has a default."""
+        """Positive integer, with the default of the published class."""
         value = self.size_if(*keys)
         return self.without(keys[0], default) if value is None else value
 
     def whole(self, *keys: str, default: int = 0) -> int:
-        """A whole number that may be zero; a default that is not zero is that of the published class."""
+        """Non-negative integer; a default other than zero is that of the published class."""
         key, value = self.find(*keys)
         if value is None:
             return self.without(keys[0], default) if default else 0
         return self._whole(key, value, 0)
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """True or false; null, which the published classes take for false, is no way to leave out what is true."""
+        """Boolean; null, which the published classes read as false, is rejected if the default is true."""
         _, value = self.find(key)
         if value is None and default and key in self.data:
             self.stop(f"{key} is null; true or false is needed")
@@ -101,7 +101,7 @@ class ConfigReader:
         return value
 
     def only(self, key: str, *allowed: object) -> None:
-        """Refuse a key whose value is not one of those whose meaning is certain; absent and null are fine."""
+        """Reject a key with an unsupported value; absent and null are allowed."""
         _, value = self.find(key)
         if value is not None and not any(
             value is permitted or (value == permitted and type(value) is type(permitted)) for permitted in allowed
@@ -110,27 +110,27 @@ class ConfigReader:
             self.stop(f"{key} is {_short(value)}; only {listed} is understood")
 
     def skip(self, *keys: str) -> None:
-        """Keys that are known not to change any shape in this family."""
+        """Mark keys that do not change any shape in this family."""
         self.read.extend(key for key in keys if key in self.data and key not in self.read)
 
     def unused(self, *keys: str) -> None:
-        """Sizes that this family does not use, or uses none of here; they must be whole numbers all the same."""
+        """Mark sizes that this family does not use; they must still be integers."""
         for key in keys:
             self.whole(key)
 
     def without(self, key: str, default: T) -> T:
-        """The default of the published class for a key that a file leaves out; None where it has no such part."""
+        """Default of the published class for a key that a file omits; None if it has no such part."""
         if key not in self.data:
             self.assumed[key] = default
         return default
 
     def assume(self, **defaults: int) -> None:
-        """Defaults of the published class for keys that its files may leave out."""
+        """Set defaults of the published class for keys that its files may omit."""
         missing = {key: self.without(key, value) for key, value in defaults.items() if key not in self.data}
         self.data = {**self.data, **missing}
 
     def left_out(self) -> tuple[str, ...]:
-        """Sizes that the file leaves out, with what is counted for them, then flags."""
+        """Omitted sizes with their assumed values, followed by omitted flags."""
         ordered = sorted(self.assumed.items(), key=lambda item: isinstance(item[1], bool))
         return tuple(f"{key} {'none' if value is None else _json(value)}" for key, value in ordered)
 
@@ -142,7 +142,7 @@ class ConfigReader:
         return count
 
     def words(self, key: str, allowed: Sequence[str], layers: int) -> list[str] | None:
-        """One word per layer out of those that are understood; None if absent."""
+        """One of the supported words per layer; None if absent."""
         _, value = self.find(key)
         if value is None:
             return None
@@ -156,20 +156,20 @@ class ConfigReader:
         return list(value)
 
     def marks(self, key: str, words: tuple[str, str], default: Sequence[bool], numbers_key: str = "") -> list[bool]:
-        """One mark per layer: the second of two words, or else 1 of 0 and 1 under another key, or else the default."""
+        """One boolean per layer: from two words, or from 0 and 1 under another key, or else the default."""
         kinds = self.words(key, words, len(default))
         numbers = self.stated_marks(numbers_key, len(default)) if numbers_key and self.has(numbers_key) else default
         return list(numbers) if kinds is None else [kind == words[1] for kind in kinds]
 
     def stated_marks(self, key: str, layers: int) -> list[bool]:
-        """One mark per layer, of a list of 0 and 1."""
+        """One boolean per layer, from a list of 0 and 1."""
         numbers = self.numbers(key)
         if numbers is None or len(numbers) != layers or not set(numbers) <= {0, 1}:
             self.stop(f"{key} must have 0 or 1 for each of {layers} layers, got {numbers}")
         return [number == 1 for number in numbers]
 
     def numbers(self, key: str) -> list[int] | None:
-        """A list of whole numbers; None if absent."""
+        """List of integers; None if absent."""
         _, value = self.find(key)
         if value is None:
             return None
@@ -178,7 +178,7 @@ class ConfigReader:
         return [self._whole(key, entry, 0) for entry in value]
 
     def tied(self, *, default: bool) -> bool:
-        """Whether one matrix serves as both embeddings; the key may stand at either level."""
+        """Whether both embeddings are one matrix; the key may be at either level."""
         key = "tie_word_embeddings"
         around = ConfigReader(self.outer, self.file, self.family).flag(key, default=default)
         inner = self.flag(key, default=around)
@@ -189,19 +189,19 @@ class ConfigReader:
         return inner
 
     def inside(self, key: str) -> Self:
-        """The reader of a mapping that stands under a key."""
+        """Reader of the mapping under a key."""
         _, value = self.find(key)
         if not isinstance(value, Mapping):
             self.stop(f"{key} must be a JSON object, got {_short(value)}")
         return type(self)(value, self.file, f"{self.family}, {key}")
 
     def finish(self) -> None:
-        """Refuse keys that nobody read, unless they are known to change no shape.
+        """Reject unread keys, unless they are known to change no shape.
 
         Raises
         ------
         SpecError
-            Naming each of them.
+            Names each of them.
         """
         mistakes = []
         for key in self.unread():
@@ -215,7 +215,7 @@ class ConfigReader:
             raise SpecError(mistakes)
 
     def unread(self) -> list[str]:
-        """Keys that nobody read and that are not known to change no shape."""
+        """Unread keys that may change a shape."""
         return [
             key
             for key, value in self.data.items()
@@ -245,97 +245,97 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-#: True or false, or the key that says it with the default of the published class.
+#: Boolean, or the key that contains it with the default of the published class.
 Flag = bool | Mapping[str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchitectureFamily:
-    """Entry of a family in the table; fields that are left out are those of Llama without biases."""
+    """Entry of a family in the table; the defaults are those of Llama without biases."""
 
     about: str
-    """Models that it is of, and what is special about them."""
+    """Models of the family, and their special properties."""
     like: str = ""
-    """Family whose fields it has where it says nothing; keys to skip and values that are understood add up."""
+    """Family that provides the defaults; keys to skip and supported values are combined."""
     reader: str = "plain"
-    """Function that makes its architecture."""
+    """Function that builds its architecture."""
     only: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    """Values that are understood by key; no other is, but null."""
+    """Supported values by key, in addition to null."""
     same: Mapping[str, str] = field(default_factory=dict)
     """Keys that must have the value of another key."""
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Words by key that each entry of a list with one for each layer may be."""
+    """Supported words by key, for lists with one entry per layer."""
     skip: Sequence[str] = ()
     """Keys that change no shape."""
     skip_beginning: Sequence[str] = ()
-    """Beginnings of keys that change no shape."""
+    """Prefixes of keys that change no shape."""
     unused: Sequence[str] = ()
-    """Sizes that nothing is made of."""
+    """Sizes that are not used."""
     assume: Mapping[str, int] = field(default_factory=dict)
-    """Defaults of the published class for keys that published files leave out [1]."""
+    """Defaults of the published class for keys that published files omit [1]."""
     inside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Mappings under a key, of which nothing but ``only`` and ``skip`` is read."""
+    """Mappings under a key, in which only ``only`` and ``skip`` apply."""
     qkv_bias: Flag = False
-    """Queries, keys and values have biases."""
+    """Whether queries, keys and values have biases."""
     output_bias: Flag = False
-    """The output of attention has a bias."""
+    """Whether the output of attention has a bias."""
     mlp_bias: Flag = False
-    """The dense block has biases."""
+    """Whether the dense block has biases."""
     head_bias: Flag = False
-    """The output embedding has a bias."""
+    """Whether the output embedding has a bias."""
     kv_heads: int | str | Mapping[str, bool] | None = None
-    """Default of the class [1]; ``stated``: there is none; ``queries``: one for each query head; or the key that says
-    whether there is a single one."""
+    """Default of the class [1]; ``stated``: no default; ``queries``: one for each query head; or the key that selects a
+    single one."""
     head_dim: int | str | None = None
-    """Default of the class [1]; ``split``: no key states another width than that of the model over its heads."""
+    """Default of the class [1]; ``split``: always the width of the model over its heads."""
     qk_norm: Literal["none", "per_head", "full"] = "none"
     """Norms of queries and keys."""
     qk_norm_if: Flag = True
-    """There are norms of queries and keys."""
+    """Whether there are norms of queries and keys."""
     sinks: bool = False
-    """Each head has a sink."""
+    """Whether each head has a sink."""
     output_gate: bool = False
-    """The output of attention has a gate."""
+    """Whether the output of attention has a gate."""
     window: int | str | None = None
     """Default of the class [tokens]; ``stated``: none unless stated; ``qwen``: see :meth:`LayerReader.qwen_windows`;
     ``null_is_none``: of a period, unless it is null."""
     period: int | None = None
-    """Layers of which all but the last slide, if no key says another number [1]."""
+    """Default period of layers of which all but the last slide [1]."""
     period_keys: Sequence[str] = ()
-    """Keys of that number."""
+    """Keys of that period."""
     width_key: str = "intermediate_size"
     """Key of the width of the dense block."""
     width_over_hidden: int | None = None
     """Default of that width over the width of the model [1]."""
     gated: bool = True
-    """The dense block has a gate."""
+    """Whether the dense block has a gate."""
     norms: int = 2
     """Norms of a layer [1]."""
     norms_if_parallel: int | None = None
-    """Norms of a layer whose blocks run side by side [1]."""
+    """Norms of a layer with parallel blocks [1]."""
     norm_bias: bool = False
-    """Norms have biases."""
+    """Whether norms have biases."""
     parallel: Flag = False
-    """Both blocks of a layer run side by side."""
+    """Whether both blocks of a layer run in parallel."""
     experts: Mapping[str, Any] | None = None
     """Arguments of :meth:`LayerReader.experts`, with the keys of its width and of that of shared experts."""
     sparse: str = ""
     """``by_step``: only some layers have experts (Qwen)."""
     dense_first: Mapping[str, int] | None = None
-    """Defaults of a mixture of experts behind dense layers (DeepSeek)."""
+    """Defaults of a mixture of experts after dense layers (DeepSeek)."""
     tied: bool = False
-    """Default of the class: one matrix serves as both embeddings."""
+    """Default of the class: whether both embeddings are one matrix."""
     mtp: Sequence[str] = ()
     """Keys of the number of multi-token-prediction layers."""
     positions: str = ""
     """Key of learned positions."""
     more_positions: int = 0
-    """Positions beyond what that key says [1]."""
+    """Positions in addition to the value of that key [1]."""
     max_context: str = ""
     """Key of the longest context."""
 
     def check(self, c: ConfigReader) -> None:
-        """Refuse values that are not understood, and read what changes no shape."""
+        """Reject unsupported values, and mark keys that change no shape as read."""
         c.assume(**self.assume)
         for key, allowed in self.only.items():
             c.only(key, *allowed)
@@ -351,7 +351,7 @@ class ArchitectureFamily:
 
 
 def _entry(families: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """Fields of a family with those of the one that it is like."""
+    """Fields of a family, including those of the family that it is like."""
     fields = families[name]
     base = _entry(families, fields["like"]) if "like" in fields else {}
     added = {
@@ -365,5 +365,5 @@ def _entry(families: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, An
 FAMILIES: Mapping[str, ArchitectureFamily] = {
     name: ArchitectureFamily(**_entry(TABLE["family"], name)) for name in TABLE["family"]
 }
-#: Text part of a configuration of several modalities that does not say it, by the kind of the whole.
+#: Default ``model_type`` of the text part of a multimodal configuration, by that of the full model.
 TEXT_PART: Mapping[str, str] = TABLE["text_part"]

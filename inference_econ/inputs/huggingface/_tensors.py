@@ -1,6 +1,7 @@
-"""Architectures that no family reads: usual parts of layers by the names and shapes of their tensors.
+"""Architectures without a known family: common parts of layers by the names and shapes of their tensors.
 
-Engines load most models by the same names, whatever their ``model_type``. What has none of them is named and counted.
+Engines load most models by the same names of tensors, regardless of their ``model_type``. Other tensors are listed and
+counted.
 """
 
 from __future__ import annotations
@@ -32,38 +33,38 @@ _TABLE: Mapping[str, Any] = TABLE["tensors"]
 
 
 def _patterns(table: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
-    """Patterns of names by role, whose pieces stand in braces."""
+    """Patterns of names by role, whose pieces are in braces."""
     return {
         role: re.compile(re.sub(r"\{(\w+)\}", lambda piece: str(_TABLE["pieces"][piece[1]]), text))
         for role, text in table.items()
     }
 
 
-#: What a tensor is by its name inside a layer, and beside layers; the first that fits.
+#: Roles of tensors by their name in a layer, and outside layers; the first match applies.
 _ROLES, _AROUND = _patterns(_TABLE["roles"]), _patterns(_TABLE["around"])
 #: Tensors of recurrences, whose keys and values are not cached.
 _RECURRENT = re.compile(r"A_log|dt_bias|decay")
-#: Keys that say how often layers are passed: their weights would be read as often.
+#: Keys for the number of passes through the layers, which multiplies weight reads.
 _PASSES = re.compile(r"loop_num\w*|\w*num_loops|n_\w*loops|\w*num_passes|\w*recurrent_(?:steps|depth)")
 _WIDTH, _EXPERT_WIDTH, _COUNT, _ACTIVE = (_TABLE["keys"][of] for of in ("width", "expert_width", "experts", "active"))
-#: Keys whose meaning the tensors show, or that only say what is counted anyway.
+#: Keys that the tensors make redundant, or that only state derived counts.
 _SHOWN: tuple[str, ...] = tuple(TABLE["shown_by_tensors"])
-#: What an index states beyond the count and is no block: correction biases of routers, scales of matrices [1].
+#: Share of the index size beyond the count that is negligible: correction biases of routers, scales of matrices [1].
 _NEGLIGIBLE = 1e-3
 
-#: Rows of a matrix in a layer at most [1]: what has more, and more than the vocabulary, is a table that is looked up.
+#: Maximum rows of a matrix in a layer [1]; matrices with more rows, and more than the vocabulary, are lookup tables.
 _MOST_ROWS = 200_000
 
 Roles = Mapping[str, Sequence[Tensor]]
 
 
 def architecture_of(c: LayerReader, checkpoint: Checkpoint) -> Architecture:
-    """The usual parts of a model, from the tensors of its checkpoint and the sizes of its configuration.
+    """Architecture of a model from the tensors of its checkpoint and the sizes of its configuration.
 
     Raises
     ------
     SpecError
-        If a size is neither stated nor to be told from shapes.
+        If a size is neither stated nor implied by shapes.
     """
     count = c.layers()
     c.skip(*_SHOWN)
@@ -99,7 +100,7 @@ def architecture_of(c: LayerReader, checkpoint: Checkpoint) -> Architecture:
     stored = [_rows(around, role, hidden) for role in ("embedding", "output") if around[role]]
     counted = {"tie_word_embeddings": not around["output"], **({"vocab_size": min(stored)} if min(stored) else {})}
     c.data, c.outer = {**c.data, **counted}, {**c.outer, "tie_word_embeddings": counted["tie_word_embeddings"]}
-    # Where ``layer_types`` does not say which layers slide, all of the context is cached.
+    # If ``layer_types`` does not state which layers slide, the full context is cached.
     _, kinds = c.find("layer_types")
     width = c.size_if("sliding_window", "sliding_window_size")
     if width is None or not isinstance(kinds, list) or len(kinds) != count:
@@ -123,7 +124,7 @@ def _usual(tensor: Tensor) -> bool:
 
 
 def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) -> Attention:
-    """Attention by its projections; none where it is a recurrence, or where its projections are no heads."""
+    """Attention by its projections; none for recurrences, or if the projections do not form heads."""
     if any(_RECURRENT.search(tensor.name) for tensor in roles.get("", ())) or "heads out" not in roles:
         return NoAttention(kind="none")
     if {"latent down", "latent up"} <= roles.keys():
@@ -133,7 +134,7 @@ def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) ->
     queries, stated = c.heads(), c.size_if("head_dim", "kv_channels")
     rows, keys, values = (_rows(roles, role, hidden) for role in ("query", "key", "value"))
     normed = _elements(roles, "key norm")
-    # A norm of a head is as wide as the head; one of all heads as what they are projected to.
+    # The norm of a head has the width of a head; a norm over all heads has the full projected width.
     whole = 0 < normed == keys and _elements(roles, "query norm") == rows > keys // queries
     width = normed if normed and not whole else stated or max((rows or hidden) // queries, 1)
     kv = keys // width if keys else c.size_if("num_key_value_heads", "num_kv_heads") or queries
@@ -160,11 +161,11 @@ def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) ->
 
 
 def _latent(c: LayerReader, roles: Roles, hidden: int) -> LatentAttention:
-    """Latent attention: ranks, and heads with their widths, are those of shapes where they are known."""
+    """Latent attention; ranks, heads and their widths are taken from shapes if these are known."""
     rank = _elements(roles, "latent norm") or c.size("kv_lora_rank")
     query_rank = (_elements(roles, "query latent norm") or c.size("q_lora_rank")) if "query down" in roles else None
     rope = max(_rows(roles, "latent down", hidden) - rank, 0) or c.whole("qk_rope_head_dim")
-    # All heads of queries, of keys and values, and of values alone.
+    # Widths over all heads of queries, of keys and values, and of values alone.
     queries = _elements(roles, "query") // hidden if query_rank is None else _elements(roles, "query up") // query_rank
     keys, values = _elements(roles, "latent up") // rank, _rows(roles, "heads out", hidden)
     count = (queries - keys + values) // rope if rope and keys else c.heads()
@@ -216,7 +217,7 @@ def _feed_forward(c: LayerReader, roles: Roles, hidden: int) -> FeedForward:
 
 
 def _matrices(tensors: Sequence[Tensor]) -> int:
-    """Matrices from the residual stream in a block or expert: names that differ; two in one if they are stacked."""
+    """Number of different matrices applied to the residual stream in a block or expert; stacked ones count as two."""
     names = {re.sub(r"experts\.\d+", "experts.N", _IN_LAYER.sub(r"\2", tensor.name)) for tensor in tensors}
     return 2 if any("gate_" in name and "up" in name for name in names) else len(names)
 
@@ -226,12 +227,12 @@ def _elements(roles: Roles, role: str) -> int:
 
 
 def _rows(roles: Roles, role: str, hidden: int) -> int:
-    """Rows of matrices over the residual stream [1], however they are stored; 0 if no shape is known."""
+    """Rows of matrices applied to the residual stream [1], in any storage order; 0 if no shape is known."""
     return _elements(roles, role) // hidden
 
 
 def less_stored(file: str, model: ModelSpec, checkpoint: Checkpoint) -> str:
-    """Why a count cannot be of a checkpoint: a part of it that holds less; empty if none does."""
+    """Error message for a count that exceeds a part of the checkpoint; empty if none does."""
     if checkpoint.packed or not checkpoint.elements:
         return ""
     parts, stored = model.parameter_parts(), checkpoint.parameters
@@ -247,13 +248,13 @@ def less_stored(file: str, model: ModelSpec, checkpoint: Checkpoint) -> str:
 
 
 def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
-    """Parts that a checkpoint holds beyond the count of a model, by families of tensors whose names are not usual.
+    """Parts of a checkpoint beyond the count of a model, by families of tensors with uncommon names.
 
-    Where these do not explain by how much a part of the count differs, they stand together. A model that a family
-    reads has tensors of other names, too: nothing is said of them where shapes do not say parameters.
+    If these families do not explain the difference of a part, they are listed together. Models of known families also
+    have tensors with other names; these are ignored if shapes do not determine parameters.
     """
     if not checkpoint.elements:
-        # Without shapes, what is unknown is the rest of the size of all tensors.
+        # Without shapes, the unknown part is the rest of the total size.
         formats = {model.weights, model.expert_weights, model.shared_expert_weights, model.attention_weights}
         formats |= {model.attention_output_weights, model.embedding_weights}
         names = dict.fromkeys(
@@ -277,7 +278,7 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
             if tensor.shape[0:1] > (max(model.vocab_size, _MOST_ROWS),) and len(tensor.shape) == 2:
                 tables.add(tensor.family)
     if not (by_family or checkpoint.packed):
-        # Usual tensors that make no usual part, as projections of what is no attention.
+        # Tensors with common names that form no known part, such as projections of other mixers.
         for part in {"attention", "feed_forward"} - unusual.keys():
             unusual[part].update({name: n for (its, name), n in checkpoint.elements.items() if its == part})
     counted, parts = model.parameter_parts(), []
@@ -294,6 +295,6 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
 
 
 def _modules(families: Iterable[str]) -> str:
-    """The modules that families of tensors are of, where they are told together."""
+    """Names of the modules of tensor families that are listed together."""
     modules = list(dict.fromkeys(re.sub(r"(\.N\.\w+)\..*", r"\1", family) for family in families))
     return " with ".join(modules[:2]) + (f" and {len(modules) - 2} more" if modules[2:] else "")

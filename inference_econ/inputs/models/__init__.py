@@ -1,4 +1,4 @@
-"""Architectures of language models: specification, number formats, sizes, and measured acceptance of draft tokens."""
+"""Architectures of language models: specification, number formats, sizes, and acceptance of draft tokens."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Tokens that rounds of speculation give: facts of papers and measured servers."""
+"""Acceptance of draft tokens: published and measured values."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from inference_econ.errors import InputError
 from inference_econ.inputs._spec import Count, Seconds, Source, Spec
 from inference_econ.inputs.scenario_kinds import Probability, ProposerName
 
-#: Who proposes, as measurements write it: multi-token-prediction layers, an EAGLE head, a block-parallel drafter.
+#: Speculation methods in measurements: multi-token-prediction layers, an EAGLE head, a block-parallel drafter.
 Method = Literal["MTP", "EAGLE3", "DSpark"]
-#: On which prompts acceptance was measured: random tokens in the model's chat template, or texts of people.
+#: Prompts of an acceptance measurement: random tokens in the model's chat template, or human texts.
 Prompts = Literal["random", "text"]
 
 
 class AcceptanceLengths(Spec):
-    """Mean tokens of a round by its draft length: accepted proposals and the token that the target adds itself."""
+    """Mean acceptance length by draft length: accepted draft tokens plus the token from the target."""
 
     models: Annotated[tuple[str, ...], Field(strict=False)]
-    """Catalogue names of the models that it holds for; none where the catalogue lacks them."""
+    """Catalog names of the models that it applies to; empty for models that the catalog lacks."""
     checkpoint: str = Field(min_length=1)
-    """Checkpoint that it was measured on."""
+    """Checkpoint that was measured."""
     method: Method
-    """Proposer."""
+    """Speculation method."""
     prompts: Prompts
-    """Prompts that it was measured with."""
+    """Prompts of the measurement."""
     text: str = Field(min_length=1)
-    """The prompts in words: data set, thinking, temperature."""
+    """Description of the prompts: data set, thinking, temperature."""
     simulated: bool = False
-    """Whether engines were told to accept so many, in the place of what they would have accepted."""
+    """Whether engines simulated this acceptance instead of measuring it."""
     tokens: Annotated[dict[Annotated[int, Field(gt=0, strict=False)], float], Field(min_length=1)]
-    """Draft length to tokens per round [1]."""
+    """Tokens per round by draft length [1]."""
     source: Source
-    """Where it is published."""
+    """Place of publication."""
 
     def _check_fields(self) -> None:
         for length, tokens in self.tokens.items():
@@ -44,18 +44,18 @@ class AcceptanceLengths(Spec):
 
 
 class UsualAcceptance(Spec):
-    """Acceptance of proposals where nobody says otherwise, drawn from what is published."""
+    """Default acceptance of draft tokens, derived from published values."""
 
     proposer: ProposerName
-    """Proposer."""
+    """Speculation method."""
     models: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Catalogue names of the targets that it holds for; of all others if there are none."""
+    """Catalog names of the targets that it applies to; empty for all others."""
     acceptance: Annotated[tuple[Probability, ...], Field(min_length=1, strict=False)]
-    """Probability that the first, second, .. proposal of a round is accepted, given that those before it were [1]."""
+    """Probability that the first, second, .. draft token of a round is accepted, given that all before it were [1]."""
     longest: Count
-    """Proposals of a round at most where no engine's recipe says another number [1]."""
+    """Maximum draft tokens per round without a recipe of the engine [1]."""
     source: Source
-    """Source that it was drawn from."""
+    """Source of the values."""
 
     def _check_fields(self) -> None:
         if self.longest > len(self.acceptance):
@@ -66,31 +66,31 @@ class UsualAcceptance(Spec):
 
 
 class ExposedRounds(Spec):
-    """Servers whose host prepared no round of proposals while the one before ran, so that nothing hid its work."""
+    """Servers whose host did not prepare speculation rounds in advance, so that its work delayed the chips."""
 
     engine: str = Field(min_length=1)
-    """Of the catalogue."""
+    """Catalog name of the engine."""
     hardware: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    """Catalogue names of their chips."""
+    """Catalog names of the chips."""
     versions: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    """Of the engine."""
+    """Engine versions."""
     seconds: Seconds
-    """Time of the host per round [s]."""
+    """CPU time per round [s]."""
     seconds_per_sequence: Seconds
-    """Time of the host per round and sequence of it [s]."""
+    """CPU time per round and sequence [s]."""
     source: Source
-    """How they were started, and what others gained who had rounds prepared ahead."""
+    """Source on how they were started, and on the gain of servers that prepare rounds in advance."""
 
 
 class SpeculationFacts(Spec):
-    """Acceptance of proposals in measured servers, and what their rounds take beside the chips."""
+    """Acceptance of draft tokens, and CPU overhead of speculation rounds, on measured servers."""
 
     acceptance: Annotated[tuple[AcceptanceLengths, ...], Field(strict=False)]
     """Published acceptance lengths."""
     usual: Annotated[tuple[UsualAcceptance, ...], Field(strict=False)] = ()
-    """Acceptance of proposers where nobody says otherwise."""
+    """Default acceptance by speculation method."""
     exposed: Annotated[tuple[ExposedRounds, ...], Field(strict=False)] = ()
-    """Servers whose rounds no host prepared ahead."""
+    """Servers that did not prepare rounds in advance."""
 
     def _check_fields(self) -> None:
         measured = [(model, entry.method, entry.prompts) for entry in self.acceptance for model in entry.models]
@@ -103,31 +103,31 @@ class SpeculationFacts(Spec):
                 raise ValueError(f"the usual acceptance of {proposer} for {model or 'all other models'} is given twice")
 
     def host_seconds(self, engine: str, hardware: str, version: str) -> tuple[float, float]:
-        """Time of the host per round, and per sequence of it, that chips of measured servers waited for [s]."""
+        """CPU time per round, and per sequence of a round, that delayed the chips of measured servers [s]."""
         for entry in self.exposed:
             if engine == entry.engine and hardware in entry.hardware and version in entry.versions:
                 return entry.seconds, entry.seconds_per_sequence
         return 0.0, 0.0
 
     def lengths(self, model: str, method: str, prompts: Prompts) -> AcceptanceLengths | None:
-        """The published acceptance of a model on such prompts, else on others; None if there is none."""
+        """Published acceptance of a model on such prompts, else on other prompts; None if there is none."""
         entries = [entry for entry in self.acceptance if model in entry.models and entry.method == method]
         return min(entries, key=lambda entry: entry.prompts != prompts, default=None)
 
     def usually(self, proposer: ProposerName, is_one_of: Callable[[Iterable[str]], bool]) -> UsualAcceptance:
-        """The usual acceptance of a proposer for a target; that for all other targets where it has none of its own.
+        """Default acceptance of a speculation method for a target, else the default for other targets.
 
         Parameters
         ----------
         proposer : str
-            Who proposes.
+            Speculation method.
         is_one_of : callable
-            Whether the target is one of some models of the catalogue.
+            Returns whether the target is one of given catalog models.
 
         Raises
         ------
         InputError
-            If nothing is known of the proposer.
+            If nothing is known of the method.
         """
         entries = [entry for entry in self.usual if entry.proposer == proposer]
         named = (entry for entry in entries if is_one_of(entry.models))

@@ -1,4 +1,4 @@
-"""Language models: the architecture as numbers, the counts that follow from it, and number formats to serve it in."""
+"""Language models: architecture, derived counts, and number formats."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from inference_econ.inputs.models.repository import Repository
 
 
 class VisionTower(Spec):
-    """Encoder of images beside a language model, projector included: it takes memory, and no part of a text's steps."""
+    """Image encoder of a model with its projector; it needs memory, but takes no part in text steps."""
 
     parameters: Count
-    """Weights of tower and projector, which engines and published checkpoints leave in 16 bits [1]."""
+    """Weights of tower and projector, which engines and published checkpoints store in 16 bits [1]."""
     hidden_size: Count
     """Width of its residual stream."""
     intermediate_size: Count
-    """Width between the two sides of its feed-forward layers."""
+    """Intermediate width of its feed-forward layers."""
     largest_image: Count
-    """Tokens that the largest image becomes in the language model [tokens]."""
+    """Tokens of the largest image in the language model [tokens]."""
     patches_per_token: Count
-    """Patches of an image that become one token [1]."""
+    """Image patches per token [1]."""
 
     def profiled_patches(self, step_tokens: float) -> float:
-        """Patches of the images that are read together at most: as many whole ones as fit a step, and at least one [1].
+        """Maximum patches processed together: those of the full images that fit a step, at least one [1].
 
         Examples
         --------
@@ -44,82 +44,82 @@ class VisionTower(Spec):
 
 
 class UnknownPart(Spec):
-    """Part of a published model that is not modelled: tensors of a checkpoint, or what a configuration says beside."""
+    """Part of a published model that is not modeled: tensors of a checkpoint, or keys of a configuration."""
 
     name: str = Field(min_length=1)
-    """Of the tensors, with ``N`` for numbers; or the key."""
+    """Name of the tensors, with ``N`` for numbers; or the key."""
     parameters: Whole = 0
-    """Parameters that a checkpoint holds of it [1]; 0 of a key."""
+    """Its parameters in the checkpoint [1]; 0 for a key."""
     looked_up: bool = False
-    """A table of more rows than the vocabulary: it is held, and a step reads next to nothing of it."""
+    """True for a table with more rows than the vocabulary: it needs memory, but a step reads little of it."""
 
 
 class ModelSpec(SourcedSpec):
-    """The architecture of a language model, text part only, without multi-token-prediction heads."""
+    """Architecture of a language model: the text part, without multi-token-prediction heads."""
 
     extends: str | None = None
-    """Model that this file changes; everything not written here is taken from it."""
+    """Model that this file extends; fields that are not given are copied from it."""
     huggingface_id: Repository | None = None
-    """``organisation/name`` where the weights are published."""
+    """``organisation/name`` of the published weights."""
     checkpoints: dict[Dtype | Literal["eagle"], Repository] = Field(default={})
-    """``organisation/name`` of what is served: weights in a format, those that follow instructions rather than the base
-    that they were trained from; ``eagle`` is the head that proposes tokens to them."""
+    """``organisation/name`` of the checkpoints to serve, by format, instruction-tuned rather than base; ``eagle`` is
+    the draft head for them."""
     architecture: str | None = None
-    """The first of ``architectures`` in its ``config.json``, by which serving engines know it."""
+    """First entry of ``architectures`` in its ``config.json``, by which engines identify it."""
     rumoured: bool = False
-    """The architecture is a rumour, not a publication."""
+    """Whether the architecture is a rumor and not published."""
     hidden_size: Size
     """Width of the residual stream."""
     vocab_size: Whole
     """Rows of the embedding."""
     tied_embeddings: bool = False
-    """One matrix serves as input and output embedding."""
+    """Whether input and output embedding are one matrix."""
     learned_positions: Whole = 0
     """Rows of a learned position embedding."""
     output_bias: bool = False
-    """The output embedding has a bias per token."""
+    """Whether the output embedding has a bias per token."""
     final_norm: bool = True
-    """A norm before the output embedding is counted."""
+    """Whether a norm before the output embedding is included."""
     weights: Dtype
-    """Number format in which the weights are published."""
+    """Number format of the published weights."""
     expert_weights: Dtype | None = None
-    """Number format of the routed experts, if it is another."""
+    """Number format of the routed experts, if different."""
     shared_expert_weights: Dtype | None = None
-    """Number format of the shared experts, if it is another than of the weights."""
+    """Number format of the shared experts, if different from the weights."""
     attention_weights: Dtype | None = None
-    """Number format of the attention matrices, if it is another than of the weights."""
+    """Number format of the attention matrices, if different from the weights."""
     attention_output_weights: Dtype | None = None
-    """Number format of attention's output projections, if it is another than of the other attention matrices; of
-    grouped-query and latent attention only."""
+    """Number format of attention's output projections, if different from the other attention matrices; only for
+    grouped-query and latent attention."""
     embedding_weights: Dtype | None = None
-    """Number format of the embeddings, if it is another than of the weights."""
+    """Number format of the embeddings, if different from the weights."""
     kv: Dtype | None = None
-    """Number format of the cache, if it is published with the weights."""
+    """Number format of the KV cache, if it is published with the weights."""
     mtp_layers: Whole = 0
-    """Multi-token-prediction layers published beside the model; no count includes them."""
+    """Multi-token-prediction layers published with the model; no count includes them."""
     residual_streams: Count = 1
     """Copies of the residual stream that learned matrices mix around every layer (mHC)."""
     residual_fold: bool = True
-    """The copies are folded into one behind the last layer by a mixing of its own; otherwise by one of the layer's."""
+    """Whether a separate mix after the last layer combines the copies; otherwise a mix of the layer does."""
     residual_span: Count | None = None
-    """Layers whose outputs add up to an entry that all later parts attend to (attention residuals of Kimi-K3); absent
-    if residuals are sums."""
+    """Layers whose summed outputs form an entry that all later parts attend to (attention residuals of Kimi-K3); absent
+    for ordinary residuals."""
     vision: VisionTower | None = None
-    """Encoder of images; no count includes it."""
+    """Image encoder; no count includes it."""
     left_out: tuple[str, ...] = Field(default=(), strict=False)
-    """Keys that the ``config.json`` does not have, each with the default of the published class that is counted."""
+    """Keys that the ``config.json`` lacks, with the assumed defaults of the published class."""
     unknown: tuple[UnknownPart, ...] = Field(default=(), strict=False)
-    """Parts that are unknown of it: counted from the checkpoint, taken to be read once per step and multiplied with
-    every token, unless it is looked up; intervals hold what else it may take."""
+    """Unknown parts of the checkpoint. Unless a part is a lookup table, it is assumed to be read once per step and
+    multiplied with every token; intervals include other possibilities."""
     max_context: Count | None = None
-    """Longest context the model was made for [tokens]."""
+    """Longest context that the model supports [tokens]."""
     blocks: tuple[Block, ...] = Field(min_length=1, strict=False)
-    """The layers."""
+    """Layers."""
 
     def checkpoint(self, kind: str | None = None) -> str | None:
-        """Hugging Face id of what is served in a format, by default the published one; of the head for ``eagle``.
+        """Hugging Face id of a checkpoint in a format, by default the published one; of the head for ``eagle``.
 
-        None where nobody wrote one down.
+        None if it is unknown.
         """
         native = self.expert_weights or self.weights
         repositories: Mapping[Any, str] = self.checkpoints
@@ -132,7 +132,7 @@ class ModelSpec(SourcedSpec):
 
     @property
     def embedding_parameters(self) -> float:
-        """Input and output embedding, once if tied."""
+        """Parameters of input and output embedding, once if tied."""
         return (1 if self.tied_embeddings else 2) * self.vocab_size * self.hidden_size
 
     @property
@@ -142,14 +142,14 @@ class ModelSpec(SourcedSpec):
 
     @property
     def active_parameters(self) -> int:
-        """Parameters that one token goes through, both embeddings included."""
+        """Active parameters per token, including both embeddings."""
         idle = math.fsum(block.layers * block.feed_forward.parameters(self.hidden_size).idle for block in self.blocks)
         idle += sum(part.parameters for part in self.unknown if part.looked_up)
         return round(math.fsum(self.parameter_parts().values()) - idle)
 
     @property
     def unknown_parameters(self) -> int:
-        """Parameters of parts that nobody here knows [1]."""
+        """Parameters of unknown parts [1]."""
         return sum(part.parameters for part in self.unknown if not part.looked_up)
 
     @property
@@ -159,22 +159,22 @@ class ModelSpec(SourcedSpec):
 
     @property
     def active_parameters_without_input_embedding(self) -> int:
-        """Active parameters as vendors count them who leave the input embedding out."""
+        """Active parameters without the input embedding, as some vendors count them."""
         return self.active_parameters - round(self.vocab_size * self.hidden_size)
 
     @property
     def index_elements_per_token(self) -> int:
-        """Elements that indexers of sparse attention cache per token of context, over all layers."""
+        """Elements cached per token by the indexers of sparse attention, over all layers."""
         return round(math.fsum(block.layers * block.attention.cache.index_elements for block in self.blocks))
 
     @property
     def window_elements_per_token(self) -> int:
-        """Elements cached per token inside a sliding window, over all layers that have one."""
+        """Elements cached per token in a sliding window, over all layers with one."""
         return round(math.fsum(block.layers * block.attention.cache.window_elements for block in self.blocks))
 
     @property
     def state_elements_per_sequence(self) -> int:
-        """Elements of the state that recurrent layers keep for each sequence, whatever its length."""
+        """Elements of the recurrent state of each sequence, at any length."""
         caches = ((block.layers, block.attention.cache) for block in self.blocks)
         return sum(layers * (cache.state_elements + cache.convolution_elements) for layers, cache in caches)
 
@@ -186,11 +186,11 @@ class ModelSpec(SourcedSpec):
 
     @property
     def has_latents(self) -> bool:
-        """Some layers have latent attention, for which engines have kernels of their own."""
+        """True if some layers have latent attention, for which engines have other kernels."""
         return any(isinstance(block.attention, LatentAttention) for block in self.blocks)
 
     def parameter_parts(self) -> dict[str, float]:
-        """Parameters by part; the parts add up to :attr:`total_parameters`."""
+        """Parameters by part; they add up to :attr:`total_parameters`."""
         hidden = self.hidden_size
         vectors = 2 if any(block.norm_bias for block in self.blocks) else 1
         parts = {
@@ -203,13 +203,13 @@ class ModelSpec(SourcedSpec):
             + self.final_norm * vectors * hidden,
         }
         if self.residual_streams > 1:
-            # Each mixing, two per layer, reads all copies and makes two vectors and a matrix over them, with a bias
-            # each and three scales; the last one, where there is one, makes a single vector.
+            # Each mix, two per layer, reads all copies and computes two vectors and a matrix over them, with a bias
+            # each and three scales. The last mix, if there is one, computes a single vector.
             rows, width = self.residual_streams * (self.residual_streams + 2), self.residual_streams * hidden
             last = self.residual_fold * (self.residual_streams * (width + 1) + 1)
             parts["residual_streams"] = self.layers * 2 * (rows * (width + 1) + 3) + last
         if self.residual_span is not None:
-            # A norm and a vector of scores before each part of a layer, and behind the last one.
+            # A norm and a vector of scores before each part of a layer, and after the last one.
             parts["residual_attention"] = (2.0 * self.layers + 1) * 2 * hidden
         if any(part.parameters for part in self.unknown):
             parts["unknown"] = float(sum(part.parameters for part in self.unknown))
@@ -229,13 +229,13 @@ class Precision:
     embeddings: str
     """Format of the input and output embeddings."""
     activations: str
-    """Format between operators."""
+    """Format of activations."""
     kv: str
     attention_output: str = ""
-    """Format of attention's output projections; by default as the rest of attention."""
+    """Format of attention's output projections; by default that of the other attention matrices."""
 
     def __post_init__(self) -> None:
-        """Without a format of their own, output projections have that of attention."""
+        """Set the default format of output projections."""
         object.__setattr__(self, "attention_output", self.attention_output or self.attention)
 
     @classmethod
@@ -247,16 +247,16 @@ class Precision:
         kv: str | None = None,
         embeddings: EmbeddingFormat = "sixteen_bit",
     ) -> Precision:
-        """The formats a model is served in: given ones, or those it is published in and 16-bit activations.
+        """Formats of a model: given ones, or the published ones and 16-bit activations.
 
         Parameters
         ----------
         model : ModelSpec
-            Its ``embedding_weights`` hold under any narrower format of weights.
+            The model. Its ``embedding_weights`` apply with any narrower weights.
         weights, activations, kv : str, optional
-            Number formats; fewer than 16 bits of weights leave embeddings as ``embeddings`` says.
+            Number formats. With weights below 16 bits, ``embeddings`` determines the format of embeddings.
         embeddings : {'sixteen_bit', 'as_weights'}
-            What narrow weights mean for embeddings whose format the model does not state.
+            Format of embeddings with narrow weights, if the model does not state one.
 
         Raises
         ------
@@ -274,8 +274,8 @@ class Precision:
         elif embeddings == "as_weights" or _wide(weights) or weights in OF_FILES:
             of_embeddings = weights
         else:
-            # Engines quantise linear layers only, and so do published checkpoints, which leave ``lm_head`` out by name.
-            # A model that is published in one narrow format, as those of studies are, keeps one format.
+            # Engines and published checkpoints quantize only linear layers, and exclude ``lm_head`` by name. A model
+            # published in one narrow format, as in studies, keeps one format.
             of_embeddings = model.embedding_weights or (flowing if _wide(model.weights) else weights)
         return cls(
             weights=weights or model.weights,
@@ -290,12 +290,12 @@ class Precision:
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """Widths that must stay together, of dense matrices and of experts [1]."""
+        """Widths of scale blocks that may not be split, in dense matrices and in experts [1]."""
         return block_width(self.weights), block_width(self.experts)
 
     @property
     def of_weights(self) -> tuple[str, ...]:
-        """The formats of all weights, each once."""
+        """Formats of all weights, without duplicates."""
         attention = (self.attention, self.attention_output)
         return tuple(dict.fromkeys((self.weights, *attention, self.experts, self.shared_experts, self.embeddings)))
 

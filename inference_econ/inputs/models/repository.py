@@ -1,4 +1,4 @@
-"""Where weights and container images are published: names that stand in command lines, which others run."""
+"""Names of published weights and container images, which are checked because they appear in command lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-#: What such a name is made of, for messages.
+#: Allowed characters of such a name, for messages.
 REPOSITORY_LETTERS = "letters, digits and . / : @ _ -, beginning with no dash"
 _NAME = re.compile(r"[\w./:@][\w./:@-]*", re.ASCII)
 
 
 def is_repository(name: str) -> bool:
-    """Whether a name can be that of weights, of a folder with weights, or of a container image.
+    """Whether a name is valid for weights, a folder with weights, or a container image.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sizes of models in whole numbers that still split over chips: layers, heads, widths."""
+"""Scaled sizes of models that still split over chips: layers, heads, widths."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from inference_econ.inputs.scenario_kinds import GridName
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Value
 
-#: Stages that layers go on splitting into where they did, and the layers from which rounding to them is small [1].
+#: Pipeline stages by which layers remain divisible, and number of layers from which this rounding is small [1].
 _STAGES, _MANY_LAYERS = 4, 32
-#: The residual stream stays a multiple of this, as in all models of the catalogue, unless it is very narrow [1].
+#: The residual stream remains a multiple of this, as in all models of the catalog, unless it is very narrow [1].
 _HIDDEN = 64
 
 
 def resized(blocks: Sequence[Block], depth: float, width: float) -> tuple[Block, ...]:
-    """Blocks of another depth and width whose heads and columns split over chips as before.
+    """Blocks with another depth and width, whose heads and columns split over chips as before.
 
     Parameters
     ----------
     blocks : sequence of Block
-        Where to start.
+        Original blocks.
     depth, width : float
         Ratio of layers, and of query heads and feed-forward widths [1].
 
     Returns
     -------
     tuple of Block
-        Head widths, KV heads, cached latents and numbers of experts are kept, as in the families that are published in
-        several sizes (Llama 3, DeepSeek, Qwen3); other sizes are rounded to what splits.
+        Blocks with unchanged head widths, KV heads, cached latents and numbers of experts, as in model families with
+        several sizes (Llama 3, DeepSeek, Qwen3). Other sizes are rounded so that they split.
     """
     counts = [block.layers for block in blocks]
     layers = sum(counts) * depth
@@ -55,26 +55,26 @@ def resized(blocks: Sequence[Block], depth: float, width: float) -> tuple[Block,
 
 
 def hidden_size(blocks: Sequence[Block], parameters: float, near: float) -> int:
-    """Width of the residual stream with which layers have a number of parameters.
+    """Width of the residual stream at which layers have a given number of parameters.
 
     Parameters
     ----------
     blocks : sequence of Block
         The layers.
     parameters : float
-        Of attention and feed-forward parts of all layers [1].
+        Attention and feed-forward parameters of all layers [1].
     near : float
-        The width that they have now [1].
+        Present width [1].
 
     Returns
     -------
     int
-        A multiple of the power of two, 64 at most, that ``near`` is one of.
+        Width; a multiple of the power of two, up to 64, that divides ``near``.
 
     Raises
     ------
     InputError
-        If no width has so few.
+        If no width has so few parameters.
     """
     slope = (layer_parameters(blocks, 2 * near) - layer_parameters(blocks, near)) / near
     rest = layer_parameters(blocks, near) - slope * near
@@ -93,19 +93,19 @@ def layer_parameters(blocks: Sequence[Block], hidden: float) -> float:
 
 
 def spread(counts: Sequence[int], total: int) -> list[int]:
-    """Runs of layers that add up to a number, in the same proportions.
+    """Distribute a number of layers over runs in the original proportions.
 
     Parameters
     ----------
     counts : sequence of int
         Layers of each run [1].
     total : int
-        Layers of all together [1].
+        New total of layers [1].
 
     Returns
     -------
     list of int
-        Every run has one layer at least; what is left goes to the runs that rounding down took most from.
+        Layers of each run, at least one; the rest after rounding down goes to the runs with the largest remainder.
 
     Raises
     ------
@@ -129,36 +129,36 @@ def spread(counts: Sequence[int], total: int) -> list[int]:
 
 
 def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, grid: GridName = "whole") -> ModelSpec:
-    """A model with about ``factor`` times the parameters and the same proportions.
+    """Model with about ``factor`` times the parameters and the same proportions.
 
     Parameters
     ----------
     model : ModelSpec
-        Where to start.
+        Original model.
     factor : float
         Ratio of parameters without embeddings [1].
     depth_exponent : float
-        Layers grow by factor^depth_exponent, widths by what is left, factor^((1 - depth_exponent) / 2), 0 to 1 [1]:
-        1/3 is depth and width alike, 0 the width alone, 1 the depth alone, 1/4 what eq. 19 takes for dense models.
+        Layers grow by factor^depth_exponent, and widths by factor^((1 - depth_exponent) / 2); 0 to 1 [1]. 1/3 scales
+        depth and width equally, 0 only width, 1 only depth; eq. 19 assumes 1/4 for dense models.
     grid : {'whole', 'paper'}
-        For layouts in whole numbers, or the published study's fractional rule.
+        Integer sizes for integer layouts, or the published study's fractional rule.
 
     Returns
     -------
     ModelSpec
-        ``whole``: layers, query heads and feed-forward widths are rounded to what splits over chips, and the hidden
-        size makes up for the rounding; head widths, KV heads, cached latents and the number of experts are kept.
-        ``paper``: heads (rounded up) and head width grow by the root of the width each, KV heads are kept, layers
-        are rounded down, all else is fractional.
+        ``whole``: layers, query heads and feed-forward widths are rounded so that they split over chips, and the hidden
+        size compensates; head widths, KV heads, cached latents and the number of experts are unchanged. ``paper``:
+        number of heads (rounded up) and head width grow by the square root of the width, KV heads are unchanged, layers
+        are rounded down, and all else is fractional.
 
     Raises
     ------
     InputError
-        If the factor is not positive, the exponent not in its range, or a run of layers is left empty.
+        If the factor is not positive, the exponent is out of range, or a run of layers is left empty.
 
     Notes
     -----
-    ``paper`` is the rule of the code of Erdil (2025), which lost MLA fields on the way; here they are kept.
+    ``paper`` is the rule in the code of Erdil (2025), which drops MLA fields; here they are kept.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def _block(block: Block, ratio: float, depth: float) -> Block:
     )
 
 
-#: What a short key changes: a part of each block, a field of it, and one that the kinds have which are meant.
+#: Field of each block that a short key changes, with a field that identifies the kinds it applies to.
 _FIELDS: Mapping[str, tuple[str, str, str]] = {
     "query_heads": ("attention", "query_heads", "query_heads"),
     "kv_heads": ("attention", "kv_heads", "kv_heads"),
@@ -220,8 +220,8 @@ _FIELDS: Mapping[str, tuple[str, str, str]] = {
 }
 #: All short keys.
 SHORT_KEYS = ("layers", *_FIELDS, "attention", "parallel")
-#: Sizes of latent attention over the width of a head [1], and KV heads of grouped queries in its place [1]: those of
-#: DeepSeek-V2 and V3 (hf_deepseek_v2: 512, 1536 and 64 of heads of 128), and of most models with grouped queries.
+#: Sizes of latent attention over the width of a head [1], and KV heads when grouped queries replace it [1]: those of
+#: DeepSeek-V2 and V3 (hf_deepseek_v2: 512, 1536 and 64 with heads of 128), and of most models with grouped queries.
 _RANK, _QUERY_RANK, _ROTARY, _KV_HEADS = 4, 12, 0.5, 8
 
 Change = tuple[tuple[str, ...], "Value"]
@@ -233,13 +233,13 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
     Parameters
     ----------
     data : mapping
-        A model as a file holds it.
+        Data of a model file.
     key : str
         One of :data:`SHORT_KEYS`.
     value : int, str or bool
-        Layers, heads or experts [1], a kind of attention, or whether attention and feed-forward block run side by side.
+        Layers, heads or experts [1], a kind of attention, or whether attention and feed-forward block run in parallel.
     origin : str
-        What to call it in messages.
+        Name for messages.
 
     Yields
     ------
@@ -249,10 +249,10 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
     Raises
     ------
     InputError
-        If the value is no whole number or kind, or no layer has what it changes.
+        If the value is not an integer or kind, or no layer has the field.
     """
     listed = data.get("blocks")
-    # What is wrong in the blocks is said once nothing changes them.
+    # Mistakes in the blocks are reported later, without changes.
     if not isinstance(listed, list) or not listed or not all(map(_is_block, listed)):
         raise InputError(f"{origin}: the model has no blocks of layers, attention and feed_forward to change")
     blocks = cast("list[dict[str, dict[str, Value]]]", listed)
@@ -282,7 +282,7 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
 
 
 def model_value(model: ModelSpec, key: str) -> float | None:
-    """The number behind a short key; None if layers differ in it, or none has it.
+    """Value of a short key; None if layers differ in it, or none has it.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def _whole(value: Value, origin: str) -> int:
 
 
 def _attention(blocks: list[dict[str, dict[str, Value]]], kind: Value, origin: str) -> Iterator[Change]:
-    """Latent attention in the place of grouped queries, or the other way round; windows stay as they are."""
+    """Replace grouped queries by latent attention, or the reverse; windows are unchanged."""
     if kind not in ("latent", "grouped_query"):
         raise InputError(f"{origin}: got {kind!r}; allowed: latent, grouped_query")
     other = "grouped_query" if kind == "latent" else "latent"

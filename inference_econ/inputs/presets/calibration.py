@@ -1,4 +1,4 @@
-"""Records of a fit of assumptions to measurements: the rows that it saw, and how far it was off."""
+"""Records of a fit of assumptions to measurements: the calibration data, and the errors."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from inference_econ.inputs._spec import Count, Date, Names, Size, Spec
 from inference_econ.inputs._yaml import entry_title
 
 Quantity = Literal["tpot", "ttft", "request", "throughput"]
-#: In what a question may be unlike the rows of a fit: in its lengths and load alone, in the version of its engine, in
-#: its layout, in the combination of engine, chip and model, or in one of these that was not measured at all.
+#: Property in which a query may differ from the calibration data: only lengths and load; engine version; layout; the
+#: combination of engine, chip and model; or an engine, chip or model that was not measured at all.
 Unlike = Literal["traffic", "version", "layout", "subject", "model", "hardware", "engine"]
-#: Groups of attention ranks with sequences of their own, pipeline stages, expert-parallel ranks.
+#: Attention-DP groups, pipeline stages, expert-parallel ranks.
 Axis = Literal["dp", "pp", "ep"]
 
 
 def _measured(text: str) -> str:
-    """Subject of a measurement, if it has all three parts."""
+    """Check that the subject of a measurement has all three parts."""
     if text.count(STROKE) != 2:
         raise PydanticCustomError("subject", "write 'engine / chip / model'")
     return text
 
 
-#: Between the parts of what was measured.
+#: Separator between the parts of a subject.
 STROKE = " / "
 Subject = Annotated[str, AfterValidator(_measured)]
 Ratio = Annotated[int | float, Field(ge=-10, le=10, allow_inf_nan=False)]
@@ -43,20 +43,20 @@ LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 
 def likely_ends(quantiles: Sequence[float], level: float = 0.8) -> tuple[float, float]:
-    """Ends of the interval that holds a share of all errors, and no error at all.
+    """Bounds of the interval that contains a given share of all errors, and the error 0.
 
     Parameters
     ----------
     quantiles : sequence of float
-        Of ln(measured / predicted) at :data:`LEVELS` [1].
+        Quantiles of ln(measured / predicted) at :data:`LEVELS` [1].
     level : float
         Share, up to 0.9 [1].
 
     Returns
     -------
     (float, float)
-        ln(measured / predicted) [1]: at most 0, and at least 0. It lies around the median of the errors, so that a bias
-        moves it, and reaches as far as the prediction itself.
+        Bounds of ln(measured / predicted): at most 0, and at least 0 [1]. The interval is centered on the median of the
+        errors, and extended to the prediction itself.
 
     Examples
     --------
@@ -70,42 +70,43 @@ def likely_ends(quantiles: Sequence[float], level: float = 0.8) -> tuple[float, 
 
 
 class Range(Spec):
-    """From the least to the most that was measured."""
+    """Measured range."""
 
     low: Size
-    """Least."""
+    """Minimum."""
     high: Size
-    """Most."""
+    """Maximum."""
 
 
 class MeasuredDays(Spec):
-    """From the first to the last day on which rows were measured."""
+    """First and last day of measurements."""
 
     since: Date
-    """First."""
+    """First day."""
     until: Date
-    """Last."""
+    """Last day."""
 
 
 class ErrorSpread(Spec):
-    """Errors of predictions for rows that their fit had not seen."""
+    """Cross-validation errors of predictions."""
 
     rows: Count
-    """How many say how wide the interval is, those of the base where it is mostly the base's [1]."""
+    """Number of measurements behind the interval; those of the parent profile if the interval is mostly pooled with it
+    [1]."""
     own: Count | None = None
-    """Of the fit itself, where the interval is mostly that of its base [1]."""
+    """Measurements of the fit itself, if the interval is mostly that of its parent profile [1]."""
     groups: Count | None = None
-    """Groups that were left out one after the other [1]."""
+    """Number of groups that were held out [1]."""
     misfits: Count | None = None
-    """Rows of runs that are too far from all others to say how wide it is [1]."""
+    """Number of outliers, which are excluded from the width of the interval [1]."""
     median: Ratio | None = None
-    """Of |ln(measured / predicted)|, as the fits are, before any stretching [1]."""
+    """Median of |ln(measured / predicted)|, before any widening [1]."""
     p90: Ratio | None = None
-    """Nine of ten of these are not larger [1]."""
+    """90th percentile of |ln(measured / predicted)| [1]."""
     covered: Share | None = None
-    """Of the rows, those inside of 80 % intervals that were made without their group [1]."""
+    """Share of measurements inside the 80 % intervals computed without their group [1]."""
     quantiles: Annotated[tuple[Ratio, ...], Field(min_length=len(LEVELS), max_length=len(LEVELS), strict=False)]
-    """Of ln(measured / predicted) at 5, 10, 25, 50, 75, 90 and 95 % [1]."""
+    """Quantiles of ln(measured / predicted) at 5, 10, 25, 50, 75, 90 and 95 % [1]."""
 
     def _check_fields(self) -> None:
         if list(self.quantiles) != sorted(self.quantiles):
@@ -118,102 +119,103 @@ class ErrorSpread(Spec):
 
     @property
     def width(self) -> float:
-        """Highest over lowest value of an interval of 80 % [1]."""
+        """Highest over lowest value of an 80 % interval [1]."""
         low, high = likely_ends(self.quantiles)
         return math.exp(high - low)
 
 
 class LeftOut(Spec):
-    """Rows that were predicted by a fit to the others."""
+    """Held-out measurements, predicted by a fit to the others."""
 
     by: Unlike
-    """In what they were unlike the others; a subject is an engine on a chip with a model."""
+    """Property in which they differ from the others; a subject is an engine on a chip with a model."""
     name: str = Field(min_length=1)
-    """Of that."""
+    """Value of the property."""
     rows: Count
-    """How many [1]."""
+    """Number of measurements [1]."""
     medians: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
     """Median of |ln(predicted / measured)| by quantity [1]."""
 
 
 class UnseenErrors(Spec):
-    """Errors of rows of an engine on a generation of chips, by fits without the subject of each row."""
+    """Errors of fits that held out the subject of each measurement, for an engine and a chip generation."""
 
     engine: str = Field(min_length=1)
     """Serving engine."""
     generation: str = Field(min_length=1)
-    """Of chips, see :func:`inference_econ.inputs.engine.profiles.generation_of`."""
+    """Chip generation, see :func:`inference_econ.inputs.engine.profiles.generation_of`."""
     rows: Count
-    """How many [1]."""
+    """Number of measurements [1]."""
     medians: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
     """Median of |ln(predicted / measured)| by quantity [1]."""
     p90s: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
-    """Nine of ten of these are not larger [1]."""
+    """90th percentile of |ln(predicted / measured)| by quantity [1]."""
 
 
 class Calibration(Spec):
-    """The rows behind fitted assumptions. A question that is unlike them is an extrapolation."""
+    """Measurements behind fitted assumptions. A query that differs from them is an extrapolation."""
 
     date: str = Field(min_length=1)
-    """Of the fit."""
+    """Date of the fit."""
     rows: Count
-    """Measurements that were fitted [1]."""
+    """Number of fitted measurements [1]."""
     measured: MeasuredDays | None = None
-    """Days of the rows that have a date; absent where none has."""
+    """Days of the measurements; absent if none has a date."""
     engines: Names
     """Serving engines."""
     models: Names
-    """Models, by their names in the catalogue."""
+    """Catalog names of models."""
     hardware: Names
-    """Chips, by their names in the catalogue."""
+    """Catalog names of chips."""
     families: Names
-    """See :attr:`HardwareSpec.family`."""
+    """Families of chips, see :attr:`HardwareSpec.family`."""
     weights: Names
-    """Number formats of the weights that take most room."""
+    """Number formats of most weights."""
     parameters: Range
-    """Of the models, experts included [1]."""
+    """Parameters of the models, including all experts [1]."""
     isl: Range
     """Input lengths [tokens]."""
     osl: Range
     """Output lengths [tokens]."""
     requests_per_accelerator: Range
-    """At a time [1]."""
+    """Concurrent requests per accelerator [1]."""
     accelerators: Range
-    """Of an instance [1]."""
+    """Sizes of instances [1]."""
     errors: Annotated[dict[Unlike, dict[Quantity, ErrorSpread]], Field(min_length=1)]
-    """By what was left out of the fits that they are errors of, and quantity."""
+    """Cross-validation errors by held-out property and quantity."""
     subjects: Annotated[tuple[Subject, ...], Field(strict=False)] = ()
-    """Subjects of the measurements: engine, chip and model, with strokes between."""
+    """Measured subjects: engine, chip and model, separated by slashes."""
     versions: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Engines with the versions that were measured."""
+    """Engines with the measured versions."""
     layouts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Layouts of the instances that were measured, as :func:`inference_econ.engine.layout_key` has them, without ep."""
+    """Layouts of the measured instances, as in :func:`inference_econ.engine.layout_key`, without ep."""
     parallel: dict[Axis, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
-    """Models, by their names for people, whose instances had several of an axis; those of two pools do not count."""
+    """Display names of models that were measured with a kind of parallelism, without disaggregated servers."""
     left_out: Annotated[tuple[LeftOut, ...], Field(strict=False)] = ()
-    """How far fits were off that did not see a chip, a model, or a subject."""
+    """Errors of fits that held out a chip, a model, or a subject."""
     unseen: Annotated[tuple[UnseenErrors, ...], Field(strict=False)] = ()
-    """Errors on unseen rows by engine and generation of chips."""
+    """Cross-validation errors by engine and chip generation."""
     undetermined: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Constants that the rows say little about."""
+    """Constants that the measurements hardly determine."""
     deployments: str = ""
-    """Short hashes of the deployments that were fitted, here or for the base: they tell rows that are not."""
+    """Short hashes of the fitted deployments, including those of the parent profile; they identify measurements that
+    were not fitted."""
 
 
-#: Form of the files that are read.
+#: Version of the file format.
 LEVELS_FORM = 1
-#: What was left out where errors of predictions with levels were counted: the load of a row, or all that its
-#: deployment, its way of serving, or its version of the engine say.
+#: Property that was held out to compute errors of measured corrections: the load of a measurement, its deployment, its
+#: serving mode, or its engine version.
 Unseen = Literal["load", "deployment", "way", "version"]
-#: ln(measured / predicted): a factor of 7 either way is no level but a mistake [1].
+#: ln(measured / predicted), limited to a factor of 7 either way; larger values are errors [1].
 Log = Annotated[int | float, Field(ge=-2, le=2, allow_inf_nan=False)]
 Spread = Annotated[int | float, Field(ge=0, le=2, allow_inf_nan=False)]
-#: Digits of a hash of a file that tell it from its other versions [1].
+#: Length of a file hash [1].
 _DIGITS = 12
 
 
 def _known(kind: places.Kind) -> AfterValidator:
-    """Names of the catalogue only."""
+    """Validator of catalog names."""
 
     def check(name: str) -> str:
         if name not in places.names(kind):
@@ -236,108 +238,108 @@ def _this_form(form: int) -> int:
 
 
 class MeasuredLevel(Spec):
-    """By how much steps of some measured servers differ from predictions, all that is wider included."""
+    """Measured correction: difference between measured and predicted step times, including wider corrections."""
 
     rows: Count
-    """Measurements [1]."""
+    """Number of measurements [1]."""
     decode: Log
-    """Of steps that decode: natural logarithm of what they take over what is predicted [1]."""
+    """ln(measured / predicted) of decode steps [1]."""
     prefill: Log
-    """Of steps that read prompts [1]."""
+    """ln(measured / predicted) of prefill steps [1]."""
 
 
 class MeasuredDeployment(MeasuredLevel):
-    """One layout in one format."""
+    """Correction of a layout in a weight format."""
 
     layout: str = Field(min_length=1)
-    """Of an instance, as :func:`inference_econ.engine.layout_key` has it, without ep."""
+    """Layout of an instance, as in :func:`inference_econ.engine.layout_key`, without ep."""
     weights: str = Field(min_length=1)
-    """Number format of the weights that take most room."""
+    """Number format of most weights."""
 
 
 class MeasuredWay(MeasuredLevel):
-    """One way of serving."""
+    """Correction of a serving mode."""
 
     apart: bool = False
-    """Prompts are read by other instances than those that decode."""
+    """True for disaggregated prefill and decode instances."""
     speculates: bool = False
-    """Tokens are proposed and verified."""
+    """True with speculative decoding."""
     deployments: Annotated[tuple[MeasuredDeployment, ...], Field(strict=False)] = ()
-    """Deployments that were measured so."""
+    """Deployments measured in this mode."""
 
 
 class MeasuredVersion(MeasuredLevel):
-    """One version of the engine."""
+    """Correction of an engine version."""
 
     version: str
-    """As the measurements have it; empty where they do not say."""
+    """Version as recorded; empty if not recorded."""
     ways: Annotated[tuple[MeasuredWay, ...], Field(strict=False)] = ()
-    """Ways of serving that were measured of it."""
+    """Serving modes measured with it."""
 
 
 class MeasuredSubject(MeasuredLevel):
-    """One model on one chip."""
+    """Correction of a model on a chip."""
 
     model: Annotated[str, _known("models")]
-    """Name in the catalogue."""
+    """Catalog name of the model."""
     hardware: Annotated[str, _known("hardware")]
-    """Name in the catalogue."""
+    """Catalog name of the chip."""
     versions: Annotated[tuple[MeasuredVersion, ...], Field(strict=False)] = ()
-    """Versions of the engine that were measured with them."""
+    """Engine versions measured with them."""
 
 
 class SharedLevel(Spec):
-    """By how much steps that decode differ where tokens are proposed and verified, whatever the model and chip."""
+    """Correction of decode steps with speculative decoding, for all models and chips."""
 
     rows: Count
-    """Measurements [1]."""
+    """Number of measurements [1]."""
     decode: Log
-    """Natural logarithm of what steps take over what is predicted [1]."""
+    """ln(measured / predicted) of step times [1]."""
 
 
 class LevelSpreads(Spec):
-    """Standard deviations of the logarithms of one quantity, from which levels are pooled [1]."""
+    """Standard deviations of ln(measured / predicted) with which corrections of one quantity are pooled [1]."""
 
     subject: Spread
-    """Models on chips around the profile."""
+    """Between models on chips."""
     version: Spread
-    """Versions around those."""
+    """Between engine versions."""
     way: Spread
-    """Ways of serving around those."""
+    """Between serving modes."""
     deployment: Spread
-    """Deployments around those."""
+    """Between deployments."""
     speculation: Spread = 0
-    """Engines that propose tokens, around theirs that do not."""
+    """Between engines with and without speculative decoding."""
     row: Spread
-    """Rows around their deployment."""
+    """Between measurements of a deployment."""
 
 
 class MeasuredLevels(Spec):
-    """Levels of one engine on one generation of chips, over the predictions of its fitted profile."""
+    """Measured corrections of an engine on a chip generation, relative to its fitted profile."""
 
     form: Annotated[int, AfterValidator(_this_form)]
-    """Of the file."""
+    """Version of the file format."""
     profile: Annotated[str, _known("assumptions")]
-    """Fitted assumptions that the levels are over."""
+    """Fitted profile that the corrections apply to."""
     constants: str = Field(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")
-    """Short hash of the file of the profile."""
+    """Short hash of the profile's file."""
     engine: Annotated[str, _known("engines")]
     """Serving engine."""
     date: Date
-    """Of the fit."""
+    """Date of the fit."""
     rows: Count
-    """Measurements [1]."""
+    """Number of measurements [1]."""
     spreads: dict[Quantity, LevelSpreads]
-    """Spreads that the levels are pooled with, by quantity."""
+    """Standard deviations for pooling, by quantity."""
     errors: dict[Unseen, dict[Quantity, ErrorSpread]] = Field(default_factory=dict)
-    """Of predictions with levels, by what the levels had not seen of a row."""
+    """Errors of predictions with corrections, by held-out property and quantity."""
     shared: Annotated[tuple[SharedLevel, ...], Field(strict=False)] = ()
-    """Of all models and chips, beside which those of subjects are."""
+    """Corrections for all models and chips, added to those of subjects."""
     subjects: Annotated[tuple[MeasuredSubject, ...], Field(min_length=1, strict=False)]
-    """Subjects of the measurements."""
+    """Corrections by subject."""
 
     def of(self, model: str, hardware: str) -> MeasuredSubject | None:
-        """Subject of a model on a chip, None if nobody measured it, by the names that are printed of both."""
+        """Subject of a model on a chip, by display names; None if it was not measured."""
         for subject in self.subjects:
             files = places.files("hardware")[subject.hardware], places.files("models")[subject.model]
             if tuple(map(entry_title, files)) == (hardware, model):
@@ -346,6 +348,6 @@ class MeasuredLevels(Spec):
 
 
 def constants_of(profile: str) -> str:
-    """The short hash of the file of a profile, so that levels over another version of it are told."""
+    """Short hash of the file of a profile, which identifies corrections for another version of it."""
     path = places.folder("assumptions") / f"{profile}.yaml"
     return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]

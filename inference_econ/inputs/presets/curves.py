@@ -1,4 +1,4 @@
-"""Shares of the datasheet that kernels sustain, as curves with few constants."""
+"""Efficiencies of kernels relative to the datasheet, as curves with few constants."""
 
 from __future__ import annotations
 
@@ -12,183 +12,185 @@ Extra = Annotated[int | float, Field(ge=0, le=1e5, allow_inf_nan=False)]
 
 
 class MathUnit(Spec):
-    """Maths units of the chips that a curve was fitted to (:func:`inference_econ.formulas.kernels.carried_share`)."""
+    """Math unit of the chips that a curve was fitted to (:func:`inference_econ.formulas.kernels.carried_share`)."""
 
     efficiency: Fraction
-    """Share of its peak that the unit itself sustains where nothing else of a kernel holds it up [1]."""
+    """Share of its peak that the unit itself sustains without other limits of a kernel [1]."""
     vendor: str = Field(min_length=1)
-    """Whose chips they are: those of others run other kernels, whose share of the peak is taken to be the same."""
+    """Vendor of the chips; kernels of other vendors are assumed to reach the same share of peak."""
     per_vector: Annotated[int | float, Field(gt=0, le=1e4, allow_inf_nan=False)]
-    """Its peak over that of fp32 arithmetic beside it: how far it is ahead of what else a kernel has to do [1]."""
+    """Peak of the unit over that of fp32 arithmetic on the same chip [1]."""
 
 
 class DenseKernel(Spec):
     """Products with large matrices of one format, which every token passes."""
 
     math_efficiency: Fraction
-    """Share of the dense peak of the format's maths unit that products with many rows reach [1]."""
+    """Share of the dense peak of the format's math unit for products with many rows [1]."""
     hbm_efficiency: Fraction
     """Share of the memory bandwidth at which the matrix is read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of arithmetic and memory traffic that hides behind the longer [1]."""
+    """Share of the shorter of arithmetic and memory time that overlaps with the longer [1]."""
     unit: MathUnit | None = None
-    """The maths unit of the chips that were measured; absent, the share of the peak is the same on every chip."""
+    """Math unit of the measured chips; if absent, the share of peak is the same on every chip."""
 
 
 class GroupedKernel(Spec):
     """Products of routed experts with weights of one format: :mod:`inference_econ.formulas.grouped_matmul`."""
 
     math_efficiency: Fraction
-    """Share of the dense peak of the format's maths unit that large products of many tokens reach [1]."""
+    """Share of the dense peak of the format's math unit for large products of many tokens [1]."""
     hbm_efficiency: Fraction
     """Share of the memory bandwidth at which weights of touched experts are read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of arithmetic and weight reads that hides behind the longer [1]."""
+    """Share of the shorter of arithmetic and weight reads that overlaps with the longer [1]."""
     extra_tokens: Extra
-    """Cost of a touched expert beside its tokens: the empty part of its last tile [tokens]."""
+    """Overhead of a touched expert in tokens: the empty part of its last tile [tokens]."""
     extra_elements: Extra
-    """Cost of a product beside its width and depth on one chip: small cuts of an expert are slow [1]."""
+    """Overhead of a product in elements of width and depth on one chip, which makes small parts of experts slow [1]."""
     passes: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)]
-    """Times that inputs and outputs are moved, beside the products and not behind them: tokens are gathered by
-    expert, quantised and added up by kernels of their own [1]."""
+    """Number of times that separate kernels move inputs and outputs, without overlap: to gather tokens by expert,
+    quantize them, and add up outputs [1]."""
     unit: MathUnit | None = None
-    """The maths unit of the chips that were measured; absent, the share of the peak is the same on every chip."""
+    """Math unit of the measured chips; if absent, the share of peak is the same on every chip."""
 
 
 class ExchangedKernels(Spec):
-    """Kernels of experts whose tokens arrive by an exchange, laid out by expert."""
+    """Expert kernels for tokens that arrive by an all-to-all, sorted by expert."""
 
     prompts: GroupedKernel
-    """Of steps that read prompts."""
+    """Kernels of prefill steps."""
     decode: GroupedKernel
-    """Of decode steps: room for the most tokens that an expert can get is laid out, of which those that came count."""
+    """Kernels of decode steps, whose buffers have room for the maximum tokens per expert; only actual tokens are
+    computed."""
 
 
 class ExpertKernel(GroupedKernel):
-    """Kernels that an engine picks for routed experts with weights of one format."""
+    """Kernels that an engine uses for routed experts with weights of one format."""
 
     exchanged: ExchangedKernels | None = None
-    """Kernels where ranks with sequences of their own exchange tokens; absent if they are no others."""
+    """Kernels with data-parallel attention; absent if they are the same."""
 
 
 class DecodeScores(Spec):
-    """Attention of one or a few new tokens of each sequence to what is cached of it."""
+    """Attention of one or a few new tokens per sequence over its cache."""
 
     math_efficiency: Fraction
-    """Share of the dense peak of the maths unit of the cache's format that many heads of one cache reach [1]."""
+    """Share of the dense peak of the math unit of the cache's format, with many heads per cache [1]."""
     hbm_efficiency: Fraction
     """Share of the memory bandwidth at which the cache is read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of arithmetic and memory traffic that hides behind the longer [1]."""
+    """Share of the shorter of arithmetic and memory time that overlaps with the longer [1]."""
     extra_tokens: Extra
-    """Cached tokens that take as long as what each sequence costs beside its own: its part of a kernel has a beginning
-    and an end, and parts of a context are summed up [tokens]."""
+    """Overhead of each sequence in cached tokens: start and end of its part of a kernel, and the sum over parts of a
+    context [tokens]."""
 
 
 class PromptScores(Spec):
-    """Attention of the new tokens of a prompt to those before them."""
+    """Attention of the new tokens of a prompt to tokens before them."""
 
     math_efficiency: Fraction
-    """Share of the dense peak of the maths unit of the cache's format that long prompts reach with wide heads [1]."""
+    """Share of the dense peak of the math unit of the cache's format, for long prompts with wide heads [1]."""
     extra_tokens: Extra
-    """Past tokens that take as long as what each new token costs beside those that it attends to: tiles on the diagonal
-    are half empty [tokens]."""
+    """Overhead of each new token in past tokens, from half-empty tiles on the diagonal [tokens]."""
     extra_elements: Extra
-    """Elements of a head that take as long as what its scores cost beside their products: exponentials [1]."""
+    """Overhead of scores in elements of a head, from exponentials [1]."""
 
 
 class ScoresKernel(Spec):
     """Attention over a cache of one format."""
 
     decode: DecodeScores
-    """Of sequences that are decoded."""
+    """Kernels of decode."""
     prompts: PromptScores
-    """Of prompts that are read."""
+    """Kernels of prefill."""
 
 
 class ScoresKernels(Spec):
-    """Attention over caches, by what is cached and in which format; formats that are missing have no curve."""
+    """Attention kernels by kind and format of the cache; other formats have no curve."""
 
     grouped: dict[Dtype, ScoresKernel] = Field(default_factory=dict)
     """Keys and values of every KV head."""
     latent: dict[Dtype, ScoresKernel] = Field(default_factory=dict)
-    """Latents, absorbed into the heads' queries in decode; of prompts the decompressed keys and values."""
+    """Latents: absorbed in decode, and decompressed keys and values in prefill."""
 
 
 ProtocolName = Literal["LL", "LL128", "Simple"]
 
 
 class ProtocolConstants(Spec):
-    """One NCCL protocol under the tree algorithm."""
+    """Constants of one NCCL protocol under the tree algorithm."""
 
     base: Seconds
-    """Paid once per collective [s]."""
+    """Time per collective [s]."""
     per_rank: Seconds
-    """Per further rank inside a link domain [s]."""
+    """Time per further rank inside a link domain [s]."""
     per_domain_doubling: Seconds
-    """Per doubling of the number of domains [s]."""
+    """Time per doubling of the number of domains [s]."""
     bandwidth_factor: Fraction
-    """Share of the link that carries payload [1]."""
+    """Share of the link bandwidth for payload [1]."""
 
 
 class AllReduceKernel(Spec):
-    """An all-reduce kernel of a serving engine or of the switch, inside one link domain."""
+    """All-reduce kernel of a serving engine or of the switch, inside one link domain."""
 
     shape: Literal["one_shot", "two_shot", "multicast"]
-    """Every rank reads all others' tensors; each reduces its part, then all gather; or the switch reduces (NVLS)."""
+    """Algorithm: every rank reads the tensors of all others; each reduces a part and all gather; or the switch reduces
+    (NVLS)."""
     base: Seconds
-    """Paid once [s]."""
+    """Time per collective [s]."""
     per_rank: Seconds
-    """Per further rank [s]."""
+    """Time per further rank [s]."""
     bandwidth_factor: Fraction
-    """Share of the link that carries payload [1]."""
+    """Share of the link bandwidth for payload [1]."""
     most_bytes: Bytes | None = None
-    """Largest tensor it is used for [B]; none if it has no limit."""
+    """Largest tensor that it is used for [B]; absent for no limit."""
 
 
 class ExchangeKernel(Spec):
-    """An all-to-all kernel of a serving engine: every rank writes to all others at the same time."""
+    """All-to-all kernel of a serving engine: every rank writes to all others at the same time."""
 
     base: Seconds
-    """Paid once [s]."""
+    """Time per collective [s]."""
     per_rank: Seconds
-    """Per further rank of a link domain [s]."""
+    """Time per further rank of a link domain [s]."""
     bandwidth_factor: Fraction
-    """Share of the link that carries payload [1]."""
+    """Share of the link bandwidth for payload [1]."""
 
 
 class NcclTree(Spec):
-    """NCCL's latency-plus-bandwidth model: the best of what is given is taken, by size and domains."""
+    """NCCL's latency-plus-bandwidth model; the fastest algorithm for the size and domains is used."""
 
     kind: Literal["nccl_tree"]
-    """Names this model of collectives."""
+    """Name of this model of collectives."""
     version: str
-    """NCCL versions that ship these constants."""
+    """NCCL versions with these constants."""
     protocols: Annotated[dict[ProtocolName, ProtocolConstants], Field(min_length=1)]
     """Protocols of the tree algorithm."""
     ring: dict[ProtocolName, ProtocolConstants] = Field(default_factory=dict)
-    """Protocols of the ring algorithm; ``per_domain_doubling`` is paid per domain."""
+    """Protocols of the ring algorithm; ``per_domain_doubling`` applies per domain."""
     kernels: dict[str, AllReduceKernel] = Field(default_factory=dict)
     """Other all-reduces inside a link domain."""
     network_factor: Fraction | None = None
-    """Share of the network between domains that carries payload under Simple; of other protocols in proportion.
-    Without it the protocols' own factors hold there too [1]."""
+    """Share of the network bandwidth between domains for payload under Simple; other protocols in proportion. If
+    absent, the protocols' own factors apply [1]."""
     exchange_per_domain_doubling: Seconds | None = None
-    """Latency of an all-to-all or a hand-off per doubling of the domains; without it, that of the protocols [s]."""
+    """Latency of an all-to-all or a point-to-point transfer per doubling of the domains; by default that of the
+    protocols [s]."""
     exchange_kernels: dict[str, ExchangeKernel] = Field(default_factory=dict)
-    """Other all-to-alls; between domains they pay ``exchange_per_domain_doubling``, which must be given with them."""
+    """Other all-to-alls; between domains they use ``exchange_per_domain_doubling``, which must also be given."""
     domains_overlap: bool = True
-    """Traffic inside and between link domains runs at the same time."""
+    """Whether traffic inside and between link domains overlaps."""
     chain: Count | None = None
-    """Ranks of one link domain that ``per_rank`` was measured with, and longer chains are not made of. With it, a
-    larger domain is never slower than a smaller one: see :func:`inference_econ.formulas.collectives.tree_seconds`, and
-    what crosses between domains takes at least as long as inside of one. Without it chains are as long as domains (the
-    published study) [1]."""
+    """Ranks of a link domain with which ``per_rank`` was measured, and the maximum length of chains. With it, a larger
+    domain is never slower than a smaller one: see :func:`inference_econ.formulas.collectives.tree_seconds`; and traffic
+    between domains takes at least the time inside one. Without it, chains are as long as domains (the published study)
+    [1]."""
     exchange_chain: Count | None = None
-    """Accelerators of a chain in all-to-alls and hand-offs, if their kernels were measured with another [1]."""
+    """Chain length of all-to-alls and point-to-point transfers, if measured with another [1]."""
 
     def _check_fields(self) -> None:
-        """Refuse exchange kernels without what they pay between domains."""
+        """Reject exchange kernels without their latency between domains."""
         if self.exchange_kernels and self.exchange_per_domain_doubling is None:
             raise ValueError(
                 "exchange_kernels need exchange_per_domain_doubling beside them: what they pay between link domains"
@@ -196,19 +198,19 @@ class NcclTree(Spec):
 
 
 class Mesh(Spec):
-    """Neighbours pass data on: TPU tori and the Groq LPU in the published study."""
+    """Ring along neighbors: TPU tori and the Groq LPU in the published study."""
 
     kind: Literal["mesh"]
-    """Names this model of collectives."""
+    """Name of this model of collectives."""
     hop: Seconds
-    """Time between neighbours [s]."""
+    """Latency between neighbors [s]."""
 
 
 class Free(Spec):
-    """Communication takes no time: for bounds."""
+    """Communication takes no time; for bounds."""
 
     kind: Literal["free"]
-    """Names this model of collectives."""
+    """Name of this model of collectives."""
 
 
 Collectives = Annotated[NcclTree | Mesh | Free, Field(discriminator="kind")]

@@ -1,4 +1,4 @@
-"""Generations of chips: the profiles that were fitted to each, and the families that are of it."""
+"""Chip generations: the profiles fitted to each, and their families."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class FittedProfile(Spec):
-    """A preset that was fitted to servers, and the chips that take it."""
+    """Preset that was fitted to servers, and the chips that it applies to."""
 
     profile: str = Field(min_length=1)
     """Name of the preset."""
     engine: str | None = None
-    """Only where this engine is meant; any, or none, without."""
+    """Engine that it applies to; any if absent."""
     generations: Names
     """Generations of the chips (:attr:`HardwareSpec.generation`)."""
 
     def holds(self, generation: str, engine: str | None) -> bool:
-        """Return whether chips of a generation take the profile under an engine."""
+        """Whether the profile applies to a chip generation under an engine."""
         return generation in self.generations and self.engine in (None, engine)
 
 
@@ -33,21 +33,22 @@ class Generations(Spec):
     """Fitted profiles by generation and engine, and the families of each generation."""
 
     name: str = Field(min_length=1)
-    """Name that readers know it by."""
+    """Display name."""
     profiles: Annotated[tuple[FittedProfile, ...], Field(min_length=1, strict=False)]
-    """The first that holds is taken."""
+    """Profiles; the first that applies is used."""
     otherwise: str = Field(min_length=1)
-    """Preset of chips that no profile is for."""
+    """Preset of chips without a profile."""
     families: dict[str, Names] = Field(default={})
-    """Families of a generation (:attr:`HardwareSpec.family`), the first for chips of others; its own name without."""
+    """Families of a generation (:attr:`HardwareSpec.family`), the first for chips of unknown families; by default the
+    generation's name."""
 
     def family(self, chip: HardwareSpec) -> str:
-        """Return the family whose recipes and exceptions a chip has: its own if that is known, or the first there."""
+        """Family whose recipes and exceptions apply to a chip: its own if known, else the first of its generation."""
         families = self.families.get(chip.generation, (chip.generation,))
         return chip.family if chip.family in families else families[0]
 
 
 @cache
 def usual() -> Generations:
-    """Read the generations that are known, as ``scenarios/assumptions/generations`` has them."""
+    """Known generations, from ``scenarios/assumptions/generations``."""
     return Generations.from_file(places.folder("assumptions") / "generations" / "usual.yaml")

@@ -1,4 +1,4 @@
-"""Questions as files: what to compute, and how to show it."""
+"""Scenario files: a query, and how to show its result."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ ColumnKey = Literal[
     "concurrency",
     "ttft_milliseconds",
 ]
-#: Columns that only services have, and those that only decode steps have.
+#: Columns for services only, and for decode steps only.
 SERVICE_COLUMNS: tuple[ColumnKey, ...] = ("concurrency", "ttft_milliseconds")
 DECODE_COLUMNS: tuple[ColumnKey, ...] = ("mfu",)
 
-#: Class of each kind of question, with the function that answers it (:func:`inference_econ._named.named`).
+#: Class of each kind of query, with the function that computes its result (:func:`inference_econ._named.named`).
 KINDS: Mapping[str, str] = {row["ask"]: row["answer"] for row in rows(Path(__file__).with_name("kinds.csv"))}
 
-#: What a scenario may ask: one of these classes, by its field ``kind``.
+#: Query of a scenario: one of these classes, by its field ``kind``.
 if TYPE_CHECKING:
     Ask = Any
 else:
     Ask = Annotated[Union[tuple(map(named, KINDS))], Field(discriminator="kind")]  # noqa: UP007
 
-#: Those whose answers are curves, which a table of a scenario shows; all others have tables of their own, if any.
+#: Kinds with curves as results, which a table of a scenario shows; others have their own tables, if any.
 _CURVES = (FrontierAsk, ToyAsk, SquareRootAsk, PanelsAsk)
 
 
@@ -60,24 +60,24 @@ class ScenarioColumn(Spec):
     """One column of a table."""
 
     key: ColumnKey
-    """Which quantity."""
+    """Quantity of the column."""
     title: str
     """Heading of the column."""
 
 
 class TableSpec(Spec):
-    """One row per series, taken from one point of its frontier."""
+    """Table with one row per series, from one point of its frontier."""
 
     point: Literal["fastest", "preferred"]
-    """Which point."""
+    """Point of the frontier."""
     cost: Positive | None = None
-    """Of the fastest: of the points that cost no more [USD per 1e6 tokens]."""
+    """Maximum cost of the fastest point [USD per 1e6 tokens]."""
     exponent: Positive = 3
     """Exponent of the preference (eq. 45) [1]."""
     columns: Annotated[tuple[ScenarioColumn, ...], Field(min_length=1, strict=False)]
-    """Columns that are shown of it."""
+    """Columns of the table."""
     printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
-    """Published cells by series and column, as text so that their digits count: expectations, never results."""
+    """Published cells by series and column, as text because their digits matter; they are compared with results."""
 
     def _check_fields(self) -> None:
         if self.cost is not None and self.point != "fastest":
@@ -92,25 +92,25 @@ class TableSpec(Spec):
 
 
 class OfferedPoints(Spec):
-    """The offers of a model on a day that no other of them beats, drawn as points beside a series."""
+    """Pareto-optimal API offers of a model on a day, drawn as points next to a series."""
 
     series: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-    """Labels of the series; of panels, each has at most one of them."""
+    """Labels of the series; in panels, each contains at most one of them."""
     model_as_written: Annotated[str, Field(min_length=1)]
-    """Which model, as the source of the offers writes it."""
+    """Model name in the source of the offers."""
     date: Date
     """Day of the offers."""
     without: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Providers that are left out: those whose chips are not those of the series, or whose speed is no speed."""
+    """Excluded providers: those with other chips than the series, or with an unusable speed."""
 
 
 class FigureSpec(Spec):
-    """How frontiers are drawn."""
+    """Figure of frontiers."""
 
     title: str
-    """Above the axes."""
+    """Title."""
     offers: Annotated[tuple[OfferedPoints, ...], Field(strict=False)] = ()
-    """Points of ``scenarios/measured/offers.csv`` that are drawn beside the curves."""
+    """Points of ``scenarios/measured/offers.csv`` drawn with the curves."""
     x: tuple[float, float] | None = Field(default=None, strict=False)
     """Limits of the horizontal axis."""
     y: tuple[float, float] | None = Field(default=None, strict=False)
@@ -125,19 +125,19 @@ class FigureSpec(Spec):
 
 
 class Scenario(SourcedSpec):
-    """One question with the ways to show its answer."""
+    """A query, and the ways to show its result."""
 
     moved: ClassVar[Mapping[str, str]] = RENAMED
 
     ask: Ask
-    """Question that is computed."""
+    """Query."""
     table: TableSpec | None = None
-    """Show it as a table."""
+    """Table; absent for none."""
     figure: FigureSpec | None = None
-    """Show it as a figure."""
+    """Figure; absent for none."""
 
     def changed(self, changes: Iterable[str]) -> Scenario:
-        """Scenario of all series with what-ifs, which its name and the title of its figure say.
+        """Scenario with what-ifs for all series, which are added to its name and the title of its figure.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class Scenario(SourcedSpec):
         Raises
         ------
         InputError
-            If one names no specification, or the question is not about models on hardware.
+            If one names no specification, or the query is not about models on hardware.
         """
         further = checked_changes(changes)
         if not further:
@@ -165,7 +165,7 @@ class Scenario(SourcedSpec):
             )
         named: dict[str, object] = {"common": common.replace(changes=(*common.changes, *further))}
         if hasattr(self.ask, "series"):
-            # What-ifs of a series' own stand in the place of common ones.
+            # What-ifs of a series replace the common ones.
             named["series"] = tuple(
                 series.replace(settings=series.settings.replace(changes=(*series.settings.changes, *further)))
                 if series.settings.changes
@@ -194,23 +194,23 @@ class Scenario(SourcedSpec):
             raise ValueError(f"the toy model knows no {odd[0]}; leave the column {odd[0]!r} out")
 
 
-#: What a scenario assumes where neither the caller nor its file says.
+#: Default settings of a scenario.
 DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
 def with_defaults(settings: Settings) -> Settings:
-    """Settings with the defaults; a context that is set replaces the default lengths."""
+    """Settings with the defaults; a given context replaces the default lengths."""
     fields = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
     return Settings(**fields).over(DEFAULTS)
 
 
 def check_counted(filled: Settings) -> None:
-    """Refuse settings that mean nothing for what is counted.
+    """Reject settings that do not apply to the kind of frontier (services or decode steps).
 
     Raises
     ------
     InputError
-        Naming the first, with what to write instead.
+        Names the first, and what to write instead.
     """
     if filled.decode_only is False and filled.grid == "paper":
         raise InputError("grid: paper is that of the published study, of decode steps alone; leave decode_only out")
@@ -226,12 +226,12 @@ def check_counted(filled: Settings) -> None:
 
 
 def check_of_one_kind(series: Iterable[Settings], columns: Iterable[str]) -> None:
-    """Refuse to put services beside decode steps, and columns that one of them does not have.
+    """Reject a mix of services and decode steps, and columns that one of them lacks.
 
     Raises
     ------
     InputError
-        With what to write instead.
+        Includes what to write instead.
     """
     kinds = {with_defaults(settings).counts_decode_steps for settings in series}
     if len(kinds) > 1:
@@ -245,21 +245,21 @@ def check_of_one_kind(series: Iterable[Settings], columns: Iterable[str]) -> Non
         raise InputError(f"table: the column {odd[0]!r} is one of {other}, which these series are not; {what}")
 
 
-#: Settings that are names of the catalogue, and what they are names of.
+#: Settings that are catalog names, with their kinds.
 _NAMES = {"model": "models", "draft": "models", "hardware": "hardware", "assumptions": "assumptions"}
-#: Raises an InputError unless the catalogue has a name of a kind.
+#: Function that raises an InputError for names that the catalog lacks.
 Resolve = Callable[..., object]
-#: Where, and what is wrong there.
+#: Location and text of a mistake.
 _Mistake = tuple[Location, str]
 
 
 def scenario_of(document: Document, resolve: Resolve) -> Scenario:
-    """Validate a scenario that was read from a file.
+    """Validate a scenario read from a file.
 
     Raises
     ------
     SpecError
-        With every mistake: of single values, of names, and of settings that do not go together.
+        Lists every mistake: of single values, of names, and of settings that contradict each other.
     """
     places = dict(_settings(document.data.get("ask")))
     names = {
@@ -283,7 +283,7 @@ def scenario_of(document: Document, resolve: Resolve) -> Scenario:
 
 
 def _settings(ask: object) -> Iterator[tuple[Location, Mapping[str, Any]]]:
-    """Mappings that are written as settings, common or of a series, by where it stands."""
+    """Mappings that contain settings, common or of a series, by location."""
     if not isinstance(ask, Mapping):
         return
     entries = ask.get("series")
@@ -295,7 +295,7 @@ def _settings(ask: object) -> Iterator[tuple[Location, Mapping[str, Any]]]:
 
 
 def _contradictions(data: Mapping[str, Any], places: Mapping[Location, Mapping[str, Any]]) -> Iterator[_Mistake]:
-    """Settings of frontiers that mean nothing for what is counted, as far as they can be read; each once."""
+    """Settings of frontiers that do not apply to their kind, each once."""
     if not places or not str(data["ask"].get("kind")).startswith("frontier"):
         return
     (shared, common), *series = ((location, _read(settings)) for location, settings in places.items())
@@ -315,7 +315,7 @@ def _contradictions(data: Mapping[str, Any], places: Mapping[Location, Mapping[s
 
 
 def _problem(check: Callable[..., object], *values: object) -> str | None:
-    """Complaint of a check against some values; None if nothing."""
+    """Error message of a check; None if it passes."""
     try:
         check(*values)
     except InputError as error:
@@ -324,7 +324,7 @@ def _problem(check: Callable[..., object], *values: object) -> str | None:
 
 
 def _read(written: Mapping[str, Any]) -> Settings:
-    """Settings without what is wrong in itself."""
+    """Settings without invalid ones."""
     read: dict[str, Any] = {}
     for key, value in written.items():
         with suppress(SpecError):

@@ -1,4 +1,4 @@
-"""What is served: lengths, arrivals and sessions of requests, traces, and distributions."""
+"""Workloads: lengths, arrivals and sessions of requests, traces, and distributions."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Distributions of uncertain numbers as files write them: scipy's names and parameters, bounds, factors."""
+"""Distributions of uncertain inputs in files: scipy's names and parameters, bounds, and factors."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from inference_econ.inputs.units import EXAMPLES, parse_quantity
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-#: Instead of a distribution: the errors of a profile for measurements that its fit had not seen.
+#: Keyword for the cross-validation errors of a profile in place of a distribution.
 HELD_OUT = "held_out"
-#: Parameters that have the unit of the number itself.
+#: Parameters in the unit of the input itself.
 _WITH_UNIT = ("loc", "scale", "low", "high")
-#: Samples are not nearer to 0 and 1 than this [1]: a distribution may have no finite value there.
+#: Minimum distance of samples from the shares 0 and 1, where a distribution may be infinite [1].
 _EDGE = 1e-9
 
 
 class Distribution(Spec):
-    """A distribution of :mod:`scipy.stats` by its name, with its parameters as further keys.
+    """Distribution of :mod:`scipy.stats` by name, with its parameters as further keys.
 
     ``{distribution: lognorm, s: 0.1, scale: 3.35 TB/s}``; ``loc``, ``scale``, ``low`` and ``high`` may have units.
     """
@@ -39,26 +39,26 @@ class Distribution(Spec):
     distribution: str
     """Name in :mod:`scipy.stats`, ``lognorm``."""
     relative: bool = False
-    """Of a factor on the present value [1], not of the value itself."""
+    """Whether the distribution is of a factor on the present value [1], not of the value itself."""
     low: float | int | str | None = None
-    """Values below are left out: the distribution is cut there [as the value]."""
+    """Lower bound, at which the distribution is truncated [as the value]."""
     high: float | int | str | None = None
-    """Values above are left out [as the value]."""
+    """Upper bound [as the value]."""
 
     @property
     def parameters(self) -> Mapping[str, float | int | str]:
-        """Parameters of the distribution, as they are written."""
+        """Parameters of the distribution, as written."""
         return self.__pydantic_extra__
 
     @property
     def with_units(self) -> Sequence[str]:
-        """Quantities with a unit, as they are written: their dimension is that of the number they are of."""
+        """Quantities with a unit, as written; their dimension is that of the input."""
         written = {**self.parameters, "low": self.low, "high": self.high}
         return [text for name in _WITH_UNIT if isinstance(text := written.get(name), str)]
 
     @property
     def words(self) -> str:
-        """The distribution as people write it.
+        """Distribution as users write it.
 
         Examples
         --------
@@ -71,23 +71,23 @@ class Distribution(Spec):
 
     @cached_property
     def support(self) -> tuple[float, float]:
-        """The least and the largest value [as the value]."""
+        """Smallest and largest value [as the value]."""
         least, largest = map(float, self._frozen.support())
         low, high = _bare(self.low), _bare(self.high)
         return least if low is None else max(low, least), largest if high is None else min(high, largest)
 
     def quantiles(self, shares: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The values that shares of all values lie below.
+        """Quantiles of the distribution.
 
         Parameters
         ----------
         shares : array_like
-            From 0 to 1 [1]; the ends themselves stand for values a billionth inside.
+            Probabilities from 0 to 1 [1]; 0 and 1 are moved inside by a billionth.
 
         Returns
         -------
         ndarray
-            In base units, or factors [1].
+            Quantiles in base units, or factors [1].
 
         Examples
         --------
@@ -101,7 +101,7 @@ class Distribution(Spec):
 
     @cached_property
     def _cut(self) -> tuple[float, float]:
-        """The shares of the whole distribution that lie below its bounds [1]."""
+        """Probabilities of the untruncated distribution below its bounds [1]."""
         low, high = _bare(self.low), _bare(self.high)
         below = 0.0 if low is None else float(self._frozen.cdf(low))
         return below, 1.0 if high is None else float(self._frozen.cdf(high))
@@ -125,7 +125,7 @@ class Distribution(Spec):
             self._check_values()
 
     def _check_names(self) -> None:
-        """Refuse distributions and parameters that scipy does not have."""
+        """Reject distributions and parameters that scipy lacks."""
         if self.distribution not in _families():
             raise ValueError(_unknown("continuous distribution of scipy", self.distribution, list(_families())))
         shapes = _families()[self.distribution].shapes
@@ -139,7 +139,7 @@ class Distribution(Spec):
             raise ValueError(f"{self.distribution} needs {' and '.join(missing)}; its parameters: {', '.join(allowed)}")
 
     def _check_values(self) -> None:
-        """Refuse distributions of values that cannot be."""
+        """Reject distributions with invalid values."""
         if not math.isfinite(float(self._frozen.ppf(0.5))):
             raise ValueError(f"scipy has no {self.words}: a parameter is outside of what scipy.stats allows")
         least, largest = self.support
@@ -160,13 +160,13 @@ class Distribution(Spec):
 
 
 def _word(text: str) -> str:
-    """The only word that an input may be."""
+    """Check the only keyword that an input may be."""
     if text != HELD_OUT:
         raise ValueError(f"write a mapping, {{distribution: {text}, ...}}, or {HELD_OUT} for the errors of a profile")
     return text
 
 
-#: What an input is: a distribution, or the held-out errors of a profile.
+#: Uncertain input: a distribution, or the cross-validation errors of a profile.
 UncertainInput = Annotated[
     Annotated[Distribution, Tag(TAG)] | Annotated[str, AfterValidator(_word), Tag("word")],
     Discriminator(lambda value: "word" if isinstance(value, str) else TAG),
@@ -175,20 +175,20 @@ UncertainInput = Annotated[
 
 @cache
 def checkable() -> bool:
-    """Whether there is scipy to hold distributions against; without it files are read, and nothing is drawn."""
+    """Whether scipy is installed to check distributions; without it files are read, but no samples are drawn."""
     return find_spec("scipy") is not None
 
 
 @lru_cache(maxsize=1)
 def _families() -> Mapping[str, Any]:
-    """Scipy's continuous distributions by name."""
+    """Continuous distributions of scipy by name."""
     from scipy import stats
 
     return {name: value for name, value in vars(stats).items() if isinstance(value, stats.rv_continuous)}
 
 
 def _unknown(what: str, name: str, allowed: Sequence[str]) -> str:
-    """Message that a name is none, with the nearest ones."""
+    """Error message for an unknown name, with the nearest ones."""
     near = difflib.get_close_matches(name, allowed, n=2)
     few = allowed if len(allowed) < 12 else ("lognorm", "norm", "uniform", "triang", "beta", "gamma")
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"allowed: {', '.join(few)}"
@@ -196,7 +196,7 @@ def _unknown(what: str, name: str, allowed: Sequence[str]) -> str:
 
 
 def _bare(value: float | str | None) -> float | None:
-    """A number in base units, whichever unit it is written in."""
+    """Number in base units."""
     if value is None or not isinstance(value, str):
         return value
     for unit in EXAMPLES:

@@ -1,4 +1,4 @@
-"""Statistics that latencies are promised in: the mean, and any percentile from p1 to p99.9."""
+"""Statistics of latency SLOs: the mean, and percentiles from p1 to p99.9."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import NamedTuple
 
 from inference_econ.errors import InputError
 
-#: The one statistic that is no percentile.
+#: The statistic that is not a percentile.
 MEAN = "mean"
-#: Percentiles that can be promised, the least and the most.
+#: Range of percentiles.
 _LEAST, _MOST = 1.0, 99.9
 _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 _ALLOWED = f"allowed: {MEAN}, and p{_LEAST:g} to p{_MOST:g}, for example p95"
-#: Why steady states promise nothing else.
+#: Why steady states support only SLOs of the mean.
 MEANS_ONLY = "a frontier has no queue, so that only means can be promised on it"
 _EXAMPLE = "write for example p95:1000 or 'mean:30 ms'"
 
 
 class Promise(NamedTuple):
-    """A promised latency as it is written: ``p95:1000 ms``."""
+    """Latency SLO as written: ``p95:1000 ms``."""
 
     percentile: str | None
-    """Which requests must see it; None where that is not said."""
+    """Percentile of requests that must meet it; None if not given."""
     time: str
-    """The time itself."""
+    """Latency."""
 
 
 def percentile(text: str) -> str:
-    """A statistic as it is called everywhere: ``mean``, ``p50``, ``p99.9``.
+    """Canonical name of a statistic: ``mean``, ``p50``, ``p99.9``.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def percentile(text: str) -> str:
 
 
 def share(name: str) -> float | None:
-    """Share of the requests that a percentile speaks for [1]; None of the mean.
+    """Share of requests below a percentile [1]; None for the mean.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def share(name: str) -> float | None:
 
 
 def in_order(names: set[str]) -> tuple[str, ...]:
-    """Statistics each once, the mean first and then from the lowest percentile.
+    """Statistics without duplicates, the mean first and then ascending percentiles.
 
     Examples
     --------
@@ -78,12 +78,12 @@ def in_order(names: set[str]) -> tuple[str, ...]:
 
 
 def promise(text: str) -> Promise:
-    """A promised latency taken apart: ``p95:1000`` is 1000 of the 95th percentile, ``2 s`` leaves open of which.
+    """Split a latency SLO: ``p95:1000`` is 1000 at the 95th percentile, ``2 s`` has no percentile.
 
     Raises
     ------
     InputError
-        If the percentile is none, there are two, or nothing stands behind it.
+        If the percentile is invalid, there are two, or the latency is missing.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Recorded requests, one after the other: files of several forms, told by what stands in them."""
+"""Recorded requests from trace files of several formats, which are detected from the contents."""
 
 from __future__ import annotations
 
@@ -18,84 +18,84 @@ from typing import Any, NamedTuple, TextIO, cast
 from inference_econ.errors import InputError
 from inference_econ.inputs.scope import files_allowed
 
-#: Longest prompt or answer that is meant [tokens].
+#: Longest prompt or output that is accepted [tokens].
 _LONGEST = 1_000_000_000
-#: Characters of a token of text, where a trace has text and nobody knows the tokens [1].
+#: Characters per token, for traces with text but without token counts [1].
 CHARACTERS_PER_TOKEN = 4.0
-#: Tokens of a block of Mooncake's traces, which do not say it [tokens].
+#: Tokens per block in Mooncake's traces, which do not state it [tokens].
 _MOONCAKE_BLOCK = 512
-#: Largest document of one value, which has to be read at once, and what is read at a time of a list [B].
+#: Maximum size of a single JSON document, which is read at once, and size of the parts in which lists are read [B].
 _MOST_BYTES, _CHUNK = 1_000_000_000, 1 << 20
-#: Lines that are looked at for the form of a file [1].
+#: Lines that are read to detect the format of a file [1].
 _LOOKED_AT = 20
 _BETWEEN = re.compile(r"[\s,]*")
 
 
 class Event(NamedTuple):
-    """A request of a trace."""
+    """Request of a trace."""
 
     isl: int
-    """Prompt [tokens]."""
+    """Prompt length [tokens]."""
     osl: int
-    """Answer [tokens]."""
+    """Output length [tokens]."""
     seconds: float | None = None
-    """When it came; None where the trace does not say it [s]."""
+    """Arrival time; None if not recorded [s]."""
     blocks: Sequence[Hashable] = ()
-    """Blocks of the prompt, equal where the prompt is the same up to their end."""
+    """Block identifiers of the prompt; equal if prompts are the same up to the end of the block."""
     block_tokens: int = 0
-    """Tokens of each [tokens]."""
+    """Tokens per block [tokens]."""
     cached: int | None = None
-    """Tokens of the prompt that were found in a cache, or that an earlier turn had; None if that is not said."""
+    """Cached tokens of the prompt, or tokens of earlier turns; None if not recorded."""
     session: str = ""
-    """The conversation that it is a turn of."""
+    """Conversation that the request belongs to."""
 
 
 class Broken(NamedTuple):
-    """A line that is no request."""
+    """Line that is not a request."""
 
     problem: str
-    """Why."""
+    """Reason."""
 
 
 class TraceLine(NamedTuple):
     """Content of a line, or of an entry of a list."""
 
     number: int
-    """From 1."""
+    """Line or entry number, from 1."""
     event: Event | Broken
-    """The request."""
+    """Request, or reason why it is none."""
 
 
 class TraceFile(NamedTuple):
-    """A file of recorded requests."""
+    """File of recorded requests."""
 
     form: str
-    """Whose form it has."""
+    """Format of the file."""
     lines: Iterator[TraceLine]
-    """Its lines, read as they are needed."""
+    """Lines, read on demand."""
     timed: bool = True
-    """Whether its times are those of one clock, not of each session by itself."""
+    """True if all times are from one clock, instead of one per session."""
 
 
 def read_trace(path: Path | str) -> TraceFile:
-    """Recorded requests of a file, read as they are asked for: memory does not grow with the file.
+    """Read the recorded requests of a file on demand, in constant memory.
 
     Parameters
     ----------
     path : path or str
         Azure or BurstGPT tables (CSV); Mooncake or AgentX / Weka traces, ShareGPT conversations, results of ``vllm
         bench serve --save-detailed``, AIPerf's ``profile_export.jsonl`` or OpenTelemetry spans (JSON, a list, or one
-        document a line). What ends in ``.gz`` is unpacked.
+        document per line). Files that end in ``.gz`` are unpacked.
 
     Returns
     -------
-    Trace
-        Its form, and its lines; those that are no requests say why.
+    TraceFile
+        Format and lines; lines that are not requests contain the reason.
 
     Raises
     ------
     InputError
-        If it cannot be read, is empty, or has none of the forms.
+        If it cannot be read, is empty, or has an unknown format.
     """
     with _opened(path) as handle:
         try:
@@ -125,7 +125,7 @@ def read_trace(path: Path | str) -> TraceFile:
 
 
 def _opened_for(path: Path | str, lines: Callable[[TextIO], Iterator[TraceLine]]) -> Iterator[TraceLine]:
-    """Lines of a file, which is closed behind the last; where it cannot be read further that is one more."""
+    """Lines of a file, which is closed after the last one; a read error becomes a line."""
     number = 0
     with _opened(path) as handle:
         try:
@@ -149,12 +149,12 @@ def _opened(path: Path | str) -> TextIO:
 
 
 def _json_lines(handle: TextIO) -> Iterator[tuple[int, Any]]:
-    """The values of lines with their numbers."""
+    """JSON values of lines with their numbers."""
     return (_parsed(line, number) for number, line in enumerate(handle, 1) if line.strip())
 
 
 def _parsed(line: str, number: int = 1) -> tuple[int, object]:
-    """The JSON value of a line, or why there is none, behind its number."""
+    """Line number with the JSON value of a line, or with the reason why there is none."""
     try:
         return number, json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -162,7 +162,7 @@ def _parsed(line: str, number: int = 1) -> tuple[int, object]:
 
 
 def _document(handle: TextIO) -> Iterator[tuple[int, Any]]:
-    """The one value of a document that is no list.
+    """Value of a JSON document that is not a list.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def _document(handle: TextIO) -> Iterator[tuple[int, Any]]:
 
 
 def _entries(handle: TextIO) -> Iterator[tuple[int, Any]]:
-    """Entries of a list with their numbers, a part of the text at a time; a broken one is the last that can be read."""
+    """Entries of a list with their numbers, read in parts; reading ends at an invalid entry."""
     decoder, text, at, number = json.JSONDecoder(), handle.read(_CHUNK), 0, 0
     at = text.index("[") + 1
     while True:
@@ -202,7 +202,7 @@ def _entries(handle: TextIO) -> Iterator[tuple[int, Any]]:
 
 
 def _table(line: str) -> tuple[str, Mapping[str, int]] | None:
-    """The form of a table whose first line this is, with the places of its columns."""
+    """Format of a table from its header line, with the positions of its columns."""
     names = [name.strip() for name in line.split(",")]
     for form, columns in _TABLES.items():
         needed = [name for field, name in columns.items() if field != "session"]
@@ -230,7 +230,7 @@ def _rows(handle: TextIO, places: Mapping[str, int]) -> Iterator[TraceLine]:
 
 
 def _clock(text: str) -> float:
-    """Seconds of a number, or of a date with its time, of which UTC is meant where no zone is said [s]."""
+    """Time from a number of seconds or a date with time, in UTC by default [s]."""
     with suppress(ValueError):
         return float(text)
     try:
@@ -241,12 +241,12 @@ def _clock(text: str) -> float:
 
 
 def _whole(value: object) -> int:
-    """A whole number.
+    """Integer value.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not an integer.
     """
     number = float(cast("Any", value))
     if not number.is_integer():
@@ -255,7 +255,7 @@ def _whole(value: object) -> int:
 
 
 def _checked(event: Event) -> Event | Broken:
-    """The request, if its numbers can be meant."""
+    """Request, if its numbers are plausible."""
     if max(event.isl, event.osl) > _LONGEST or (event.cached or 0) < 0:
         return Broken(f"tokens cannot be meant, got {event.isl}, {event.osl} and {event.cached or 0} of them cached")
     if event.isl < 1 or event.osl < 1:
@@ -266,14 +266,14 @@ def _checked(event: Event) -> Event | Broken:
 
 
 def _form(value: object) -> str | None:
-    """Whose form an object has."""
+    """Format of an object."""
     if not isinstance(value, Mapping):
         return None
     return next((form for form, (keys, _) in _OBJECTS.items() if keys <= value.keys()), None)
 
 
 def _objects(values: Iterable[tuple[int, Any]], form: str, *, counted: bool) -> Iterator[TraceLine]:
-    """The requests of values of one form, with the numbers of these, or with their own where they count."""
+    """Requests of values of one format, with the numbers of the values, or numbered consecutively."""
     keys, requests = _OBJECTS[form]
     for number, value in values:
         if isinstance(value, Broken):
@@ -297,12 +297,12 @@ def _mooncake(value: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _blocks(value: Mapping[str, Any], size: object, name: str | None = None) -> tuple[tuple[Hashable, ...], int]:
-    """Blocks of a prompt, those of a conversation if they are its own, and the tokens of each.
+    """Block identifiers of a prompt, per conversation if necessary, and tokens per block.
 
     Raises
     ------
     ValueError
-        If they are no blocks.
+        If they are not block identifiers.
     """
     hashes, tokens = tuple(value.get("hash_ids") or ()), _whole(size)
     if tokens < 1 or not all(isinstance(block, (int, str)) for block in hashes):
@@ -311,7 +311,7 @@ def _blocks(value: Mapping[str, Any], size: object, name: str | None = None) -> 
 
 
 def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
-    """A coding conversation; of its sub-agents times are since their own beginning in some traces."""
+    """Requests of a coding conversation; in some traces times of sub-agents start at their own start."""
     name, local = str(value.get("id", "")), value.get("hash_id_scope") == "local"
 
     def requests(entries: Sequence[Mapping[str, Any]], begin: float) -> Iterator[Event]:
@@ -329,7 +329,7 @@ def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _sharegpt(value: Mapping[str, Any]) -> Iterator[Event]:
-    """Answers to a history of text, whose tokens are estimated."""
+    """Requests of a text conversation, with estimated token counts."""
     history = cached = 0
     for turn in value["conversations"]:
         tokens = max(round(len(turn["value"]) / CHARACTERS_PER_TOKEN), 1)
@@ -354,7 +354,7 @@ def _aiperf(value: Mapping[str, Any]) -> Iterator[Event]:
     yield Event(isl, osl, float(metadata["request_start_ns"]) / 1e9, session=session)
 
 
-#: What spans call the tokens of a prompt, of an answer, and those that a cache had: today, and before.
+#: Attribute names of spans for tokens of the prompt, the output, and the cache: current and former ones.
 _TOKENS = (
     ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
@@ -363,7 +363,7 @@ _TOKENS = (
 
 
 def _opentelemetry(value: Mapping[str, Any]) -> Iterator[Event]:
-    """Spans that say tokens; of an agent as a whole, which has those of its requests again, none."""
+    """Requests of spans with token counts; spans of agents are skipped, because they repeat those of their requests."""
     scopes = [scope for resource in value["resourceSpans"] for scope in resource.get("scopeSpans", ())]
     for span in (span for scope in scopes for span in scope.get("spans", ())):
         attributes = {entry["key"]: next(iter(entry["value"].values()), None) for entry in span.get("attributes", ())}
@@ -377,14 +377,14 @@ def _opentelemetry(value: Mapping[str, Any]) -> Iterator[Event]:
         )
 
 
-#: Columns of tables by what they hold; sessions may be missing.
+#: Columns of tables by content; sessions are optional.
 _TABLES: Mapping[str, Mapping[str, str]] = {
     "Azure": {"seconds": "TIMESTAMP", "isl": "ContextTokens", "osl": "GeneratedTokens"},
     "BurstGPT": {
         "seconds": "Timestamp", "isl": "Request tokens", "osl": "Response tokens", "session": "Session ID",
     },
 }  # fmt: skip
-#: Keys that every object of a form has, and its requests.
+#: Required keys of the objects of each format, and the function that reads their requests.
 _OBJECTS: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], Iterator[Event]]]] = {
     "Mooncake": ({"input_length", "output_length"}, _mooncake),
     "AgentX / Weka": ({"requests", "block_size"}, _weka),
@@ -393,6 +393,6 @@ _OBJECTS: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], Iterator[Ev
     "AIPerf": ({"metadata", "metrics"}, _aiperf),
     "OpenTelemetry": ({"resourceSpans"}, _opentelemetry),
 }
-#: Forms whose requests stand in lists of one line, and those whose times begin anew with each session.
+#: Formats with lists of requests in one line, and formats whose times restart with each session.
 _LISTS = ("vLLM bench",)
 _SESSIONS = ("AgentX / Weka",)

@@ -1,4 +1,4 @@
-"""Traffic of a server: when requests arrive, how long they are, what they repeat, and how much of it there is."""
+"""Workload of a server: arrivals, lengths, prefix reuse, and rate of requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from inference_econ.inputs._spec import TAG, Count, Seconds, SourcedSpec, Spec, 
 
 Tokens = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
 _Part = Annotated[int | float, Field(gt=0, le=1e12)]
-#: Contexts that differ, each with its part of the sequences [tokens], [1].
+#: Different contexts [tokens], each with its number or share of sequences [1].
 Mix = Annotated[tuple[Annotated[tuple[Tokens, _Part], Field(strict=False)], ...], Field(min_length=1, strict=False)]
 LONGEST, _MOST_VARIED = 1e9, 100.0
 AtLeastOne = Annotated[int | float, Field(ge=1, le=LONGEST, allow_inf_nan=False)]
@@ -35,7 +35,7 @@ _FORMS = "2000, uniform:1600:2400, lognormal:2000:0.5 (mean, coefficient of vari
 
 
 def check_lengths(context: object, contexts: object, isl: object, osl: object) -> None:
-    """Refuse a context beside contexts that differ, and either beside lengths of requests, with ValueError."""
+    """Raise ValueError for both a context and several contexts, or for either with request lengths."""
     if context is not None and contexts is not None:
         raise ValueError("give either context or contexts, not both")
     name = "context" if context is not None else "contexts" if contexts is not None else None
@@ -44,7 +44,7 @@ def check_lengths(context: object, contexts: object, isl: object, osl: object) -
 
 
 class Length(Spec):
-    """Tokens of a prompt or an answer: a number, or a distribution.
+    """Length of a prompt or an output: a number, or a distribution.
 
     Examples
     --------
@@ -55,11 +55,11 @@ class Length(Spec):
     """
 
     kind: Literal["fixed", "uniform", "lognormal", "listed"] = "fixed"
-    """How lengths are distributed."""
+    """Kind of distribution."""
     values: Annotated[tuple[AtLeastOne, ...], Field(min_length=1, strict=False)]
-    """The length; the least and the largest one; the mean; or all that occur [tokens]."""
+    """The length; the minimum and maximum; the mean; or all listed values [tokens]."""
     probabilities: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(default=(), strict=False)
-    """Of each listed value [1]."""
+    """Probability of each listed value [1]."""
     variation: Annotated[int | float, Field(ge=0, le=_MOST_VARIED, allow_inf_nan=False)] = 0
     """Coefficient of variation of a lognormal length [1]."""
 
@@ -74,12 +74,12 @@ class Length(Spec):
 
     @classmethod
     def parse(cls, text: object) -> Length:
-        """A length from a number or from text as people type it.
+        """Length from a number or from text.
 
         Raises
         ------
         InputError
-            If the text has none of the forms, or its numbers cannot be lengths.
+            If the text has an unknown form, or its numbers are out of range.
         """
         if isinstance(text, Length):
             return text
@@ -108,7 +108,7 @@ class Length(Spec):
 
     @property
     def text(self) -> str:
-        """The length as :meth:`parse` reads it."""
+        """Length as text for :meth:`parse`."""
         values = [f"{value:.10g}" for value in self.values]
         if self.kind == "listed":
             return ",".join(f"{value}@{share:g}" for value, share in zip(values, self.probabilities, strict=True))
@@ -125,12 +125,12 @@ class Length(Spec):
 
     @property
     def least(self) -> float:
-        """The shortest; of a lognormal length, which has none, the mean [tokens]."""
+        """Minimum; the mean for a lognormal length, which has no minimum [tokens]."""
         return float(min(self.values))
 
     @property
     def longest(self) -> float:
-        """The longest; of a lognormal length, which has none, the one that one in a thousand exceeds [tokens]."""
+        """Maximum; the 99.9th percentile for a lognormal length, which has no maximum [tokens]."""
         if self.kind != "lognormal":
             return float(max(self.values))
         variance = math.log1p(self.variation**2)
@@ -148,12 +148,12 @@ class Length(Spec):
 
 
 def _check(text: object, values: Sequence[float], variation: float = 0.0) -> None:
-    """Refuse numbers that are no tokens, and variations that no length has.
+    """Reject invalid token counts and variations.
 
     Raises
     ------
     InputError
-        Naming the first.
+        Names the first.
     """
     wrong = [value for value in values if not 1.0 <= value <= LONGEST]
     if wrong:
@@ -165,19 +165,19 @@ def _check(text: object, values: Sequence[float], variation: float = 0.0) -> Non
 
 
 def length_of(value: object, info: ValidationInfo) -> Length:
-    """Read a length of a field, whose name a mistake carries."""
+    """Read the length of a field; errors name the field."""
     try:
         return Length.parse(value)
     except InputError as error:
         raise InputError(f"{info.field_name}: {error}") from error
 
 
-#: A length, as :meth:`~inference_econ.inputs.Length.parse` reads it.
+#: Length, as read by :meth:`~inference_econ.inputs.Length.parse`.
 SessionLengths = Annotated[Length, BeforeValidator(in_file(Length.parse))]
 
 
 class Step(Spec):
-    """Turns of an agent one after the other: each prompt is all that was said before, and something new.
+    """Consecutive turns of an agent; each prompt is the full conversation so far plus new tokens.
 
     Examples
     --------
@@ -188,23 +188,23 @@ class Step(Spec):
     name: str = Field(min_length=1)
     """Name by which later steps refer to it."""
     turns: SessionLengths = Length(values=(1.0,))
-    """Turns, drawn anew for every session and rounded to whole ones [1]."""
+    """Number of turns, drawn for every session and rounded to integers [1]."""
     new_tokens: SessionLengths
-    """Tokens that a turn adds to the prompt: a question, or what tools gave [tokens]."""
+    """Tokens that a turn adds to the prompt: a question, or tool output [tokens]."""
     first_tokens: SessionLengths | None = None
-    """Tokens that the first turn adds, if it is another length: a task, files to begin with [tokens]."""
+    """Tokens that the first turn adds, if different: a task, initial files [tokens]."""
     answer_tokens: SessionLengths
-    """Answer of a turn, which stays in the prompts of those that follow [tokens]."""
+    """Output of a turn, which remains in later prompts [tokens]."""
     pause: Seconds = 0.0
-    """Mean time from an answer to the turn that follows it: tools that run, somebody who thinks [s]."""
+    """Mean time from an output to the next turn: tool runs, think time [s]."""
     pause_variation: Annotated[int | float, Field(ge=0, le=100, allow_inf_nan=False)] = 0.0
     """Coefficient of variation of these times, which are lognormal [1]."""
     after: tuple[str, ...] = Field(default=(), strict=False)
-    """Steps above it that must have ended before it begins."""
+    """Earlier steps that must end before it starts."""
     continues: str | None = None
-    """The one of these whose prompts it carries on; without it, it begins with the shared prompt alone."""
+    """Earlier step whose conversation it continues; by default it starts from the shared prompt."""
     agents: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Agents that do the step at the same time, each with prompts of its own [1]."""
+    """Agents that run the step in parallel, each with its own prompts [1]."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -213,7 +213,7 @@ class Step(Spec):
 
 
 class SessionSpec(Spec):
-    """Session of one user or agent from a task to its end: steps that wait for each other, without a circle.
+    """Session of a user or agent from a task to its end: steps that depend on each other, without cycles.
 
     Examples
     --------
@@ -223,15 +223,16 @@ class SessionSpec(Spec):
     """
 
     shared_tokens: Tokens = 0
-    """Tokens that the prompts of all sessions begin with: instructions, and descriptions of tools [tokens]."""
+    """Tokens at the start of all prompts: instructions, and descriptions of tools [tokens]."""
     steps: Annotated[tuple[Step, ...], Field(min_length=1, strict=False)]
-    """Each is written below those that it waits for."""
+    """Steps, each listed after those it waits for."""
     rest: Seconds = 0.0
-    """Mean time between a session and the next one of the same agent [s]."""
+    """Mean time between sessions of the same agent [s]."""
     compacts_at: Annotated[int, Field(ge=1)] | None = None
-    """Where a prompt with its answer would be longer, an agent goes on with a summary; what is new is cut [tokens]."""
+    """Maximum length of prompt plus output; an agent that would exceed it continues with a summary, and new tokens are
+    truncated [tokens]."""
     summary_tokens: Annotated[int, Field(ge=0)] = 2000
-    """Of such a summary [tokens]."""
+    """Length of such a summary [tokens]."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -241,7 +242,7 @@ class SessionSpec(Spec):
     @field_validator("steps")
     @classmethod
     def _no_circle(cls, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Refuse steps that wait for themselves or for what is not there, or carry on what they do not wait for."""
+        """Reject steps with cyclic or missing dependencies, or that continue a step they do not wait for."""
         mistakes: list[InitErrorDetails] = []
         above: dict[str, Step] = {}
 
@@ -267,7 +268,7 @@ class SessionSpec(Spec):
 
     @property
     def longest_context(self) -> float:
-        """Tokens of the longest session's last prompt with its answer, as far as lengths have a longest [tokens]."""
+        """Last prompt with its output of the longest session, given the maximum of each length [tokens]."""
         ends: dict[str | None, float] = {None: float(self.shared_tokens)}
         for step in self.steps:
             first = step.new_tokens if step.first_tokens is None else step.first_tokens
@@ -279,17 +280,17 @@ class SessionSpec(Spec):
 
 
 def _named(kind: str, lengths: Sequence[object]) -> dict[str, Any]:
-    """Lengths that are given by position, by their names: the prompt's, then the answer's."""
+    """Lengths given by position, by name: prompt, then output."""
     if len(lengths) > 2:
         raise InputError(f"{kind} takes isl and osl by position, got {len(lengths)} values; name the others")
     return dict(zip(("isl", "osl"), lengths, strict=False))
 
 
 class Traffic(Spec):
-    """Requests of one shape.
+    """Requests with fixed lengths.
 
-    Give ``context`` (every sequence at that length, as in published studies), ``contexts`` that differ, or
-    ``isl`` and ``osl``; a decode step then sees the mean length ``isl + osl / 2``.
+    Give ``context`` (the same for every sequence, as in published studies), ``contexts`` if they differ, or ``isl`` and
+    ``osl``. With lengths, a decode step has the mean context ``isl + osl / 2``.
 
     Examples
     --------
@@ -298,15 +299,15 @@ class Traffic(Spec):
     """
 
     isl: Tokens | None = None
-    """Input sequence length [tokens]."""
+    """Input tokens per request [tokens]."""
     osl: Annotated[int | float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Output sequence length [tokens]."""
+    """Output tokens per request [tokens]."""
     context: Tokens | None = None
-    """Tokens already in the KV cache at a decode step [tokens]."""
+    """Tokens in the KV cache at a decode step [tokens]."""
     contexts: Mix | None = None
-    """Contexts of sequences that decode in one batch, each with its part of them [tokens], [1]."""
+    """Different contexts of the sequences in a batch [tokens], each with its number or share of sequences [1]."""
     max_tokens_per_second: Annotated[int | float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Demand: an instance cannot sell more output tokens per second than this [tokens/s]."""
+    """Demand: maximum output rate that an instance can sell [tokens/s]."""
 
     def __init__(self, *lengths: float, **fields: Any) -> None:
         super().__init__(**_named("Traffic", lengths), **fields)
@@ -320,7 +321,7 @@ class Traffic(Spec):
 
     @property
     def shares(self) -> tuple[tuple[float, float], ...]:
-        """Contexts that differ, and the share of sequences that has each [tokens], [1]; none where all are alike."""
+        """Different contexts [tokens], and the share of sequences with each [1]; empty if all are equal."""
         total = sum(part for _, part in self.contexts or ())
         return tuple((float(length), part / total) for length, part in self.contexts or ())
 
@@ -336,21 +337,21 @@ class Traffic(Spec):
 
     @property
     def spread(self) -> float:
-        """Tokens that contexts are spread over while answers grow; none if the context is given [tokens]."""
+        """Width of the distribution of contexts while outputs grow; 0 if the context is given [tokens]."""
         return float(self.osl or 0.0)
 
 
-#: A column of numbers, one for each row of a table.
+#: Column of numbers, one for each row of a table.
 Column = Annotated[
     tuple[Annotated[int | float, Field(ge=0, le=LONGEST, allow_inf_nan=False)], ...], Field(strict=False)
 ]
 Share = Annotated[int | float, Field(ge=0, le=1)]
-#: How far shares that add up to 1 may be off after rounding [1].
+#: Tolerance of the sum of shares for rounding [1].
 _ROUNDED = 1e-4
 
 
 class Arrivals(Spec):
-    """When requests arrive: gaps of a gamma law, at a rate that may follow the hours of a day.
+    """Arrivals of requests: gamma-distributed gaps, at a rate that may vary over the hours of a day.
 
     Examples
     --------
@@ -359,15 +360,15 @@ class Arrivals(Spec):
     """
 
     scv: Annotated[int | float, Field(ge=0, le=1000)] = 1
-    """Squared coefficient of variation of the times between arrivals within an interval [1]: 1 if Poisson, more if
-    bursty. Where arrivals do not know of each other it is the index of dispersion of their number in a long time."""
+    """Squared coefficient of variation of the gaps within an interval [1]: 1 for Poisson, more for bursty arrivals. For
+    independent arrivals it is the index of dispersion of their number over a long time."""
     rates: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
-    """Requests per second in each interval, the first again after the last; none if only their shape is known [1/s]."""
+    """Request rate in each interval, repeated after the last one; empty if only the shape is known [1/s]."""
     interval: Annotated[Seconds, Field(gt=0)] = 3600.0
-    """Of each rate: an hour, where they are those of a day [s]."""
+    """Length of an interval: an hour for daily profiles [s]."""
     gaps: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
-    """Times between arrivals as somebody recorded them, in place of a law: requests come in the order of the table of
-    their lengths, each after its gap [s]."""
+    """Recorded gaps instead of a distribution: requests arrive in the order of the table of lengths, each after its gap
+    [s]."""
 
     def _check_fields(self) -> None:
         if self.rates and not any(self.rates):
@@ -379,18 +380,18 @@ class Arrivals(Spec):
 
     @property
     def rate(self) -> float | None:
-        """Requests per second on average; None if only the shape of arrivals is known [1/s]."""
+        """Mean request rate; None if only the shape of arrivals is known [1/s]."""
         if self.gaps:
             return len(self.gaps) / math.fsum(self.gaps)
         return math.fsum(self.rates) / len(self.rates) if self.rates else None
 
     @property
     def is_steady(self) -> bool:
-        """Whether their rate is always the same."""
+        """Whether the rate is constant."""
         return not self.gaps and len(set(self.rates)) <= 1
 
 
-#: A length of its own, or a column of a table.
+#: Independent length, or a column of a table.
 ColumnOrLength = Annotated[
     Annotated[Column, Tag(TAG)] | Annotated[Length, Tag("length")],
     Discriminator(lambda value: "length" if isinstance(value, Length) else TAG),
@@ -399,7 +400,7 @@ ColumnOrLength = Annotated[
 
 
 class Lengths(Spec):
-    """Lengths of prompts and answers: two distributions that do not know of each other, or a table of both together.
+    """Lengths of prompts and outputs: two independent distributions, or a table with both.
 
     Examples
     --------
@@ -408,13 +409,13 @@ class Lengths(Spec):
     """
 
     isl: ColumnOrLength
-    """Prompt; of a table in each row [tokens]."""
+    """Prompt length; in tables, one per row [tokens]."""
     osl: ColumnOrLength
-    """Answer; of a table in each row [tokens]."""
+    """Output length; in tables, one per row [tokens]."""
     cached: Column = ()
-    """Of a table: tokens of the prompt that earlier requests had, in each row; none if left out [tokens]."""
+    """Tables only: prompt tokens that earlier requests had, per row; 0 by default [tokens]."""
     shares: Annotated[tuple[Share, ...], Field(strict=False)] = ()
-    """Of a table: share of the requests in each row; the same for all if left out [1]."""
+    """Tables only: share of requests per row; equal by default [1]."""
 
     def _check_fields(self) -> None:
         columns = {name: value for name in ("isl", "osl", "cached", "shares") if (value := getattr(self, name)) != ()}
@@ -435,7 +436,7 @@ class Lengths(Spec):
 
     @cached_property
     def rows(self) -> tuple[tuple[float, float, float, float], ...]:
-        """Prompt, answer, and what of the prompt earlier requests had, with the share of each row; of a table."""
+        """Rows of a table: prompt, output, and repeated prompt tokens, with the share of each row."""
         if isinstance(self.isl, Length) or isinstance(self.osl, Length):
             return ()
         count = len(self.isl)
@@ -444,17 +445,17 @@ class Lengths(Spec):
 
 
 class Reuse(Spec):
-    """Reuse of earlier prompts, counted in blocks of tokens."""
+    """Reuse of earlier prompts, in blocks of tokens."""
 
     share: Share
-    """Of all blocks of prompts, or of their tokens where no blocks are known, those that an earlier request had, if
-    nothing is forgotten [1]."""
+    """Share of prompt blocks (or tokens, if blocks are unknown) that an earlier request had; the hit rate of an
+    unlimited cache [1]."""
     block_tokens: Count | None = None
-    """Tokens of a block; left out where no blocks are known [tokens]."""
+    """Tokens per block; absent if blocks are unknown [tokens]."""
     blocks: Annotated[tuple[Count, ...], Field(strict=False)] = ()
-    """Room of a cache that forgets the least recently used blocks, ascending [1]."""
+    """Sizes of an LRU cache in blocks, ascending [1]."""
     found: Annotated[tuple[Share, ...], Field(strict=False)] = ()
-    """Share of all blocks that it finds, for each room [1]."""
+    """Hit rate for each size, as a share of all blocks [1]."""
 
     def _check_fields(self) -> None:
         if len(self.blocks) != len(self.found):
@@ -468,7 +469,7 @@ class Reuse(Spec):
 
 
 class Requests(Spec):
-    """Requests of users: prompts and answers.
+    """Requests of users: prompts and outputs.
 
     Examples
     --------
@@ -477,26 +478,27 @@ class Requests(Spec):
     """
 
     isl: Annotated[Length, BeforeValidator(length_of)]
-    """Prompt [tokens]."""
+    """Prompt length [tokens]."""
     osl: Annotated[Length, BeforeValidator(length_of)]
-    """Answer [tokens]."""
+    """Output length [tokens]."""
     cached: Tokens = 0
-    """Tokens of a prompt that are found in the prefix cache, on average [tokens]; the shared ones at least."""
+    """Mean number of cached prompt tokens [tokens]; at least the shared prefix."""
     shared_prefix: Tokens = 0
-    """Tokens that all prompts begin with, a system prompt: each group of attention ranks holds them once [tokens]."""
+    """Tokens at the start of all prompts (a system prompt), stored once per attention group [tokens]."""
     traffic: str = ""
-    """Name of the traffic that they are those of; nothing of requests that are said by their lengths."""
+    """Name of the workload; empty for requests given by their lengths."""
     table: Lengths | None = None
-    """Prompts and answers together, where they know of each other; ``isl``, ``osl`` and ``cached`` are what it has."""
+    """Correlated prompt and output lengths; ``isl``, ``osl`` and ``cached`` are those of the table."""
     arrivals: Arrivals | None = None
-    """When they come, where a traffic says it; otherwise whoever asks."""
+    """Arrivals of a workload; None if the query determines them."""
     blocks: Annotated[tuple[tuple[int, ...], ...], Field(strict=False)] = ()
-    """Of recorded ones, blocks of the prompt in each row of the table, equal where prompts are the same up to their
-    end; they are played in that order, and what is cached of them follows from what the memory still holds."""
+    """Recorded requests only: block identifiers of the prompt per row of the table, equal if prompts are the same up to
+    the end of the block. Requests are simulated in that order, and cache hits follow from the contents of the cache."""
     block_tokens: int = 0
-    """Of each of these blocks [tokens]."""
+    """Tokens per block [tokens]."""
     longest_turn: Annotated[int, Field(ge=0, le=LONGEST)] = 0
-    """Of sessions, whose mean turn the lengths are: prompt and answer of the longest; otherwise 0 [tokens]."""
+    """Sessions only, whose lengths are those of the mean turn: prompt plus output of the longest turn; otherwise 0
+    [tokens]."""
 
     def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
         super().__init__(**_named("Requests", lengths), **fields)
@@ -505,12 +507,12 @@ class Requests(Spec):
 
     @classmethod
     def of(cls, traffic: Traffic | Requests) -> Requests:
-        """Return requests of the lengths of a traffic; requests are what they are.
+        """Requests with the lengths of a workload; requests are returned unchanged.
 
         Raises
         ------
         InputError
-            If it is neither, or has a context or a demand: both are of decode steps.
+            If it is neither, or has a context or a demand, which apply to decode steps only.
         """
         if isinstance(traffic, Requests):
             return traffic
@@ -525,7 +527,7 @@ class Requests(Spec):
     @model_validator(mode="before")
     @classmethod
     def _shared_tokens_are_cached(cls, values: object) -> object:
-        """Values in which the shared prefix of all prompts counts as cached."""
+        """Values in which the shared prefix of all prompts is included in the cached tokens."""
         if not isinstance(values, dict):
             return values
         shared, cached = values.get("shared_prefix", 0), values.get("cached", 0)
@@ -545,7 +547,7 @@ class Requests(Spec):
 
     @classmethod
     def of_table(cls, lengths: Lengths, **fields: Any) -> Requests:
-        """Return requests whose lengths are the rows of a table, with further fields."""
+        """Requests whose lengths are the rows of a table, with further fields."""
         total = math.fsum(row[3] for row in lengths.rows)
         isl, osl = (_listed((row[column], row[3]) for row in lengths.rows) for column in (0, 1))
         cached = math.fsum(row[2] * row[3] / total for row in lengths.rows)
@@ -553,21 +555,21 @@ class Requests(Spec):
 
     @property
     def is_simple(self) -> bool:
-        """Whether closed forms know all of them: lengths that do not know of each other, no bursts of a traffic."""
+        """Whether the analytical model covers them: independent lengths, no bursty arrivals of a workload."""
         return self.table is None and (self.arrivals is None or (self.arrivals.is_steady and self.arrivals.scv <= 1))
 
     @cached_property
     def unread(self) -> Length | None:
-        """Tokens of prompts that must be read, where a table says what of each is cached; else None [tokens]."""
+        """Prompt tokens to prefill, if a table contains cached tokens per row; else None [tokens]."""
         if self.table is None or not self.table.cached:
             return None
         return _listed((isl - cached, share) for isl, _, cached, share in self.table.rows)
 
     @property
     def longest(self) -> float:
-        """Prompt and answer of the longest request [tokens].
+        """Prompt and output of the longest request [tokens].
 
-        Of a lognormal length, which has no longest, what one in a thousand exceeds is taken.
+        For a lognormal length, which has no maximum, the 99.9th percentile is used.
         """
         if self.table is not None:
             return max(isl + osl for isl, osl, *_ in self.table.rows)
@@ -575,17 +577,17 @@ class Requests(Spec):
 
     @property
     def new_tokens(self) -> float:
-        """Tokens of a prompt that must be read, on average [tokens]."""
+        """Mean number of prompt tokens to prefill [tokens]."""
         return self.isl.mean - self.cached
 
     @property
     def decode_steps(self) -> float:
-        """Steps of decoding per request: the first token comes with the prompt [1]."""
+        """Decode steps per request; the first token comes from the prefill [1]."""
         return self.osl.mean - 1.0
 
     @cached_property
     def mean_context(self) -> float:
-        """Mean number of cached tokens at a decode step; long answers are decoded longer [tokens]."""
+        """Mean number of cached tokens at a decode step; longer outputs have more steps [tokens]."""
         if self.table is not None:
             rows = self.table.rows
             written = math.fsum(osl * share for _, osl, _, share in rows)
@@ -594,21 +596,21 @@ class Requests(Spec):
 
     @property
     def spread(self) -> float:
-        """Tokens that contexts are spread over while answers grow: twice from the prompt to the mean [tokens]."""
+        """Width of the distribution of contexts while outputs grow, centered on the mean [tokens]."""
         return self.osl.mean * (1.0 + self.osl.scv)
 
 
 class TrafficSpec(SourcedSpec):
-    """Requests as a service gets them: a file of ``scenarios/traffic``, or of the user."""
+    """Workload of a service: a file of ``scenarios/traffic``, or of the user."""
 
     arrivals: Arrivals = Arrivals()
-    """When they come; Poisson at any rate if left out."""
+    """Arrivals; by default Poisson at any rate."""
     lengths: Lengths | None = None
-    """How long they are; left out where sessions say it."""
+    """Lengths; omitted if sessions determine them."""
     reuse: Reuse | None = None
-    """Reuse of each other; nothing if left out."""
+    """Reuse of prompts; by default none."""
     sessions: SessionSpec | None = None
-    """Conversations and agents that send them, if they are known."""
+    """Conversations and agents that send the requests, if known."""
 
     def _check_fields(self) -> None:
         if self.lengths is None and self.sessions is None:
@@ -619,7 +621,7 @@ class TrafficSpec(SourcedSpec):
 
     @property
     def requests(self) -> Requests:
-        """Requests of its users, with the tokens cached that a memory which forgets nothing would have.
+        """Requests of the workload, with the cached tokens of an unlimited cache.
 
         Raises
         ------
@@ -644,7 +646,7 @@ class TrafficSpec(SourcedSpec):
 
 
 def _listed(weighed: Iterable[tuple[float, float]]) -> Length:
-    """Lengths with their shares, each once."""
+    """Lengths with their shares, without duplicates."""
     shares: dict[float, float] = {}
     for length, share in weighed:
         shares[length] = shares.get(length, 0.0) + share
