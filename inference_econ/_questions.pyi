@@ -88,7 +88,7 @@ def recommend(
     transfer: Literal['layers', 'whole'] | None = 'layers', prefill_chain: Values = None, on: Values = None,
     concurrency: float | None = None, users: float | None = None, burst: Value = None, headroom: Value = None,
     spare: int | None = None, think_time: Value = None, utilization: Value = None, choices: int | None = 5,
-    yes: bool | None = False, progress: Progress | None = None
+    yes: bool | None = False, intervals: bool | None = False, progress: Progress | None = None
 ) -> Recommendation | Any: ...
 @overload
 def recommend(
@@ -110,7 +110,7 @@ def estimate(
     draft: Value = None, mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False,
     draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
     no_speculation: bool | None = False, draft_length: int | None = None, yes: bool | None = False,
-    progress: Progress | None = None
+    intervals: bool | None = False, progress: Progress | None = None
 ) -> DeploymentEstimate | Any: ...
 @overload
 def estimate(
@@ -134,7 +134,8 @@ def load(
     no_speculation: bool | None = False, draft_length: int | None = None, aggregated: bool | None = False,
     disaggregated: bool | None = False, any_group: bool | None = False,
     evidence: Literal['measured', 'near'] | None = None, rates: Values = None, replicas: int | None = None,
-    simulate: bool | None = None, yes: bool | None = False, progress: Progress | None = None
+    simulate: bool | None = None, yes: bool | None = False, intervals: bool | None = False,
+    progress: Progress | None = None
 ) -> LoadCurve: ...
 @overload
 def load(
@@ -152,7 +153,7 @@ def fits(
     token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None, pp: Value = None,
     dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
     instance_gpus: int | None = None, max_instance_gpus: float | None = None, pipeline: bool | None = True,
-    progress: Progress | None = None
+    intervals: bool | None = False, progress: Progress | None = None
 ) -> Fits: ...
 @overload
 def fits(
@@ -177,7 +178,7 @@ def fleet(
     draft: Value = None, mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False,
     draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
     no_speculation: bool | None = False, draft_length: int | None = None, yes: bool | None = False,
-    progress: Progress | None = None
+    intervals: bool | None = False, progress: Progress | None = None
 ) -> DayOfFleet: ...
 @overload
 def fleet(
@@ -204,7 +205,8 @@ def price(
     draft_length: int | None = None, aggregated: bool | None = False, disaggregated: bool | None = False,
     any_group: bool | None = False, evidence: Literal['measured', 'near'] | None = None, replicas: int | None = None,
     api_prices: Value = None, input_price: float | None = None, utilization: Value = None, carbon: Value = None,
-    any_speed: bool | None = False, yes: bool | None = False, progress: Progress | None = None
+    any_speed: bool | None = False, yes: bool | None = False, intervals: bool | None = False,
+    progress: Progress | None = None
 ) -> Sheet: ...
 @overload
 def price(
@@ -230,7 +232,8 @@ def buy(
     draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
     no_speculation: bool | None = False, draft_length: int | None = None, aggregated: bool | None = False,
     disaggregated: bool | None = False, any_group: bool | None = False,
-    evidence: Literal['measured', 'near'] | None = None, yes: bool | None = False, progress: Progress | None = None
+    evidence: Literal['measured', 'near'] | None = None, yes: bool | None = False, intervals: bool | None = False,
+    progress: Progress | None = None
 ) -> Purchase: ...
 @overload
 def buy(
@@ -241,7 +244,7 @@ def buy(
 def gpu_cost(
     hardware: Name, *, purchase: float | None = None, lifetime: float | None = None, utilization: float | None = None,
     board_watts: Value = None, host_watts: Value = None, pue: float | None = None, kwh: float | None = None,
-    operations: float | None = None, capital: float | None = None, carbon: Value = None,
+    operations: float | None = None, capital: float | None = None, carbon: Value = None, intervals: bool | None = False,
     progress: Progress | None = None
 ) -> HourCost: ...
 @overload
@@ -268,7 +271,8 @@ def frontier(
     decode_only: bool | None = False, traffic: Value = None, cached: float | None = None,
     shared_prefix: float | None = None, ttft: Value = None, tpot: Value = None, e2e: Value = None,
     confidence: Value = None, slots: int | None = None, token_budget: int | None = None,
-    usable_memory: float | None = None, yes: bool | None = False, progress: Progress | None = None
+    usable_memory: float | None = None, yes: bool | None = False, intervals: bool | None = False,
+    progress: Progress | None = None
 ) -> ServiceFrontier | Any: ...
 @overload
 def frontier(
@@ -292,7 +296,8 @@ def compare(
     evidence: Literal['measured', 'near'] | None = None, decode_only: bool | None = False, traffic: Value = None,
     cached: float | None = None, shared_prefix: float | None = None, ttft: Value = None, tpot: Value = None,
     e2e: Value = None, confidence: Value = None, slots: int | None = None, token_budget: int | None = None,
-    usable_memory: float | None = None, yes: bool | None = False, progress: Progress | None = None
+    usable_memory: float | None = None, yes: bool | None = False, intervals: bool | None = False,
+    progress: Progress | None = None
 ) -> Comparison: ...
 @overload
 def compare(
@@ -309,7 +314,7 @@ def explain(
     cut: Literal['1d', '2d'] | None = '1d', context: float | None = None, isl: float | None = None,
     osl: float | None = None, shared_prefix: float | None = 0, contexts: Values = None, no_kv_cache: bool | None = None,
     prefill: float | None = None, over: Literal['batch', 'context', 'prompt'] | None = None, to: float | None = None,
-    progress: Progress | None = None
+    intervals: bool | None = False, progress: Progress | None = None
 ) -> Explanation | Any: ...
 @overload
 def explain(
@@ -327,7 +332,7 @@ def speculate(
     tp: int | None = None, pp: int | None = 1, dp: int | None = 1, ep: int | None = None,
     redundant_experts: int | None = None, dcp: int | None = None, isl: Value = '2000', osl: Value = '500',
     cached: float | None = 0, shared_prefix: float | None = 0, traffic: Value = None, workloads: Values = None,
-    yes: bool | None = False, progress: Progress | None = None
+    yes: bool | None = False, intervals: bool | None = False, progress: Progress | None = None
 ) -> Speculated: ...
 @overload
 def speculate(
@@ -344,7 +349,7 @@ def cache(
     routing: Literal['round_robin', 'prefix_aware'] | None = None, request_rate: float | None = None,
     traffic: Value = None, tier: Values = None, tp: int | None = None, pp: int | None = 1, dp: int | None = 1,
     ep: int | None = None, redundant_experts: int | None = None, dcp: int | None = None, yes: bool | None = False,
-    progress: Progress | None = None
+    intervals: bool | None = False, progress: Progress | None = None
 ) -> Offloading: ...
 @overload
 def cache(
@@ -367,7 +372,7 @@ def sensitivity(
     traffic: Value = None, cached: float | None = None, shared_prefix: float | None = None, ttft: Value = None,
     tpot: Value = None, e2e: Value = None, confidence: Value = None, slots: int | None = None,
     token_budget: int | None = None, usable_memory: float | None = None, yes: bool | None = False,
-    progress: Progress | None = None
+    intervals: bool | None = False, progress: Progress | None = None
 ) -> WhatIf | Any: ...
 @overload
 def prefill(
@@ -376,7 +381,7 @@ def prefill(
     set: Values = None, loras: int | None = None, lora_rank: int | None = None, power_cap: Value = None,
     domain: int | None = None, prompt: Values = '2000', ranks: Values = '2,4,8', chain: Values = None,
     tp: int | None = None, batch: int | None = 1, cached: float | None = None, yes: bool | None = False,
-    progress: Progress | None = None
+    intervals: bool | None = False, progress: Progress | None = None
 ) -> PrefillWays: ...
 @overload
 def prefill(
@@ -392,7 +397,7 @@ def infer(
     engine: Values = None, any_layout: bool | None = False, assumptions: Value = None, set: Values = None,
     loras: int | None = None, lora_rank: int | None = None, power_cap: Value = None, isl: Value = '2000',
     osl: Value = '500', cached: float | None = 0, shared_prefix: float | None = 0, traffic: Value = None,
-    workloads: Values = None, yes: bool | None = False, progress: Progress | None = None
+    workloads: Values = None, yes: bool | None = False, intervals: bool | None = False, progress: Progress | None = None
 ) -> Inferred | Any: ...
 @overload
 def infer(
@@ -413,7 +418,7 @@ def rollout(
     draft: Value = None, mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False,
     draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
     no_speculation: bool | None = False, draft_length: int | None = None, yes: bool | None = False,
-    progress: Progress | None = None
+    intervals: bool | None = False, progress: Progress | None = None
 ) -> Rollout: ...
 @overload
 def rollout(
@@ -431,7 +436,7 @@ def assess(
     instance_gpus: int | None = None, tp: Value = None, pp: Value = None, dp: Value = None, ep: Value = None,
     redundant_experts: int | None = None, dcp: int | None = None, isl: Value = None, osl: Value = None,
     cached: float | None = None, shared_prefix: float | None = None, context: float | None = None,
-    yes: bool | None = False, progress: Progress | None = None
+    yes: bool | None = False, intervals: bool | None = False, progress: Progress | None = None
 ) -> Assessment: ...
 @overload
 def assess(

@@ -31,9 +31,7 @@ def test_commands_stand_under_headings_uncut(command: Command) -> None:
     assert "..." not in text.split("Size it:")[1]
     for name in listed:
         assert re.search(rf"^  {name}  ", text, re.MULTILINE)
-    assert "TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load." in " ".join(
-        text.split()
-    )
+    assert tables.COMMANDS["load"].summary in " ".join(text.split())
     assert 'eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"' in text
 
 
@@ -118,4 +116,4 @@ def test_the_help_of_an_hour_names_the_usual_terms(command: Command) -> None:
         "yearly_operations",
         "cost_of_capital",
     ):
-        assert f"[{getattr(terms, name):g}]" in text
+        assert f"[default: {getattr(terms, name):g}]" in text
