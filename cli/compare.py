@@ -74,14 +74,14 @@ def sensitivity(
 ) -> Shown:
     """Show how cost and speed depend on each input, and where the layout changes.
 
-    Values are elasticities at a speed: percent of cost or speed per percent of an input. Inputs are those of the GPU,
+    Values are elasticities at a speed: percent of cost or speed per percent of an input. Inputs describe the GPU,
     network, host, price, requests and model.
 
     With --vary, inputs have distributions. The result then has intervals of the cost of each GPU, and the probability
     that one GPU is cheaper than another. An input is price, isl, acceptance, hardware.FIELD or similar. Write
     INPUT=NAME(PARAMETER=VALUE, ...) with a distribution of scipy.stats; add 'relative' for factors on the current
-    value. 'GPU: INPUT=...' applies to one GPU, and 'profile' stands for the prediction errors of each profile. STUDY is
-    a scenario of the kind 'uncertainty'. MODEL and HARDWARE are as in 'frontier'.
+    value. 'GPU: INPUT=...' applies to one GPU, and 'profile' means the prediction errors of each profile. STUDY is a
+    scenario of the kind 'uncertainty'. MODEL and HARDWARE are as in 'frontier'.
     """
     from inference_econ.inputs import Settings
 

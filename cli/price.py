@@ -39,8 +39,8 @@ def price(request: Request, api_prices: str | None, replicas: int | None, input_
 def fits(request: Request, concurrency: int) -> ie.Fits:
     """Check whether a model fits on a GPU, and how many GPUs it needs.
 
-    The table lists instance sizes with their concurrent requests and longest request. The sizes are those of one
-    machine, unless --instance-gpus, --max-instance-gpus or degrees are given. If none fits, the command reports how
+    The table lists instance sizes with their concurrent requests and longest request. By default, an instance is within
+    one machine; --instance-gpus, --max-instance-gpus and degrees set other sizes. If none fits, the command reports how
     many GPUs of several machines are needed. The exit code is 0 if the model fits, else 1. MODEL and HARDWARE are as in
     'frontier'.
     """

@@ -26,7 +26,7 @@ _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
 def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pricing: tuple[Way, ...]) -> Shown:
     """Compare the monthly cost of API tokens, rented GPUs and owned GPUs.
 
-    The chart and the table show cost against load, and where the options break even. API offers are those of the last
+    The chart and the table show cost against load, and where the options break even. API offers are from the last
     recorded day. Fleets are the deployments of 'recommend' within the SLOs on each given GPU, or on common GPUs.
     Without an SLO, fleets reach the median speed of API offers of the model. For a --traffic with sessions, the load is
     a number of agents (--agents).

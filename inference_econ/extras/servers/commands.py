@@ -59,10 +59,10 @@ _HELP = f"""Compare predictions with measurements, and report errors and coverag
 DATASET is one of these (default: all):
 {_LISTED}
 
-FILE is your own file. For measured servers, use the columns of a shipped file (.csv); a result of vllm bench serve,
-SGLang's bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf, llm-d (.yaml), InferenceX or AISimulate (.json);
-or the text of /metrics of vLLM or SGLang (.prom, .txt). Give --hardware, --tp and so on if the file lacks them. After
-the name of another dataset, FILE replaces the data of that dataset.
+FILE is your own file. CSV files have the columns of a shipped file. Results of load generators are JSON files of vllm
+bench serve, SGLang's bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf, InferenceX or AISimulate, or YAML
+files of llm-d. The text of /metrics of vLLM or SGLang has the suffix .prom or .txt. If a file lacks the GPU, degrees
+and so on, give --hardware, --tp and so on. After the name of another dataset, FILE replaces the data of that dataset.
 
 -o FILE.csv writes one line per measurement of a server; scenarios/measured/README.md describes its columns.
 """
