@@ -20,11 +20,12 @@ _LITTLE = 0.01
 def assess(
     request: Request, measured: str | None, gpus: int, tokens_per_second: float | None, utilization: float | None
 ) -> ie.Assessment:
-    """Good or bad: a measured speed and batch (or utilisation, or throughput) against prediction, frontier and bound.
+    """Compare a measured server with its prediction and with the frontier.
 
-    With --isl and --osl the server is held against services, in continuous batching with the prefill of others;
-    without them, against decode steps alone. How much faster at equal cost and cheaper at equal speed it could be,
-    which deployment would do it, and which part would have to shrink. MODEL and HARDWARE as in 'frontier'.
+    Give the measured speed, batch, MFU or throughput. The command reports how much faster the server could be at equal
+    cost, how much cheaper at equal speed, with which deployment, and which part of a step explains the gap. With --isl
+    and --osl the comparison is with services under continuous batching; without them, with decode steps alone. MODEL
+    and HARDWARE are as in 'frontier'.
     """
     seen = {
         "tokens_per_second": tokens_per_second,

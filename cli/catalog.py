@@ -63,12 +63,12 @@ def show_gpu(name: str, prices: bool) -> Page:
 
 
 def list_engines(request: Request, recipes: tuple[str, str] | None) -> Page:
-    """List the serving engines, or with --recipes how they run a model on a GPU."""
+    """List the serving engines, or their recipes for a model on a GPU."""
     return _recipes(request, None, recipes) or report.catalog.ListingPage("engines")
 
 
 def show_engine(request: Request, name: str, recipes: tuple[str, str] | None) -> Page:
-    """Show what a serving engine does by version, with its sources."""
+    """Show the features of a serving engine by version, with sources."""
     return _recipes(request, name, recipes) or report.catalog.EntryPage("engines", name)
 
 
@@ -85,12 +85,12 @@ def list_traffic() -> Page:
 
 
 def list_fields() -> Page:
-    """List the fields of answers with their units."""
+    """List the fields of results with their units."""
     return report.schema.FieldsPage(None)
 
 
 def show_field(name: str) -> Page:
-    """Show what a command, a record or a field called NAME holds, with units."""
+    """Show a field, or the fields of a command or record, with units."""
     return report.schema.FieldsPage(name)
 
 
@@ -131,7 +131,7 @@ def _has(kind: Kind, name: str) -> bool:
 
 
 def show_schema(kind: str, page: bool, path: str | None) -> str:
-    """Print the JSON schema of a kind of file, for editors and validators."""
+    """Print the JSON schema of a kind of YAML file, for editors and validators."""
     if page and kind != "assumptions":
         raise InputError(f"--page is of assumptions only, got {kind}; without it the JSON schema is printed")
     if path is not None:
@@ -140,11 +140,13 @@ def show_schema(kind: str, page: bool, path: str | None) -> str:
 
 
 def list_offers(request: Request, model: str | None, refresh: str | None, date: str | None) -> Page | None:
-    """List API offers of a model, or of all: USD per million input, cached input and output tokens, by provider.
+    """List API prices of one model or all models, by provider.
 
-    Those of --refresh are kept in a file of one's own beside the shipped ones, in place of what was there before;
-    'price --api-prices PROVIDER' compares with them, and a usual speed is that of offers that have one. What chips
-    cost by the hour is in 'list gpus --prices'.
+    Prices are in USD per million input, cached input and output tokens. --refresh saves the offers of a file next to
+    the shipped ones and replaces earlier ones. FILE is the JSON of https://models.dev/api.json, or a CSV file with the
+    columns model, input and output. Optional columns are provider, hours, cached_input, tokens_per_second and date.
+    Nothing is downloaded. 'price --api-prices PROVIDER' compares with these offers. For GPU prices, see 'list gpus
+    --prices'.
     """
     if refresh is None:
         if date is not None:
@@ -162,12 +164,12 @@ def list_offers(request: Request, model: str | None, refresh: str | None, date: 
 
 
 def show_traffic(request: Request, name: str, target: str | None) -> Page | Shown:
-    """Show a workload, or what a recorded trace is: arrivals, lengths, reuse, sessions.
+    """Show a workload, or the arrivals, lengths and reuse of a recorded trace.
 
-    NAME may be the file of a trace of Azure or BurstGPT (CSV), Mooncake, AgentX / Weka, ShareGPT, 'vllm bench serve
-    --save-detailed', AIPerf or OpenTelemetry (JSON, or a document a line), perhaps packed as .gz. With -o mine.yaml a
-    workload is fitted to it, or a known one is written to be changed, for --traffic mine.yaml of other commands;
-    --trace FILE replays it as it came.
+    NAME is a workload of the catalog or a trace file. Supported traces are Azure and BurstGPT (CSV), Mooncake, AgentX /
+    Weka, ShareGPT, 'vllm bench serve --save-detailed', AIPerf and OpenTelemetry (JSON or JSON Lines). Files may be
+    compressed (.gz). With -o mine.yaml, the command writes the workload, or fits one to the trace; use it with
+    --traffic mine.yaml. Other commands replay a trace with --trace FILE.
     """
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
@@ -190,11 +192,11 @@ def show_traffic(request: Request, name: str, target: str | None) -> Page | Show
 
 
 def import_model(request: Request, path: str, target: str | None) -> Page:
-    """Read a Hugging Face config.json and show how its parameters are counted.
+    """Import a model from a Hugging Face config.json.
 
-    PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too, and the index and the
-    headers of safetensors files are held against the count. ORGANISATION/NAME is read from the Hugging Face cache of
-    this machine. What is not understood is refused by name.
+    PATH is the file or its folder. The command also reads hf_quant_config.json, and compares the parameter count with
+    the headers of safetensors files, if these are present. ORGANIZATION/NAME is read from the local Hugging Face cache.
+    The command rejects configuration keys that it does not support, and names them.
     """
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: a model is written as YAML; end the name in .yaml (the summary is printed)")

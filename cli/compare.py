@@ -24,11 +24,11 @@ def compare(
     costs: tuple[float, ...],
     y: Metric,
 ) -> Page:
-    """Frontiers side by side: every combination of models, hardware, formats and presets, and further series.
+    """Compare frontiers of several models, GPUs, formats or presets.
 
-    Points are services, whose bill includes the prefill of their requests; with --decode-only, decode steps alone.
-    MODEL is a name (see 'inference-econ list models') or a path. What is given several times is compared. Columns are
-    costs at some speeds, and speeds at some costs; --y is the metric that the picture shows over speed.
+    Every combination of repeated options is a series. MODEL is a name (see 'inference-econ list models') or a path.
+    Columns are the cost at given speeds and the speed at given costs. The chart shows the metric --y against speed.
+    Each point is a service, and its cost includes prefill; with --decode-only it is a decode step alone.
     """
     common, rates = subject.shared_settings(request), prices.of_compared(request.price, hardware)
     result = studies.compare.compare(price=rates, series=_series(listed), progress=request.progress, **common)
@@ -72,11 +72,16 @@ def sensitivity(
     inputs: tuple[str, ...],
     span: tuple[float, float],
 ) -> Shown:
-    """Show what cost and speed depend on: per cent for each per cent of every input, and where another layout wins.
+    """Show how cost and speed depend on each input, and where the layout changes.
 
-    Inputs are those of the GPU, network, host, price, requests and model, at a speed. With --vary inputs have
-    distributions instead: the result has intervals of the cost of every GPU, and the probability that one GPU is
-    cheaper than another. STUDY is a scenario of the kind 'uncertainty'. MODEL and HARDWARE as in 'frontier'.
+    Values are elasticities at a speed: percent of cost or speed per percent of an input. Inputs describe the GPU,
+    network, host, price, requests and model.
+
+    With --vary, inputs have distributions. The result then has intervals of the cost of each GPU, and the probability
+    that one GPU is cheaper than another. An input is price, isl, acceptance, hardware.FIELD or similar. Write
+    INPUT=NAME(PARAMETER=VALUE, ...) with a distribution of scipy.stats; add 'relative' for factors on the current
+    value. 'GPU: INPUT=...' applies to one GPU, and 'profile' means the prediction errors of each profile. STUDY is a
+    scenario of the kind 'uncertainty'. MODEL and HARDWARE are as in 'frontier'.
     """
     from inference_econ.inputs import Settings
 

@@ -17,10 +17,10 @@ _OF_RATES = ("ttft", "tpot", "e2e", "confidence", "arrival_scv", "percentile")
 
 
 def estimate(request: Request, concurrency: tuple[int, ...] | None, replicas: int | None) -> Shown:
-    """Estimate what one deployment does: TTFT, TPOT, tokens/s per user and per GPU, cost and energy at a load.
+    """Estimate latency, speed, cost and energy of one deployment at a load.
 
-    The load is a number of concurrent requests or a request rate. Without a layout (--tp, ...), the aggregated layout
-    with the fewest GPUs for this load is taken. MODEL and HARDWARE as in 'frontier'.
+    The load is a number of concurrent requests or a request rate. Without a layout (--tp, ...), the command selects the
+    aggregated layout with the fewest GPUs for this load. MODEL and HARDWARE are as in 'frontier'.
     """
     requests = workload.requests(request)
     candidates = subject.candidates(replace(request, aggregated=True), requests)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 def explain(
     request: Request, operators: bool | None, memory: bool | None, prefill: float | None, to: float | None
 ) -> Page:
-    """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory.
+    """Break one decode or prefill step down into time, bottlenecks and memory.
 
-    With --over, show arithmetic over memory traffic of each operator, and from which batch, context or prompt on
-    arithmetic is the limit.
+    With --over, the command shows the arithmetic intensity of each operator, and from which batch size, context or
+    prompt length each is compute-bound.
 
-    A decode step sees the mean context of --isl and --osl, as in 'frontier', or --context; with --prefill nothing is
-    cached before but --context. MODEL and HARDWARE as in 'frontier'.
+    A decode step uses the mean context of --isl and --osl, or --context. A prefill step (--prefill) starts from an
+    empty cache unless --context is given. MODEL and HARDWARE are as in 'frontier'.
     """
     refuse(["to"] if to is not None else [], "{} goes with --over")
     context, spread = _contexts(request, prefill)

@@ -17,14 +17,15 @@ Front = TypeVar("Front", "ie.Frontier", "ie.ServiceFrontier")
 
 
 def frontier(request: Request, every_plan: bool) -> Page:
-    """Tokens/s per user against $ per million output tokens: the Pareto frontier.
+    """Show the Pareto frontier of cost per token against speed per user.
 
     MODEL and HARDWARE are names (see 'inference-econ list models' and 'inference-econ list gpus') or paths to YAML
-    files. Several models, GPUs or values of an option are compared; 'compare --help' has further options for that.
+    files. Give several models, GPUs or values of an option to compare them; 'compare --help' lists more options for
+    that.
 
-    Degrees that you give need not be on the grid. If you give one of --tp, --pp and --dp, the others are 1; --dp any
-    tries all. Points are layouts in continuous batching, and their cost includes prefill. Queueing is not included (see
-    'load'). With --decode-only the points are decode steps alone.
+    Degrees that you give may lie outside the search grid. If you give --tp, --pp or --dp, the others default to 1; --dp
+    any searches over a degree. Each point is a layout under continuous batching, and its cost includes prefill.
+    Queueing is not included; use 'load' for it. With --decode-only, each point is a decode step alone.
     """
     if workload.decode_steps(request, every_plan=every_plan):
         return _decode_steps(request, every_plan=every_plan)

@@ -56,11 +56,11 @@ def launch(
     longest: int | None,
     generator: Generator,
 ) -> str:
-    """What one types to start a deployment, and the run that holds it to account.
+    """Write the commands that start a deployment and benchmark it.
 
-    ANSWER.json is what 'recommend', 'frontier' or 'fleet' wrote with -o; instead, MODEL and HARDWARE
-    with the options of 'recommend'. Of a fleet --as keda and llm-d-autoscaling write its autoscaler, too. Every command
-    line is held against the options of the engine's own parser at --engine-version.
+    ANSWER.json is a result that 'recommend', 'frontier' or 'fleet' wrote with -o. Or give MODEL and HARDWARE with the
+    options of 'recommend'. For a fleet, --as keda and llm-d-autoscaling also write its autoscaler. The command checks
+    all engine arguments against the options of the engine at --engine-version.
     """
     from inference_econ.engine import node
 

@@ -15,10 +15,11 @@ Numbers = tuple[float, ...] | None
 
 
 def load(request: Request, rates: Numbers, replicas: int | None, simulate: bool | None) -> Shown:
-    """Utilisation, TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load.
+    """Show latency, utilization, goodput and cost of one fleet at several loads.
 
-    Of engines and layouts that are left open, the one that completes most per dollar is taken, and named. With --ttft,
-    --tpot or --e2e, 'kept' is the share of requests that keep all of them. MODEL and HARDWARE as in 'frontier'.
+    If engine or layout are not given, the command selects and reports the one with the most completed requests per
+    dollar. With --ttft, --tpot or --e2e, 'SLO met %' is the share of requests that meet all SLOs. MODEL and HARDWARE
+    are as in 'frontier'.
     """
     requests = workload.requests(request)
     if rates is None and requests.arrivals is not None and requests.arrivals.rate is not None:

@@ -21,7 +21,7 @@ from .commands import ClickCommand, write
 from .show import remark
 
 #: Instructions for shell completion.
-COMPLETION = """The shell completes commands, options, models, chips and scenarios once ~/.bashrc says:
+COMPLETION = """To complete commands, options and names in the shell, add this line to ~/.bashrc:
 
 \b
   eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"  # or zsh_source
@@ -99,7 +99,7 @@ class CommandGroup(click.Group):
 )
 @click.version_option(package_name="inference-econ", message="%(version)s")
 def app() -> None:
-    """Predict what it costs, and how fast it goes, to serve language models.
+    """Predict the cost and speed of serving large language models.
 
     Start with: inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg
     """

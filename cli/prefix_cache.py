@@ -27,11 +27,12 @@ def cache(
     replicas: int | None,
     routing: answers.prefix_cache.Routing | None,
 ) -> answers.prefix_cache.Offloading:
-    """Prompts that were seen before: compute them again, or read their cache from HBM, host memory or SSD.
+    """Compare recomputing a cached prefix with loading it from a cache tier.
 
-    Seconds, dollars, and from which length on reading is quicker; with --turns also how much of a conversation each
-    tier still holds, on one instance or on each of --replicas, whose router follows prefixes or not (--routing), and
-    with --traffic how much of its sessions they have when these are played. MODEL and HARDWARE as in 'frontier'.
+    Tiers are HBM, host memory and SSD. The table has time and cost, and the length from which loading is faster. With
+    --turns, it adds the hit rate of a conversation in each tier, on one instance or behind a router (--replicas,
+    --routing). With --traffic, hit rates come from a simulation of its sessions. MODEL and HARDWARE are as in
+    'frontier'.
     """
     places = [catalog.tier(name) for name in request.tiers or catalog.part_names("tiers")]
     routes = [name for name, value in (("replicas", replicas), ("routing", routing)) if value is not None]

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def price(request: Request, api_prices: str | None, replicas: int | None, input_price: float | None) -> Shown:
-    """Dollars per million input, cached input and output tokens at a traffic.
+    """Compute the cost of input, cached input and output tokens at a load.
 
-    The cheapest deployment that meets the SLOs is priced; its idle time too. Without promises it is as fast as
-    offers of the model usually are (the median of those that are recorded), or 20 tokens/s per user where there are
-    none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
+    The command selects the cheapest deployment that meets the SLOs; the cost includes its idle time. Without an SLO,
+    the deployment reaches the median speed of recorded API offers of the model. If no offer has a speed, or no
+    deployment reaches it, the speed is 20 tokens/s per user. MODEL and HARDWARE are as in 'frontier'.
     """
     requests, targets = workload.requests(request), workload.usual_targets(request)
     layouts, rate = subject.candidates(request, requests), workload.request_rate(request, requests)
@@ -37,10 +37,12 @@ def price(request: Request, api_prices: str | None, replicas: int | None, input_
 
 
 def fits(request: Request, concurrency: int) -> ie.Fits:
-    """Whether a model fits a chip: exit code 0 or 1, the GPUs it takes, slots, and the longest request.
+    """Check whether a model fits on a GPU, and how many GPUs it needs.
 
-    Instances of one machine are tried, or those of --instance-gpus, --max-instance-gpus and degrees; if none is enough,
-    it is said how many GPUs of several machines are. MODEL and HARDWARE as in 'frontier'.
+    The table lists instance sizes with their concurrent requests and longest request. By default, an instance is within
+    one machine; --instance-gpus, --max-instance-gpus and degrees set other sizes. If none fits, the command reports how
+    many GPUs of several machines are needed. The exit code is 0 if the model fits, else 1. MODEL and HARDWARE are as in
+    'frontier'.
     """
     space = subject.space(request)
     return ie.fits(subject.setup(request), workload.requests(request), space, concurrency=concurrency)

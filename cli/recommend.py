@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 
 
 def recommend(request: Request, most: int) -> Shown:
-    """The cheapest deployments that keep TTFT, TPOT and E2E at a request rate: GPUs, layout, instances, cost.
+    """Find the cheapest deployments that meet latency SLOs at a request rate.
 
-    With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
+    Use --on to compare several GPU types. If no deployment meets the SLOs, the command reports the best possible one.
 
-    With --decode-on prefill and decode pools are on two kinds of hardware. Beside them instances that do both compete,
-    unless --disaggregated is given.
+    Aggregated and disaggregated deployments compete. With --decode-on, the decode pool of a disaggregated deployment
+    runs on another GPU type.
 
-    With --gpus, --budget or --power-budget the other way round: the most traffic that so many chips, so much money per
-    hour, or so much power of the facility carry within the SLOs, aggregated and disaggregated; of a --traffic with
-    sessions the most agents.
+    With --gpus, --budget or --power-budget, the command finds the largest load that these GPUs, this hourly cost or
+    this facility power can serve within the SLOs. If --traffic has sessions, the load is a number of agents.
     """
     workload.check_sizes(request)
     means = workload.means(request)

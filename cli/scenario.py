@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def run(request: Request, name: str) -> Shown:
-    """Answer a scenario: a name (see 'inference-econ list scenarios') or a path to a YAML file."""
+    """Run a scenario of the catalog or of a YAML file.
+
+    NAME is a name (see 'inference-econ list scenarios') or a path.
+    """
     return studies.scenario.run(name, changes=request.changes, progress=request.progress)
 
 
@@ -37,9 +40,10 @@ def figure(request: Request, name: str, path: str | None) -> None:
 
 
 def reproduce(request: Request, folder: str) -> Page:
-    """Make every table and figure of "Inference economics of language models", and compare cell by cell.
+    """Reproduce all tables and figures of the published study, cell by cell.
 
-    One table or figure, under other assumptions: 'table paper/table_4 --set KEY=VALUE', 'run paper/figure_1 --set ..'.
+    The study is "Inference economics of language models". To change an assumption of one table or figure, use 'paper
+    table paper/table_4 --set KEY=VALUE' or 'paper run paper/figure_1 --set KEY=VALUE'.
     """
     if request.output is not None:
         for place in report.gallery.places(folder):

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 def speculate(request: Request) -> Shown:
-    """TPOT and cost of one deployment with and without speculation, by requests in flight, and where it stops paying.
+    """Compare TPOT and cost of one deployment with and without speculation.
 
-    MODEL and HARDWARE as in 'frontier'. Every batch is given its best number of proposals, a bound on what engines do;
-    with --draft-length every round has that number, and where it does not pay the speed-up is below 1.
+    The table lists numbers of concurrent requests, and the command reports where speculation stops paying off. By
+    default each batch uses its best draft length, which is an upper bound for engines. With --draft-length every round
+    uses that length, and the speedup may be below 1. MODEL and HARDWARE are as in 'frontier'.
     """
     speculation = subject.speculation(request)
     if speculation is None:

@@ -27,21 +27,23 @@ _ENTRY = re.compile(r"(?P<name>[\w-]+)(?P<ends>~?)(?P<optional>\??)(:(?P<type>\S
 _STATISTIC = r"(mean|median|p[\d.]+)"
 #: Example number, in the displayed unit.
 _EXAMPLE = 12.345
-_NAMED = "RECORD.FIELD: what a name says in one kind of record, or in the answer to one question."
-_MARKS = "~: with its ends, NAME_low and NAME_high; ?: not in every such record."
+_NAMED = "RECORD.FIELD: meaning of a field in one kind of record, or in the result of one command."
+_MARKS = "~: with the interval NAME_low and NAME_high. ?: not in every such record."
 _FOR_PEOPLE = f"""\
-# Fields of answers
+# Fields of results
 
-Written by `inference-econ list fields --format markdown -o docs/reference/fields.md`, of the glossary that headings of
-tables and schemas are made of, too.
+This page lists the fields of all results with their units. `inference-econ list fields --format markdown -o
+docs/reference/fields.md` writes it from the table that also defines the headings and the JSON schemas.
 
-Every answer is a record, which JSON (`--format json`, `.to_dict()`, HTTP) has whole. CSV and `.to_frame()` have its
-rows, whose columns are names of fields, joined by underscores where one holds others (`ttft_seconds_p50`). Numbers are
-in base units, 1 where there is none. A field with a `~` has two more beside it, `NAME_low` and `NAME_high`: 80 % of
-measured values lie between them, and they are null where nobody knows. Types are those of JSON or names of records;
-`[]` are lists, `{{}}` values by name, and `?` may be null. `inference-econ show field recommend --format json` writes
-the JSON schema of an answer, and so does the OpenAPI document of `inference-econ serve`. The catalogue, `validate` and
-`sweep` have data of their own; headings of columns that tables alone have come last, `..` where they differ.
+Every result is a record. JSON (`--format json`, `.to_dict()`, HTTP) contains the whole record. CSV and `.to_frame()`
+contain its rows; a nested field has a column with joined names (`ttft_seconds_p50`). Numbers are in base units; 1
+means no unit. A field marked `~` has an 80% prediction interval in `NAME_low` and `NAME_high`, which are null if the
+interval is unknown. A type is a JSON type or the name of a record. `[]` marks a list, `{{}}` a map by name, and `?` a
+value that may be null.
+
+For the JSON schema of a result, run `inference-econ show field recommend --format json`, or see the OpenAPI document
+of `inference-econ serve`. The last table lists columns that only tables have; `..` marks the variable part of a
+heading. `validate`, `sweep` and the catalog have their own formats.
 
 {textwrap.fill(GIGABYTES, 120)}
 """
@@ -126,7 +128,7 @@ def json_schema(kind: str, place: str = "#/$defs/") -> dict[str, Any]:
         if not entry.optional:
             required.append(entry.name)
         for end, which in ENDS.items() if entry.ends else ():
-            meaning = f"{which} end of 80 % of measured values; null where nobody knows."
+            meaning = f"{which} end of the 80% prediction interval; null if unknown."
             properties[entry.name + end] = _of_type(f"({entry.type})?", place) | about | {"description": meaning}
     return {"type": "object", "properties": properties, "required": required}
 
@@ -189,18 +191,18 @@ class FieldsPage(Page):
                 (f"{entry.name}{'~' * entry.ends}{'?' * entry.optional}", entry.type, entry.field)
                 for entry in entries(self.name)
             ]
-            title, note = f"What {self.name} holds", _MARKS
+            title, note = f"Fields of {self.name}", _MARKS
         else:
             rows = [("-" if field.tables_alone else field.name, field.type, field) for field in self._fields()]
-            title = f"{len(rows)} field{'s' * (len(rows) > 1)} of answers"
+            title = f"{len(rows)} field{'s' * (len(rows) > 1)} of results"
         cells = [(name, type_, field.unit, _headed(field), field.meaning) for name, type_, field in rows]
         notes = (note, GIGABYTES) if any("GB" in headed for *_, headed, _ in cells) else (note,)
         if self.name is None:
             alone = [(headed, unit, meaning) for name, _, unit, headed, meaning in cells if name == "-"]
             held = [row for row in cells if row[0] != "-"]
             return (
-                Table(f"{len(held)} fields of answers", columns, tuple(held), notes, least=least),
-                Table(f"{len(alone)} columns that tables alone have", ("heading", "unit", "meaning"), tuple(alone)),
+                Table(f"{len(held)} fields of results", columns, tuple(held), notes, least=least),
+                Table(f"{len(alone)} columns that only tables have", ("heading", "unit", "meaning"), tuple(alone)),
             )
         if self.name in _kinds():
             return (Table(title, columns, tuple(cells), notes, least=least),)
@@ -224,7 +226,7 @@ class FieldsPage(Page):
             return super().markdown()
         answers = [f"- `{question}`: {_listed(question)}\n" for question in questions()]
         inside = [f"- `{kind}`: {_listed(kind)}\n" for kind in _kinds() if kind not in questions()]
-        parts = [_FOR_PEOPLE, "\n## Answers\n\n", *answers, "\n## Records inside of them\n\n", *inside]
+        parts = [_FOR_PEOPLE, "\n## Results\n\n", *answers, "\n## Nested records\n\n", *inside]
         return "".join([*parts, "\n## Fields\n\n", super().markdown()])
 
     def _fields(self) -> list[Field]:

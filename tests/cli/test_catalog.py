@@ -57,13 +57,13 @@ def test_schemas(command: Command, kind: str, tmp_path: Path) -> None:
 def test_fields_of_answers(command: Command) -> None:
     """A question is described as a table for people and as a JSON schema for programs."""
     lines = command("show", "field", "recommend").out.splitlines()
-    assert lines[0] == "What recommend holds"
-    assert any(line.startswith("choices ") and "Deployments, the best first." in line for line in lines)
+    assert lines[0] == "Fields of recommend"
+    assert any(line.startswith("choices ") and "Deployments, best first." in line for line in lines)
     schema = json.loads(command("show", "field", "recommend", "--format", "json").out)
     assert schema["properties"]["choices"]["items"] == {"$ref": "#/$defs/choice"}
     assert schema["$defs"]["choice"]["properties"]["dollars_per_hour"]["unit"] == "USD/h"
     listed = json.loads(command("show", "field", "busy_seconds", "--format", "json").out)
-    assert [field["meaning"] for field in listed] == ["Time of each resource in a step, however much overlaps."]
+    assert [field["meaning"] for field in listed] == ["Time of each resource in a step, regardless of overlap."]
 
 
 def test_fields_are_found_by_the_headings_of_columns(command: Command) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 
+import click
 import pytest
+from click.formatting import wrap_text
 
 from inference_econ.inputs import catalog
 from inference_econ.requests import tables
@@ -31,9 +33,7 @@ def test_commands_stand_under_headings_uncut(command: Command) -> None:
     assert "..." not in text.split("Size it:")[1]
     for name in listed:
         assert re.search(rf"^  {name}  ", text, re.MULTILINE)
-    assert "TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load." in " ".join(
-        text.split()
-    )
+    assert tables.COMMANDS["load"].summary in " ".join(text.split())
     assert 'eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"' in text
 
 
@@ -67,6 +67,22 @@ def test_help_fits_and_names_formats_once(command: Command, name: str, monkeypat
     assert "x<=None" not in text
     options, _, _ = text.partition("Example")
     assert max(map(len, options.splitlines())) <= 100
+
+
+#: Options that need more than two lines: kinds of prices, names of constants.
+LONG_HELP = ("price", "names")
+
+
+@pytest.mark.parametrize("name", sorted(PARSERS))
+def test_help_is_short(name: str) -> None:
+    """A summary has at most 75 characters; an option has two lines at 80 columns, and one form of default."""
+    row, parser = tables.COMMANDS[name], PARSERS[name]
+    assert len(row.summary) <= 75 and row.summary[0].isupper() and row.summary.endswith(".")
+    records = {str(it.name): it.get_help_record(click.Context(parser)) for it in parser.params}
+    for option, record in records.items():
+        if record is not None and option not in LONG_HELP:
+            assert len(wrap_text(record[1], 44).splitlines()) <= 2, record
+            assert "default" not in re.sub(r"\[default: [^]]*\]", "", record[1]), record
 
 
 def test_options_stand_under_headings(command: Command) -> None:
@@ -118,4 +134,4 @@ def test_the_help_of_an_hour_names_the_usual_terms(command: Command) -> None:
         "yearly_operations",
         "cost_of_capital",
     ):
-        assert f"[{getattr(terms, name):g}]" in text
+        assert f"[default: {getattr(terms, name):g}]" in text

@@ -61,7 +61,7 @@ def test_a_form_that_is_given_must_not_contradict_the_name(command: Command, ref
     assert "a.docx" + message.format(".docx") in refused(*SUBJECT, "-o", "a.docx").err
     assert "a.xlsx" + message.format(".xlsx") in refused(*SUBJECT, "--csv", "-o", "a.xlsx").err
     said = command("frontier", "--help").said
-    assert "[default: as the name after -o ends: .json, .csv, .md; else table]" in said
+    assert "[default: from the suffix of -o, else table]" in said
 
 
 def test_a_file_has_no_escape_codes_of_the_terminal(

@@ -429,9 +429,9 @@ def _none(setup: Setup, labels: Collection[str], among: Collection[str], gpus: i
         return NothingFitsError(f"no candidate is called {' or '.join(among)}; there are {', '.join(labels)}")
     size = "" if gpus is None else f" on at most {gpus} GPUs"
     return NothingFitsError(
-        f"no disaggregated deployment of {setup.model.name} on {setup.hardware.name} is possible{size}. It needs at "
-        "least two instances that hold the model, a link between them, a TTFT in which one can prefill, and open degrees "
-        "(--tp, --dp, --pp, --ep) and slots. Leave --disaggregated out"
+        f"no disaggregated deployment of {setup.model.name} on {setup.hardware.name} is possible{size}. It needs two "
+        "instances that hold the model, a link between them, a TTFT in which one can prefill, and open degrees (--tp, "
+        "--dp, --pp, --ep) and slots. Leave --disaggregated out"
     )
 
 

@@ -36,11 +36,12 @@ def infer(
     draft_length: int | None,
     draft_cost: float | None,
 ) -> Shown:
-    """Infer what lies behind offers and speeds: the sizes of a closed model, a price, a buyer, an acceptance.
+    """Infer the size of a closed model from its prices and speeds.
 
-    Sizes are intervals and probabilities, never a point: models of every size are drawn from priors, served in every
-    way that the priors allow, and weighted by how well they explain the prices, speeds and times to the first token
-    that were seen. --hour-price, --exponent and --speedup infer something else.
+    The result has intervals and probabilities. The command draws models of all sizes from the priors and evaluates
+    their deployments. It weights each by how well it explains the observed prices, speeds and times to first token.
+    With --hour-price, --exponent or --speedup the command infers a GPU price, a buyer's preference or an acceptance
+    rate.
     """
     from inference_econ.extras.closed_models.scenario_kinds import observed_offer
 

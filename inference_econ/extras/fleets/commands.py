@@ -24,11 +24,12 @@ _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
 
 
 def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pricing: tuple[Way, ...]) -> Shown:
-    """Buy tokens, rent machines or own them: dollars a month over traffic, and where they cross.
+    """Compare the monthly cost of API tokens, rented GPUs and owned GPUs.
 
-    API offers of the last recorded day beside fleets of every chip, those of 'recommend' within the SLOs; of the usual
-    chips where none is named. Without promises fleets are as fast as offers of the model usually are; of a
-    --traffic with sessions the agents are counted that they carry, or those that --agents says.
+    The chart and the table show cost against load, and where the options break even. API offers are from the last
+    recorded day. Fleets are the deployments of 'recommend' within the SLOs on each given GPU, or on common GPUs.
+    Without an SLO, fleets reach the median speed of API offers of the model. For a --traffic with sessions, the load is
+    a number of agents (--agents).
     """
     from inference_econ.extras.fleets.buy import MONTHLY
 
@@ -85,11 +86,12 @@ def fleet(
     interruptions: float | None,
     spot_share: float | None,
 ) -> Shown:
-    """The cheapest fleet of a day: chips, reserved, on demand and spot, and what an autoscaler makes of it.
+    """Plan the cheapest fleet for a day of changing load.
 
-    A mixture of chips is found for traffic by hour that is known before, proven to be the cheapest, and played beside
-    an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --aggregated': instances
-    that do both; what the day would cost with pools is said where that is less.
+    The plan combines GPU types and reserved, on-demand and spot machines for known hourly loads, and a solver bounds
+    its distance from the optimum. A simulation compares the plan with an autoscaler that does not know the load in
+    advance. Replicas are the aggregated instances of 'recommend --aggregated'. If disaggregated deployments would cost
+    less, the command reports their cost.
     """
     from inference_econ.extras.fleets.capacity_blocks import WAYS
 
@@ -185,10 +187,11 @@ def rollout(
     learner: bool,
     mfu: float | None,
 ) -> ie.Rollout:
-    """RL rollouts and batches: dollars and hours per 1,000 trajectories, and the tail of the longest.
+    """Estimate cost and time of RL rollouts and offline batches.
 
-    N prompts x G samples begin at once and are played request by request: fewer and fewer are left, and the longest run
-    by themselves. With --learner training beside it, in turns or split. MODEL and HARDWARE as in 'frontier'.
+    A batch of prompts x samples starts at once, and the command simulates every request. It reports dollars and hours
+    per 1,000 trajectories, and the time in which only the longest trajectories run. With --learner, training shares the
+    GPUs or takes some of them. MODEL and HARDWARE are as in 'frontier'.
     """
     if mfu is not None and not learner:
         raise InputError("--mfu is that of a --learner; give both, or neither", option="mfu")
@@ -226,10 +229,10 @@ def hour_cost(
     yearly_operations: float | None,
     cost_of_capital: float | None,
 ) -> Shown:
-    """Build up the cost of an hour in use: purchase, lifetime, utilisation, watts, PUE, electricity, capital.
+    """Compute the hourly cost of an owned GPU from its purchase price.
 
-    --price owned is this hour, where the file of the hardware says what it costs to buy; other totals can be given as
-    --price.
+    The parts are depreciation, capital, power, cooling (PUE) and operations. --price owned uses this cost if the GPU's
+    file lists a purchase price. Give another total as --price USD.
     """
     given = {
         "lifetime_years": lifetime_years,

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def claims(request: Request, name: str | None, unmet: bool) -> Page:
-    """Hold claims of publications against our numbers: what was published, ours, and whether it holds.
+    """Compare published claims with predictions.
 
-    NAME is a claim, or a scenario of the kind 'claims' with those of one publication (seeds/claims_study, or a path);
-    all claims without it. Ours are computed under the preset of the published study and under today's profiles.
+    NAME is a claim, or a scenario of the kind 'claims' with all claims of one publication (seeds/claims_study, or a
+    path). Without NAME the command checks all claims. Predictions use the constants of the published study and today's
+    profiles.
     """
     from inference_econ.extras.papers.claims import claims as claims_of
     from inference_econ.extras.papers.claims_page import ClaimsPage
@@ -39,11 +40,12 @@ def prefill(
     tp: int | None,
     batch: int,
 ) -> ie.PrefillWays:
-    """Time to the first token of one prompt on several GPUs: tensor, sequence and context parallel, or a chain.
+    """Compare ways to split the prefill of one prompt over several GPUs.
 
-    And the dollars of the GPUs until then. Nothing else runs. 'context' and 'chain' cut the prompt: each process holds
-    the whole model. In a chain each process hands the cache of all tokens so far to the next (KV-Runahead). MODEL and
-    HARDWARE as in 'frontier'.
+    The ways are tensor, sequence and context parallelism, and a prefill chain. The table has the time to first token
+    and the cost of the GPUs until then, without other load. Context parallelism and chains split the prompt, and each
+    process holds the whole model. In a chain each process transfers the KV cache to the next (KV-Runahead). MODEL and
+    HARDWARE are as in 'frontier'.
     """
     if chain and not request.is_given("ranks"):
         ranks = ()

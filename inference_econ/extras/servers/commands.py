@@ -53,18 +53,18 @@ _LISTED = "\n".join(
         *(f"  {name}: {dataset.description}" for name, dataset in validation.DATASETS.items()),
     ]
 )
-_HELP = f"""Hold predictions against measurements: errors, coverage, and the rows that could not be compared.
+_HELP = f"""Compare predictions with measurements, and report errors and coverage.
 
 \b
-DATASET is one of these; all of them by default:
+DATASET is one of these (default: all):
 {_LISTED}
 
-FILE is one of your own: servers, with the columns of a shipped file (.csv); results of vllm bench serve, SGLang's
-bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf, llm-d (.yaml), InferenceX or AISimulate (.json), or the
-text of /metrics of vLLM or SGLang (.prom, .txt), with --hardware, --tp and so on where they do not say them; or, after
-the name of a dataset that is not of servers, rows that replace it.
+FILE is your own file. CSV files have the columns of a shipped file. Results of load generators are JSON files of vllm
+bench serve, SGLang's bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf, InferenceX or AISimulate, or YAML
+files of llm-d. The text of /metrics of vLLM or SGLang has the suffix .prom or .txt. If a file lacks the GPU, degrees
+and so on, give --hardware, --tp and so on. After the name of another dataset, FILE replaces the data of that dataset.
 
-With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md describes its columns.
+-o FILE.csv writes one line per measurement of a server; scenarios/measured/README.md describes its columns.
 """
 
 
@@ -173,12 +173,12 @@ def calibrate(
     reference: str,
     path: str | None,
 ) -> Page:
-    """Fit constants of the assumptions to measurements, and write them as a profile.
+    """Fit constants of the assumptions to measurements, and write a profile.
 
-    DATA are CSV files with the columns of a file that comes with the package (see scenarios/measured), or the names of
-    such files; or results of vllm bench serve, SGLang's bench_serving, genai-perf or AIPerf, with --hardware, --tp and
-    so on. Constants that the rows do not determine keep about the value of the base; the table says which. Of fewer
-    rows than constants, as of one point of a load test, only levels are fitted (--levels).
+    DATA are CSV files with the columns of a shipped file (see scenarios/measured), or names of shipped files. DATA may
+    also be results of vllm bench serve, SGLang's bench_serving, genai-perf or AIPerf, with --hardware, --tp and so on.
+    Constants that the data do not determine stay close to the base; the table lists them. If the data have fewer
+    measurements than constants, the command fits correction factors only (--levels).
     """
     from inference_econ.extras.servers.calibrate import base_of
     from inference_econ.extras.servers.levels import own_profile

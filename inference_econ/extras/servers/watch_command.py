@@ -45,11 +45,12 @@ def watch(
     once: bool,
     as_json: bool,
 ) -> int:
-    """A line for each window of a running server: TTFT, TPOT and tokens/s beside their predicted intervals.
+    """Compare a running server with its predicted TTFT, TPOT and throughput.
 
-    ANSWER.json is what 'recommend' or 'frontier' wrote with -o; instead, MODEL and HARDWARE with
-    the options of 'load'. Each window is the difference of two scrapes of /metrics of one instance, and the
-    prediction is for the request rate of that window. Exit code 1: a window was outside; 2: none could be compared.
+    ANSWER.json is a result that 'recommend' or 'frontier' wrote with -o. Or give MODEL and HARDWARE with the options of
+    'load'. Each line is a window between two scrapes of /metrics of one instance, compared with the prediction at the
+    request rate of that window. The exit code is 1 if a window is outside the predicted interval, and 2 if no window
+    can be compared.
     """
     from inference_econ.extras.servers.pages.watch import Watched, heading, watched
 

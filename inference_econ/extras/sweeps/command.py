@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def sweep(request: Request, study: str, folder: str, jobs: int | None) -> Page:
-    """Answer every combination of models, chips, formats, traffics and prices into a folder of Parquet files.
+    """Evaluate all combinations of a sweep into a folder of Parquet files.
 
-    STUDY is a scenario of the kind 'sweep': a name (see 'list scenarios') or a path. A sweep can be stopped
-    at any moment; the same command goes on where it was. Any program that reads Parquet can read the folder.
+    STUDY is a scenario of the kind 'sweep': a name (see 'list scenarios') or a path. It lists models, GPUs, formats,
+    workloads and prices. You can stop a sweep at any time; the same command resumes it.
     """
     from inference_econ.extras.sweeps import page
 

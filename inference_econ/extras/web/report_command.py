@@ -25,12 +25,11 @@ _PROGRAM = "inference-econ"
 
 
 def report(request: Request, asked: tuple[str, ...], output: str, to: str | None) -> None:
-    """One file to mail: questions, their answers, charts, tables, what to start and what it all rests on.
+    """Write results with charts, tables and sources to one HTML file.
 
-    What is asked is a saved answer (-o answer.json of another command), whose question is asked again and held against
-    the file; a scenario; the folder of a sweep; or another command with its options, in quotes. A file has several
-    questions if several are given. It opens without a network, and what is exactly in proportion to a price has a
-    slider.
+    Each argument is a saved result (-o answer.json of another command), a scenario, the folder of a sweep, or another
+    command with its options in quotes. The command evaluates a saved result again and reports differences. The file
+    opens without a network. Values that are proportional to a price have a slider.
     """
     from inference_econ.extras.web import document
 

@@ -9,12 +9,13 @@ from inference_econ.requests import Request, refuse
 
 
 def serve(request: Request, host: str, port: int) -> None:
-    """Serve a page to explore with the browser of this machine, and a JSON API (/openapi.json), until Ctrl-C.
+    """Serve a web page and a JSON API, or an assistant (MCP), until Ctrl-C.
 
-    Other machines cannot reach it, unless --host gives another address than 127.0.0.1: it asks for no password.
+    The API is described at /openapi.json. Other machines cannot connect unless --host is not 127.0.0.1; there is no
+    password.
 
-    With --mcp it serves an assistant instead: the same questions as tools of the Model Context Protocol, over standard
-    input and output. An assistant starts it with settings such as these:
+    With --mcp the command serves an assistant over standard input and output, with the same queries as tools of the
+    Model Context Protocol. Configure the assistant as follows:
 
     \b
       {"mcpServers": {"inference-econ": {"command": "inference-econ", "args": ["serve", "--mcp"]}}}
