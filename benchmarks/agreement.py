@@ -59,6 +59,7 @@ def pairs(model: str, hardware: str) -> Iterator[Pair]:
     named, slowest = ie.frontier(model, hardware, engine=str(front.point(0).layout["engine"])), float(front.dollars[0])
     yield Pair("frontier and frontier --engine, $ of the slowest point", slowest, float(named.dollars[0]), 1e-9, 1e-9)
     tpot, of_one_kind = f"mean:{1e3 / middle * (1.0 + 1e-9)}", ie.frontier(model, hardware, aggregated=True)
+    assert isinstance(of_one_kind, ie.ServiceFrontier)
     by_rate = ie.recommend(model, hardware, request_rate=_MANY, tpot=tpot, aggregated=True)[0]
     # A simpler deployment may cost 10% more.
     near, alike = SIMPLER + TOLERANCE, float(of_one_kind.dollars_at(middle))
@@ -67,7 +68,7 @@ def pairs(model: str, hardware: str) -> Iterator[Pair]:
     # With a rate, prefill and decode instances are not limited to published groups, which can only lower the cost.
     paid = ie.recommend(model, hardware, request_rate=_MANY, tpot=tpot)[0].dollars_per_million_output_tokens
     yield Pair("frontier and recommend, $ at a TPOT", cost, paid, math.inf, near)
-    few = {"request_rate": 5.0, "ttft": "2 s", "tpot": "60 ms"}
+    few: dict[str, Any] = {"request_rate": 5.0, "ttft": "2 s", "tpot": "60 ms"}
     first, priced = ie.recommend(model, hardware, **few)[0], ie.price(model, hardware, **few)
     yield Pair("recommend and price, $ per hour", first.dollars_per_hour, priced.dollars_per_hour, 1e-9, 1e-9)
     gpus = int(of_one_kind.accelerators.min())

@@ -192,7 +192,7 @@ def test_only_those_of_some_labels() -> None:
 @pytest.mark.parametrize("settings", [{"space": ie.Space(ie.Pins(tp=2))}, {"slots": 4}])
 def test_without_open_degrees_and_slots_there_are_no_pools(settings: dict[str, Any]) -> None:
     assert {candidate.pools for candidate in candidates(**settings)} == {None}
-    with pytest.raises(NothingFitsError, match=r"^no disaggregated deployment of Llama 3\.1 8B on NVIDIA .* is possible"):
+    with pytest.raises(NothingFitsError, match=r"^no disaggregated deployment of Llama 3\.1 8B on .* is possible"):
         candidates(arrangement="disaggregated", **settings)
 
 

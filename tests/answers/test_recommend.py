@@ -399,7 +399,7 @@ def test_what_is_recommended_is_what_is_priced(rate: float | None) -> None:
 
 
 def test_a_price_without_a_rate_is_near_the_cheapest_that_any_rate_has() -> None:
-    """Without a rate few instances serve, and groups have published sizes: at this TPOT that costs up to twice as much."""
+    """Without a rate few instances serve, and groups have published sizes: that costs up to twice as much."""
     targets = Targets(2.0, 0.012)
     costs = [
         price(candidates(), rate, targets=targets).dollars_per_million_output_tokens

@@ -411,9 +411,8 @@ def test_an_answer_that_somebody_has_changed_is_refused(
 
 def test_slots_that_no_engine_takes_are_refused(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
-    assert (
-        command("recommend", *POOLS, "--disaggregated", "--any-group", "--request-rate", "20", "--ttft", "500", "-o", path).code == 0
-    )
+    asked = ("recommend", *POOLS, "--disaggregated", "--any-group", "--request-rate", "20", "--ttft", "500")
+    assert command(*asked, "-o", path).code == 0
     record = json.loads(path.read_text())
     for slots, said in ((0, "0 slots"), (2.5, "2.5 slots"), ("many", "'many' slots")):
         record["choices"][0]["decode_slots"] = slots

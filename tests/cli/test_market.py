@@ -36,8 +36,8 @@ def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Com
 
 
 APART = (
-    *("recommend", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200, "--disaggregated", "--any-group"),
-    *("--engine", "vllm", "--no-speculation"),
+    *("recommend", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200, "--disaggregated"),
+    *("--any-group", "--engine", "vllm", "--no-speculation"),
 )
 
 

@@ -37,7 +37,7 @@ def test_help_is_a_dozen_plain_lines() -> None:
         (("fuzz",), "sh run.sh: unknown command 'fuzz'"),
         (("refit",), "sh run.sh: refit needs a NAME: evidence kernels levels measurements power priors profiles "),
         (("refit", "all"), "sh run.sh: refit has no 'all'; it has: evidence kernels levels "),
-        (("validate", "servers"), "sh run.sh: validate has no 'servers'; it has: agreement closed-loop contradictions "),
+        (("validate", "servers"), "sh run.sh: validate has no 'servers'; it has: agreement closed-loop "),
         (("demo", "now"), "sh run.sh: demo takes no argument, got 'now'"),
         (("validate", "--cases", "3"), "sh run.sh: validate takes no argument, got '--cases 3'"),
         (("refit", "traffic"), "sh run.sh: refit traffic needs the FOLDER of its traces"),
