@@ -122,8 +122,8 @@ class Speculation:
     Raises
     ------
     InputError
-        If the method is unknown, a probability is not from 0 to 1, there are no probabilities or too many, the minimum
-        exceeds the maximum, or a draft model is missing or given for another method.
+        If the method is unknown, a probability is not from 0 to 1, or their number is 0 or too large. Also if the
+        minimum exceeds the maximum, or a draft model is missing or given for another method.
     """
 
     proposer: ProposerName

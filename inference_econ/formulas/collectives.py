@@ -257,8 +257,8 @@ def exchange_seconds_per_byte(
 
     Notes
     -----
-    Of R equal parts, R/n - 1 go to the rank's own domain and (n - 1) R/n to others. This is item 22 of the differences
-    to Erdil (2025), whose code divides by the ranks of a domain as for an all-reduce.
+    Each rank sends R/n - 1 of R equal parts within its own domain, and (n - 1) R/n to others. This is item 22 of the
+    differences to Erdil (2025), whose code divides by the ranks of a domain as for an all-reduce.
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
     elsewhere, share = (groups - 1.0) / groups, np.asarray(crossing, dtype=float)
@@ -460,8 +460,8 @@ def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domain
 
     Notes
     -----
-    Eqs. (23) and (40) of Erdil (2025). By these alone, a larger domain can take longer than several smaller ones, and
-    many small domains can take less than a few of the size with which ``t_rank`` was measured. A longest chain c
+    Eqs. (23) and (40) of Erdil (2025). By these alone, a larger domain can take longer than several smaller ones. Many
+    small domains can also take less time than a few of the size with which ``t_rank`` was measured. A longest chain c
     prevents both. A domain of more than c ranks is treated as several where that is faster, down to c ranks each.
     Domains of fewer than c ranks take at least the time of those with c, because a hop between domains is no faster
     than one inside. L has its minimum at n = R ln(2) t_rank / t_domain.

@@ -62,7 +62,7 @@ def layer_seconds(work: LayerWork, machine: ProcessRates, tokens: ArrayLike, con
     ----------
     work : LayerWork
         The layer [1].
-    machine : Machine
+    machine : ProcessRates
         Rates of a process [1].
     tokens : array_like, shape (...)
         Tokens of the part [tokens].
@@ -96,7 +96,7 @@ def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -
     ----------
     work : LayerWork
         The layers [1].
-    machine : Machine
+    machine : ProcessRates
         Rates of the process [1].
     context : array_like, shape (...)
         Prompt length [tokens].
@@ -128,7 +128,7 @@ def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLik
     ----------
     work : LayerWork
         The layers [1].
-    machine : Machine
+    machine : ProcessRates
         Rates of each process [1].
     context : array_like, shape (...)
         Prompt length [tokens].
@@ -165,7 +165,7 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
     ----------
     work : LayerWork
         The layers [1].
-    machine : Machine
+    machine : ProcessRates
         Rates of each process [1].
     partition : array_like, shape (..., processes)
         Tokens of each process, in the order of the prompt [tokens].
@@ -303,7 +303,7 @@ def searched_partition(work: LayerWork, machine: ProcessRates, context: float, p
     ----------
     work : LayerWork
         The layers [1].
-    machine : Machine
+    machine : ProcessRates
         Rates of each process [1].
     context : float
         Prompt length [tokens].

@@ -196,7 +196,7 @@ def accelerator_hour_cost(
 
     Returns
     -------
-    HourCost
+    HourCostByCause
         Parts [USD/h]; their sum is ``total``.
 
     Raises

@@ -133,9 +133,9 @@ def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
     """Median of the on-demand offers of the last quarter, else of the first available kind; None without prices.
 
     The last quarter is the 92 days up to :data:`NEWEST`, so results depend only on the files. Without an on-demand
-    offer in it, kinds are tried in the order of :data:`KINDS`, dated and verified prices first, and the median is over
-    the newest prices of the first kind. For an even number of prices, the median is the lower of the two in the middle,
-    so that it is an actual offer with a source.
+    offer in it, kinds are tried in the order of :data:`KINDS`, with dated and verified prices first. The median is then
+    over the newest prices of the first kind. For an even number of prices, it is the lower of the two in the middle, so
+    that it is an actual offer with a source.
     """
     by_cost = sorted(prices, key=lambda price: price.dollars)
     first = min(map(_rank, by_cost), default=None)

@@ -1,7 +1,7 @@
 """Search for Pareto-optimal layouts.
 
-The package finds the fastest layout of each instance size and batch (``fastest``), lists every plan of a grid with the
-reason why it cannot run (``every_plan``), and computes the frontier of speed against cost (``frontier``).
+``fastest`` finds the fastest layout of each instance size and batch. ``every_plan`` lists every plan of a grid with the
+reason why it cannot run. ``frontier`` computes the frontier of speed against cost.
 
 The public names are listed in ``__init__.pyi``. ``_search`` has the bounds that skip slow layouts, and is only used by
 ``fastest``. The package knows prices of chips, but no requests.

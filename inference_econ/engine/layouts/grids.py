@@ -344,7 +344,7 @@ def whole_grid(
         batches = np.array([fixed.batch], dtype=float)
     else:
         # Eight per doubling, with many divisors, so that pipelines and attention-DP groups split them evenly. Further
-        # batches are multiples of the groups of the largest instance.
+        # batches are multiples of the largest instance, so that its groups split them.
         steps = _whole_steps(17)
         unit = int(sizes[-1]) if sizes.size else 1
         batches = np.unique(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)

@@ -265,7 +265,7 @@ class OperatorTable:
     ) -> dict[TensorLayout, tuple[Collective, ...]]:
         """All-reduces of ``elements`` per token over the ranks that split a matrix, for each way to split.
 
-        A one-dimensional split sums over all ranks after the second matrix of a pair, as one all-reduce, or as two
+        A one-dimensional split sums over all ranks after the second matrix of a pair. It uses one all-reduce, or two
         exchanges of half the traffic if each rank keeps its own tokens. A two-dimensional split sums over the square
         root of their number. ``owners`` are the chips that share the sum; members of a group lie ``stride`` chips
         apart.

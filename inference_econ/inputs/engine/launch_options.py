@@ -26,7 +26,7 @@ ANY_LAYOUT = "any"
 
 
 class ServingEngine(NamedTuple):
-    """A version of an engine."""
+    """Engine at a version."""
 
     name: str
     """Name of its file: ``vllm``."""
