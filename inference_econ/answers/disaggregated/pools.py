@@ -444,8 +444,8 @@ def _together(pools: Pools) -> npt.NDArray[np.bool_]:
 def no_groups(setup: Setup) -> str:
     """Return that no published group serves a model on a GPU, and what to do."""
     return (
-        f"nobody published a disaggregated deployment of {setup.model.name} on {setup.hardware.name} that fits: "
-        "add --any-group to try every one, or leave --disaggregated out"
+        f"no published disaggregated deployment of {setup.model.name} on {setup.hardware.name} fits: "
+        "add --any-group to try all groups, or leave --disaggregated out"
     )
 
 
