@@ -86,6 +86,6 @@ def _traffic(request: Request) -> ie.Traffic | ie.Requests:
     if request.context is not None:
         raise InputError("give either --context, or --isl and --osl, not both", option="context")
     if not {"isl", "osl"} & set(named):
-        refuse(named, "{} says something of prompts; give --isl and --osl too")
+        refuse(named, "{} applies to services; give --isl and --osl too")
     lengths = {name: getattr(request, name) for name in named}
     return workload.requests(request, **{"isl": DEFAULT_ISL, "osl": DEFAULT_OSL, **lengths})

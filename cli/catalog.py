@@ -75,7 +75,7 @@ def show_engine(request: Request, name: str, recipes: tuple[str, str] | None) ->
 def _recipes(request: Request, engine: str | None, recipes: tuple[str, str] | None) -> Page | None:
     """Recipes of all engines or of one; None without ``--recipes``."""
     if request.weights is not None and recipes is None:
-        raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well", option="weights")
+        raise InputError("--weights applies to recipes; give --recipes MODEL CHIP as well", option="weights")
     return None if recipes is None else report.catalog.RecipesPage(*recipes, request.weights, engine)
 
 
@@ -133,7 +133,7 @@ def _has(kind: Kind, name: str) -> bool:
 def show_schema(kind: str, page: bool, path: str | None) -> str:
     """Print the JSON schema of a kind of YAML file, for editors and validators."""
     if page and kind != "assumptions":
-        raise InputError(f"--page is of assumptions only, got {kind}; without it the JSON schema is printed")
+        raise InputError(f"--page applies to assumptions only, got {kind}; without it the JSON schema is printed")
     if path is not None:
         check_ending(path, f"the name of a {'page' if page else 'schema'}", (".md" if page else ".json", ""))
     return inputs.schemas.reference_page() if page else json.dumps(inputs.schemas.json_schema(kind), indent=2)

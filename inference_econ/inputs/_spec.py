@@ -395,7 +395,7 @@ def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
     def read(value: object) -> float:
         number = parse(value)
         if number and not _SMALLEST <= abs(number) <= _LARGEST:
-            raise quantity_error(f"{value!r} cannot be meant: {number:g} {unit}; write for example {EXAMPLES[unit]!r}")
+            raise quantity_error(f"{value!r} is out of range: {number:g} {unit}; write for example {EXAMPLES[unit]!r}")
         if 0.0 < number < least:
             example = f"write for example {EXAMPLES[unit]!r}"
             raise quantity_error(f"{value!r} is {number:g} {unit}, less than there is; {example}")
@@ -407,7 +407,7 @@ def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
 def _no_slip(share: float) -> float:
     """Validator of a share that results can be divided by."""
     if share < _SMALLEST:
-        raise quantity_error(f"{share:g} cannot be meant; shares are from {_SMALLEST:g} to 1")
+        raise quantity_error(f"{share:g} is out of range; shares are from {_SMALLEST:g} to 1")
     return share
 
 

@@ -190,7 +190,9 @@ def checked(text: str) -> str:
     if match is None:
         listed = ", ".join((*KINDS[:-2], OWNED, *KINDS[-2:]))
         sellers = ", ".join(SELLERS)
-        raise InputError(f"{text!r} is no price: give {FORMS}: {listed}; KIND:SELLER: {sellers}; or alike: one source")
+        raise InputError(
+            f"{text!r} is not a price: give {FORMS}: {listed}; KIND:SELLER: {sellers}; or alike: one source"
+        )
     try:
         dollars = float(match[1])
     except ValueError:

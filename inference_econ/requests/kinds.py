@@ -20,7 +20,7 @@ from inference_econ.records.files import CHARTS, PICTURES, check_page, check_pic
 FORMAT = "FORMAT"
 #: Accepted range of numbers [1]; others would overflow in a computation.
 _SMALLEST, _LARGEST = 1e-15, 1e15
-_BEYOND = f"cannot be meant; numbers from {_SMALLEST:g} to {_LARGEST:g} are possible."
+_BEYOND = f"is out of range; numbers from {_SMALLEST:g} to {_LARGEST:g} are possible."
 #: Message for numbers that are valid alone, but overflow together.
 UNCOUNTABLE = "the numbers that were given are together too large or too small to calculate with; give others"
 #: Upper limit on GPUs, concurrent requests and tokens of a step; exact as a float [1].
@@ -348,7 +348,7 @@ def _watts(text: str, *, zero: bool = False) -> float:
     """Power with its unit or in watts, above 0, or at least 0 with ``zero`` [W]."""
     watts = parse_quantity(text, "W")
     if watts < 0 or not _meant(watts) or (watts == 0 and not zero):
-        raise InputError(f"{_shortened(text)} is no power that there can be; write for example 500W or 1MW")
+        raise InputError(f"{_shortened(text)} is not a valid power; write for example 500W or 1MW")
     return watts
 
 
@@ -400,12 +400,12 @@ def _latency(least_milliseconds: float, most_seconds: float) -> Parsed:
         seconds = _time(time) if milliseconds is None else _positive(milliseconds / 1e3, time)
         if milliseconds is not None and milliseconds < least_milliseconds:
             raise InputError(
-                f"{time} would be {milliseconds:g} ms, as numbers without a unit are milliseconds; write "
+                f"{time} means {milliseconds:g} ms, because numbers without a unit are milliseconds; write "
                 f"{1e3 * milliseconds:g} if {time} s is meant, or '{time} ms' if it is that"
             )
         if seconds > most_seconds:
             raise InputError(
-                f"{time} would be {seconds:g} s, longer than what anybody is promised (at most "
+                f"{time} means {seconds:g} s, longer than the longest possible SLO (at most "
                 f"{most_seconds:g} s); write the milliseconds, without a unit or as '30 ms', or leave it out"
             )
         return seconds if promise.percentile is None else f"{promise.percentile}:{seconds!r} s"
@@ -442,7 +442,7 @@ def _mix(text: str) -> tuple[tuple[float, int], ...]:
     parts = [part.strip().partition("x") for part in text.split(",")]
     for length, times, _ in parts:
         if not times:
-            raise InputError(f"{length!r} is no context with its number of sequences; write for example 500x16")
+            raise InputError(f"{length!r} is not a context length with a number of sequences; write for example 500x16")
     return tuple((NON_NEGATIVE.read(length), COUNT.read(count)) for length, _, count in parts)
 
 

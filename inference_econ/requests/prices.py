@@ -89,7 +89,7 @@ def offered(model: ModelSpec, text: str) -> tuple[Mapping[str, float], Offer | N
             number = -1.0
         if kind.strip() not in answers.price.KINDS or not 0 <= number < math.inf:
             raise InputError(
-                f"--api-prices: {part!r} is no price of a kind of token; write for example "
+                f"--api-prices: {part!r} is not a price of a kind of token; write for example "
                 "input=0.6,cached_input=0.1,output=0.6 (USD per million tokens)",
                 option="api_prices",
             )

@@ -196,7 +196,7 @@ def _proposer(request: Request) -> inputs.ProposerName | None:
         raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {listed}", option="draft")
     if named and request.no_speculation:
         raise InputError(f"--no-speculation contradicts --{named[0]}; leave one of them out", option="no_speculation")
-    text = "{} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well"
+    text = "{} requires speculation; give --draft MODEL, --mtp, --eagle or --ngram as well"
     refuse([] if named else request.named(_DETAILS), text)
     return named[0] if named else None
 
@@ -294,7 +294,7 @@ def arrangement(request: Request) -> Arrangement:
     )
     if asked is not None and (request.aggregated or pinned is not None):
         option = "--aggregated" if request.aggregated else as_option(str(pinned), getattr(request, str(pinned)))
-        text = f"{{}} contradicts {option}, which is said of instances that read prompts and decode; leave one out"
+        text = f"{{}} contradicts {option}, which selects aggregated instances; leave one out"
         refuse([asked], text)
     return "aggregated" if request.aggregated else "disaggregated" if request.disaggregated else "both"
 

@@ -63,9 +63,7 @@ OUTPUT = ("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot
 LEFT_OUT = (*OUTPUT, "--acceptance-file", "--measured", "--trace", "--yes")
 #: Options for a speed, and their SLO form for commands with SLOs.
 _SPEEDS = ("--speed", "--tokens-per-second")
-_AS_PROMISE = (
-    "a speed is a promise of TPOT: --tpot mean:20 is 50 tokens/s per user on average, --tpot 20 for 90 % of them"
-)
+_AS_PROMISE = "set a TPOT SLO instead: --tpot mean:20 is 50 tokens/s per user on average, --tpot 20 for 90 % of them"
 #: Types of times.
 _TIMES = (kinds.TIME, kinds.TTFT, kinds.TPOT, kinds.E2E)
 

@@ -248,10 +248,10 @@ def decode_steps(request: Request, *, every_plan: bool = False) -> bool:
     study = request.grid == "paper"
     if request.decode_only or study:
         which = "--decode-only" if request.decode_only else "--grid paper"
-        text = f"{{}} is said of services, and {which} counts decode steps alone; leave one of them out"
+        text = f"{{}} applies to services, and {which} counts decode steps alone; leave one of them out"
         refuse(request.named(_SERVICES_ONLY), text)
         return True
     stray = ["--all"] if every_plan else [OPTIONS[name].spelled for name in request.named(_DECODE_ONLY)]
     if stray:
-        raise InputError(f"{stray[0]} is said of decode steps alone; add --decode-only", request_name(stray[0]))
+        raise InputError(f"{stray[0]} applies to decode steps alone; add --decode-only", request_name(stray[0]))
     return False

@@ -194,7 +194,7 @@ class Choosable(ABC, Generic[PointT]):
         metrics = self.metrics()
         if name not in metrics:
             counted = "decode steps alone (--decode-only)" if name == "mfu" else "services"
-            other = f", which is said of {counted}" if name in METRICS else ""
+            other = f", which applies to {counted}" if name in METRICS else ""
             raise InputError(f"y: got {name!r}{other}; allowed: {', '.join(metrics)}", option="y")
         values = metrics[name]()
         if values is None:

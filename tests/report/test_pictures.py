@@ -113,5 +113,5 @@ def test_decode_steps_are_held_against_their_speed_in_every_metric() -> None:
             np.testing.assert_allclose(line.y, by_hand[name], err_msg=name)
     drawn = front.metric("joules") * by_hand["throughput"]
     assert np.all((drawn > 226.0) & (drawn <= 700.0 * (1 + 1e-9)))
-    with pytest.raises(ie.InputError, match="y: got 'blended', which is said of services; allowed: cost, throughput"):
+    with pytest.raises(ie.InputError, match="y: got 'blended', which applies to services; allowed: cost, throughput"):
         front.metric("blended")

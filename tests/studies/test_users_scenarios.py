@@ -239,7 +239,7 @@ def test_all_mistakes_are_told_at_once(write: Write) -> None:
     starts = (
         "mine.yaml:1: sources is missing; write 'sources: {FIELD: {ref: mine",
         "mine.yaml:2: ask.kind: got 'frontiers'; did you mean 'frontier'?",
-        "mine.yaml:4: context is said of decode steps alone, and this counts services; add decode_only: true",
+        "mine.yaml:4: context applies to decode steps alone, and this counts services; add decode_only: true",
         "mine.yaml:4: unknown key 'ask.common.wheels'",
         "mine.yaml:4: unknown model 'llama_3_9b'",
         "mine.yaml:7: ask.series.1.settings.weights: got 'fp7'",

@@ -292,9 +292,9 @@ class FamilyAsk(Spec):
             raise ValueError("families are of services; leave decode_only and the study's grid out of common")
         if self.kind == "architecture":
             if self.budget is not None or any(choice.dollars for axis in self.axes for choice in axis.choices):
-                raise ValueError("budget and dollars are said of chips; an architecture has parameters")
+                raise ValueError("budget and dollars apply to chips; an architecture has parameters")
         elif self.equal_parameters is not None:
-            raise ValueError("equal_parameters is said of architectures; a chip has a price and a budget")
+            raise ValueError("equal_parameters applies to architectures; a chip has a price and a budget")
         varied = "hardware" if self.kind == "chip" else "model"
         for axis in self.axes:
             for choice in axis.choices:

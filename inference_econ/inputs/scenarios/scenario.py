@@ -218,11 +218,11 @@ def check_counted(filled: Settings) -> None:
         stray = next((name for name in SERVICES_ONLY if getattr(filled, name) is not None), None)
         why = "the study's grid counts" if filled.grid == "paper" else "decode_only: true counts"
         if stray is not None:
-            raise InputError(f"{stray} is said of services, and {why} decode steps alone; leave one of them out")
+            raise InputError(f"{stray} applies to services, and {why} decode steps alone; leave one of them out")
         return
     stray = next((name for name in DECODE_STEPS_ONLY if getattr(filled, name) is not None), None)
     if stray is not None:
-        raise InputError(f"{stray} is said of decode steps alone, and this counts services; add decode_only: true")
+        raise InputError(f"{stray} applies to decode steps alone, and this counts services; add decode_only: true")
 
 
 def check_of_one_kind(series: Iterable[Settings], columns: Iterable[str]) -> None:

@@ -257,7 +257,7 @@ def _whole(value: object) -> int:
 def _checked(event: Event) -> Event | Broken:
     """Request, if its numbers are plausible."""
     if max(event.isl, event.osl) > _LONGEST or (event.cached or 0) < 0:
-        return Broken(f"tokens cannot be meant, got {event.isl}, {event.osl} and {event.cached or 0} of them cached")
+        return Broken(f"tokens are out of range, got {event.isl}, {event.osl} and {event.cached or 0} of them cached")
     if event.isl < 1 or event.osl < 1:
         return Broken(f"a request has at least 1 token of prompt and answer, got {event.isl} and {event.osl}")
     if event.seconds is not None and not 0.0 <= event.seconds < math.inf:

@@ -101,10 +101,10 @@ class Length(Spec):
             _check(text, fields["values"], fields.get("variation", 0.0))
             return cls(**fields)
         except ValueError as error:
-            raise InputError(f"{text!r} is no length; write for example {_FORMS}") from error
+            raise InputError(f"{text!r} is not a valid length; write for example {_FORMS}") from error
         except SpecError as error:
             mistakes = "; ".join(mistake.removeprefix("Length: ") for mistake in error.mistakes)
-            raise InputError(f"{text!r} is no length: {mistakes}") from error
+            raise InputError(f"{text!r} is not a valid length: {mistakes}") from error
 
     @property
     def text(self) -> str:
@@ -157,10 +157,11 @@ def _check(text: object, values: Sequence[float], variation: float = 0.0) -> Non
     """
     wrong = [value for value in values if not 1.0 <= value <= LONGEST]
     if wrong:
-        raise InputError(f"{text!r} is no length: from 1 to {LONGEST:g} tokens are possible, got {wrong[0]:g}")
+        raise InputError(f"{text!r} is not a valid length: from 1 to {LONGEST:g} tokens are possible, got {wrong[0]:g}")
     if not 0.0 <= variation <= _MOST_VARIED:
         raise InputError(
-            f"{text!r} is no length: a coefficient of variation is from 0 to {_MOST_VARIED:g}, got {variation:g}"
+            f"{text!r} is not a valid length: the coefficient of variation must be from 0 to {_MOST_VARIED:g}, "
+            f"got {variation:g}"
         )
 
 

@@ -121,7 +121,7 @@ def positive(text: str | float, name: str) -> float:
         shown = f"{value:g}" if math.isfinite(value) else f"{str(text)[:12]}{'...' * (len(str(text)) > 12)}"
         raise UnusableRowError(f"{name} must be positive and finite, got {shown}")
     if not _SMALLEST <= value <= _LARGEST:
-        raise UnusableRowError(f"{name} cannot be meant: numbers are from {_SMALLEST:g} to {_LARGEST:g}, got {value:g}")
+        raise UnusableRowError(f"{name} is out of range: numbers are from {_SMALLEST:g} to {_LARGEST:g}, got {value:g}")
     return value
 
 
