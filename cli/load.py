@@ -21,6 +21,11 @@ def load(request: Request, rates: Numbers, replicas: int | None, simulate: bool 
     dollar. With --ttft, --tpot or --e2e, 'SLO met %' is the share of requests that meet all SLOs. MODEL and HARDWARE
     are as in 'frontier'.
     """
+    if request.disaggregated:
+        raise ie.InputError(
+            "--disaggregated: load is of aggregated deployments only. Leave it out, or use 'recommend --request-rate'",
+            option="disaggregated",
+        )
     requests = workload.requests(request)
     if rates is None and requests.arrivals is not None and requests.arrivals.rate is not None:
         rates = (requests.arrivals.rate,)

@@ -57,11 +57,13 @@ class DeploymentEstimate(Shown):
         record = self.states.record()
         for name in ("summary", "slos", "points"):
             record.pop(name)
+        ((point, _), *_) = self.states.bounded_points()
         return {
             **record,
             "replicas": self.replicas,
             "accelerators": self.replicas * self.service.accelerators,
-            "layout": self.states.points([0])[0].layout,
+            "layout": point["layout"],
+            **{name: point[name] for name in ("evidence", "measured_runs")},
             **pick_record(self.pick),
             "points": self.records(),
         }
@@ -81,7 +83,10 @@ class DeploymentEstimate(Shown):
 
 
 #: Fields that have one value per deployment.
-_OF_LAYOUTS = ("layout", "recipe", "kv", "speculation", "accelerators")
+_OF_LAYOUTS = (
+    *("layout", "recipe", "kv", "speculation", "accelerators", "evidence", "measured_runs"),
+    "aggregated_dollars_per_million_output_tokens",
+)
 
 
 def estimate(

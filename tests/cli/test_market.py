@@ -74,7 +74,8 @@ CHAINS = (
         300,
         "--engine",
         "sglang",
-        "--disaggregated", "--any-group",
+        "--disaggregated",
+        "--any-group",
     ),
     *("--ttft", 800, "--tpot", 50),
 )

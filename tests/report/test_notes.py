@@ -74,7 +74,7 @@ def test_levels_that_all_models_have_are_told() -> None:
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
     assert misfits(plain) == []
     (said,) = misfits(Instances(plain.setup, speculates=True))
-    assert "rows of sglang with proposed tokens (all models), 1.2 x" in said
+    assert "rows of sglang with proposed tokens (all models), 1.25 x" in said
 
 
 def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ignore[no-untyped-def]

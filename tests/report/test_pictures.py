@@ -16,7 +16,7 @@ from inference_econ.report.questions.frontier import frontier_charts
 from inference_econ.search import METRICS
 from tests import asking
 
-MEASURED = "measured: TensorRT-LLM (serving_points)"
+MEASURED = "best measured: TensorRT-LLM (serving_points)"
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def test_four_bits_with_scales_are_not_those_of_the_published_study(weights: str
 
 
 def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None:
-    """Both speed and cost are off, by the errors of whose point it is; beyond the fastest there is no cost or end."""
+    """The interval at the speed of a point is that of the point; above the highest speed there is no cost."""
     result = ie.compare("llama_3_8b", "h100_sxm", isl=1000, osl=200, max_instance_gpus=2, speculate=False)
     front = result.curves[0].frontier
     assert isinstance(front, ServiceFrontier)
@@ -54,10 +54,9 @@ def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None
         assert cost["dollars"] == pytest.approx(front.dollars[index])
         ends = front.ends_at(index)
         slow, fast = (float(end) for end in ends["tokens_per_second_per_user"] if end is not None)
-        cheap, dear = (float(end) for end in ends["dollars_per_million_output_tokens"] if end is not None)
-        good, bad = (front.at_speed(speed / factor) for factor in (fast, slow))
-        assert good is not None
-        assert cost["dollars_low"] == pytest.approx(cheap * good.dollars)
-        assert cost["dollars_high"] == (None if bad is None else pytest.approx(dear * bad.dollars))
+        assert slow < 1.0 < fast
+        cheap, dear = ends["dollars_per_million_output_tokens"]
+        assert cost["dollars_low"] == pytest.approx(cheap * cost["dollars"], rel=0.03)
+        assert cost["dollars_high"] == (None if not np.isfinite(dear) else pytest.approx(dear * cost["dollars"], rel=0.03))
     assert [cost["dollars_high"] is None for cost in costs] == [False, False, True]
     assert [none[name] for name in ("dollars", "dollars_low", "dollars_high")] == [None, None, None]

@@ -129,8 +129,8 @@ def _deployment(question: Command, shown: State, row: Mapping[str, str], point: 
         point_options["to"] = engine
     degrees = {name: point.get(name, "") for name in DEGREES}
     pools = bool(point.get("disaggregated"))
+    if pools and "rates" in options:
+        raise RefusedError("Only aggregated deployments can be put under load; this one is disaggregated.")
     if pools and "disaggregated" in options:
         return {**point_options, "disaggregated": "true"}
-    if pools and "rates" in options:
-        raise RefusedError("A load is put on instances that read prompts and decode; these are pools.")
     return {**point_options, **degrees, "aggregated": "", "disaggregated": ""}

@@ -15,7 +15,7 @@ from inference_econ.engine import error_spread
 from inference_econ.engine.bounds import subjects_of
 from inference_econ.extras.uncertainty.answer import answer, errors_of, quantile
 from inference_econ.extras.uncertainty.scenario_kinds import UncertaintyAsk
-from inference_econ.inputs import LEVELS, Settings, catalog
+from inference_econ.inputs import LEVELS, catalog
 from inference_econ.studies.settings import frontier_of
 from tests.extras.uncertainty.studies import COMMON, MEMORY_BOUND, TWO, answered, factor, study
 
@@ -116,13 +116,6 @@ def test_errors_of_a_profile_are_its_held_out_quantiles() -> None:
     assert np.log(errors.tpot) == pytest.approx(spread["tpot"].spread.quantiles)
     # Who is slow has a low throughput: costs are the other way round.
     assert np.log(errors.cost) == pytest.approx(-np.array(spread["throughput"].spread.quantiles[::-1]))
-
-
-def test_costs_of_a_rate_that_was_measured_nowhere_are_off_as_times_are() -> None:
-    """No rows of SGLang on Blackwell have a rate."""
-    front = frontier_of(Settings(model="deepseek_v3", hardware="b200", engine="sglang", isl=2000, osl=500))
-    errors = errors_of("held_out", front)(np.array([0.1, 0.5, 0.8]))
-    assert errors.cost == pytest.approx(errors.tpot)
 
 
 def test_beyond_the_known_quantiles_errors_go_on_as_normal_ones() -> None:

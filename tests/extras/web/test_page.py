@@ -130,7 +130,7 @@ def test_panels_ask_for_pools_where_pools_were_chosen() -> None:
         assert (asked["disaggregated"], asked["engine"]) == ("true", ["vllm"])
         assert "tp" not in asked
     assert _asked("explain", [], point)["tp"] == "2"
-    with pytest.raises(RefusedError, match="A load is put on instances that read prompts and decode; these are pools"):
+    with pytest.raises(RefusedError, match="Only aggregated deployments can be put under load"):
         _asked("load", [], point)
 
 
@@ -141,7 +141,6 @@ def test_a_comparison_has_what_can_be_chosen(client: TestClient) -> None:
     point = series["points"][0]
     assert series["price"] > 0
     assert point["low"] <= point["dollars"] <= point["high"]
-    assert series["preferred"] in [each["speed"] for each in series["points"]]
     assert point["at"]["batch"] % (point["at"]["dp"] * point["at"]["pp"]) == 0
     assert float(point["at"]["tpot"]) == pytest.approx(1e3 / point["speed"], rel=1e-3)
     assert list(shown["charts"])
