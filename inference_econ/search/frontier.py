@@ -508,10 +508,9 @@ class Frontier(Shown, Choosable[Point]):
         (instances,) = self.subjects()
         return bounds.ends(instances, bounds.STEP)
 
-    def ends_at(self, index: int) -> bounds.Ends:
-        """Factors of one point; equal for all points."""
-        del index
-        return self.ends()
+    def ends_each(self) -> list[bounds.Ends]:
+        """Factors of every point, which are equal for all points."""
+        return [self.ends()] * len(self)
 
     @property
     def sources(self) -> tuple[UsedSource, ...]:

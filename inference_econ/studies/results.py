@@ -204,7 +204,7 @@ class Curve:
         shown: dict[str, object] = {column.key: ours[column.key] for column in spec.columns}
         if self.frontier is None or not self.is_whole:
             return shown
-        return bounds.bounded(shown, self.frontier.ends_at(self.index_of(spec)))
+        return bounds.bounded(shown, self.frontier.ends_each()[self.index_of(spec)])
 
     def preferred_index(self, exponent: float) -> int:
         """Index of the point that maximizes speed^exponent / cost (eq. 45)."""

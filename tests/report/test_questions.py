@@ -52,11 +52,11 @@ def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None
     for speed, cost in zip(speeds, costs, strict=True):
         index = int(np.argmin(np.abs(front.tokens_per_second - speed)))
         assert cost["dollars"] == pytest.approx(front.dollars[index])
-        ends = front.ends_at(index)
+        ends = front.ends_each()[index]
         slow, fast = (float(end) for end in ends["tokens_per_second_per_user"] if end is not None)
         assert slow < 1.0 < fast
         cheap, dear = ends["dollars_per_million_output_tokens"]
-        assert cost["dollars_low"] == pytest.approx(cheap * cost["dollars"], rel=0.03)
-        assert cost["dollars_high"] == (None if not np.isfinite(dear) else pytest.approx(dear * cost["dollars"], rel=0.03))
+        assert cost["dollars_low"] == pytest.approx(cheap * cost["dollars"], rel=1e-6)
+        assert cost["dollars_high"] == (None if dear is None else pytest.approx(dear * cost["dollars"], rel=1e-6))
     assert [cost["dollars_high"] is None for cost in costs] == [False, False, True]
     assert [none[name] for name in ("dollars", "dollars_low", "dollars_high")] == [None, None, None]

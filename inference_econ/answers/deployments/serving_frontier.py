@@ -640,18 +640,12 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
             factors[name] = (None, None) if np.isnan(low).any() else (low, high)
         return factors
 
-    def ends_at(self, index: int) -> bounds.Ends:
-        """Interval factors of one point, from all points of its candidate."""
-        number = int(self.which[index])
-        at = np.flatnonzero(self.which == number)
-        return bounds.ends(self._instances(number, self.rows[at], self.states[at], self.concurrency[at]), bounds.FULL)
-
     def ends_each(self) -> list[bounds.Ends]:
         """Interval factors of every point; cost factors apply to the lowest cost at its speed."""
         every: list[bounds.Ends] = [{} for _ in range(len(self))]
         dollars = self.dollars
-        for number in self.shown:
-            at = np.flatnonzero(self.which == number)
+        for number, row in sorted(set(zip(self.which.tolist(), self.rows.tolist(), strict=True))):
+            at = np.flatnonzero((self.which == number) & (self.rows == row))
             instances = self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
             ends = bounds.ends(instances, bounds.FULL)
             low, high = (end / dollars[at] for end in self._ends(self.tokens_per_second[at], instances))
