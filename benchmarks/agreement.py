@@ -53,8 +53,8 @@ def pairs(model: str, hardware: str) -> Iterator[Pair]:
     speeds = front.tokens_per_second
     middle = float(speeds[len(speeds) // 2])
     cost = float(front.dollars_at(middle))
-    compared = ie.compare(model, on=hardware)
-    (curve,) = compared.curves
+    (curve,) = ie.compare(model, on=hardware).curves
+    assert isinstance(curve.front, ie.ServiceFrontier)
     yield Pair("frontier and compare, $ at a speed", cost, float(curve.front.dollars_at(middle)), 1e-9, 1e-9)
     named, slowest = ie.frontier(model, hardware, engine=str(front.point(0).layout["engine"])), float(front.dollars[0])
     yield Pair("frontier and frontier --engine, $ of the slowest point", slowest, float(named.dollars[0]), 1e-9, 1e-9)
