@@ -37,12 +37,13 @@ def test_commands_print_what_stands_below_them(shown: Transcript) -> None:
 def test_only_what_cannot_run_is_excepted() -> None:
     excepted = [it.command.split("#")[0].strip() for it in COMMANDS if it.excepted]
     served = "pip install '.[explorer]' && inference-econ serve"
-    tests = ["sh run.sh test", "sh run.sh docs"]
-    assert excepted == ["pip install .", "sh launch.sh prefill 0", "sh launch.sh bench", served, *tests]
+    scripts = ["sh run.sh demo", "sh run.sh test"]
+    ends = ["sh run.sh long", "sh run.sh docs"]
+    assert excepted == [*scripts, "sh launch.sh prefill 0", "sh launch.sh bench", served, *ends]
 
 
 def test_it_is_short_enough_to_be_read() -> None:
-    assert len(TEXT.splitlines()) <= 180
+    assert len(TEXT.splitlines()) <= 200
 
 
 def test_every_block_with_a_command_is_a_transcript() -> None:
