@@ -91,7 +91,7 @@ class Speculated(Shown):
 
     @property
     def pays(self) -> npt.NDArray[np.bool_]:
-        """Where speculation is faster per token."""
+        """Points at which speculation is faster per token."""
         return np.asarray(self.speedup > 1.0 + _NONE)
 
     def dollars(self, state: Steady) -> Array:

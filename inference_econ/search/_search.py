@@ -31,7 +31,7 @@ from inference_econ.inputs import Assumptions
 
 
 def hold(assumptions: Assumptions) -> bool:
-    """Whether the lower bounds of this module are valid under the assumptions.
+    """True if the lower bounds of this module are valid under the assumptions.
 
     Parameters
     ----------

@@ -15,7 +15,11 @@ from inference_econ.requests.tables import COMMANDS, GROUPS_OF_COMMANDS
 
 ROOT = Path(__file__).parents[2]
 #: Finished texts: Markdown files, Python files (their docstrings), and folders of them.
-FINISHED: tuple[str, ...] = ()
+FINISHED: tuple[str, ...] = (
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/index.md", "docs/start.md", "docs/concepts.md"),
+    *("docs/reading.md", "docs/faq.md", "docs/glossary.md", "docs/evidence/index.md", "docs/evidence/fidelity.md"),
+    *("docs/tutorials", "inference_econ/requests", "inference_econ/search", "cli"),
+)
 #: Private words as regular expressions, with the trade's words and contexts in which they are allowed.
 WORDS = [
     (re.compile(rf"\b(?:{row['word']})(?!\w)", re.IGNORECASE), row["instead"], row["allowed"])

@@ -161,7 +161,7 @@ _LONGEST, _TABLE_SECONDS, _PROCESS_SECONDS = 64, 0.6, 0.05
 
 
 def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math.inf) -> PoolLayouts:
-    """Layouts of a prefill pool, and chains of each of them that prefill one prompt at a time.
+    """Layouts of a prefill pool, and chains of each of them that prefill one prompt after the other.
 
     Parameters
     ----------
