@@ -40,8 +40,8 @@ OWN = "profile"
 UNSEEN = "profile, levels left out"
 #: Shipped files of compared servers.
 FILES = ("serving_points", "inferencemax_aggregated", "inferencemax_disaggregated")
-#: Corrections fitted without each compared deployment, by ``data.levels.judged.deployment_of``; ``sh run.sh refit
-#: levels`` writes them.
+#: Corrections fitted without each compared deployment, by ``data.levels.judged.deployment_of``.
+#: ``sh run.sh refit levels`` writes them.
 WITHOUT = Path(__file__).with_name("without_deployments.json")
 #: Arbitrary price, since both sides use the same chips [USD/h].
 _PRICE = 1.0

@@ -159,9 +159,7 @@ class Panel {
     if (control) complain(control, error.message, this.question);
     [this.answer, this.views] = [null, []];
     this.place.replaceChildren(make("p", { className: "error" }, control ? "Not answered: see above." : error.message));
-    const lost = control ? "Not answered: a control says why." : error.message;
-    // Some panels do not support the chosen deployment, which is no problem of the page.
-    if (control || this instanceof Frontier) byId("status").textContent = lost;
+    if (control || this instanceof Frontier) byId("status").textContent = control ? "Not answered: a control says why." : error.message;
   }
 
   begin() {} // before the question is sent
