@@ -96,7 +96,9 @@ def _numbers(record: object) -> Iterator[str]:
 
 def _made(page: report.page.Page, output: Output, question: Mapping[str, object]) -> tuple[str, str]:
     """Text of a result, and the text to print in addition to a file."""
-    with report.fields.intervals_shown(output.intervals):
+    from inference_econ.report.fields import intervals_shown
+
+    with intervals_shown(output.intervals):
         return _text_of(page, output, question)
 
 
