@@ -577,11 +577,6 @@ def best_reachable(every: Sequence[Services], targets: Targets) -> str:
 _HALF_WIDTH = float(special.normal_quantiles(np.array(0.9)))
 
 
-#: Smallest cost in any unit at a speed or above [tokens/s], and its instances: of all layouts, or of measured ones
-#: only. None if none is as fast.
-LeastAt = Callable[[float, bool], tuple[float, Instances] | None]
-
-
 class Likely(NamedTuple):
     """Predicted cost with its 80% interval."""
 
@@ -603,65 +598,29 @@ class Likely(NamedTuple):
         return (low + high) / 2.0, (high - low) / 2.0 / _HALF_WIDTH
 
 
+#: Scales of :func:`interval_scale` [1]: of speculating or disaggregated deployments, and of aggregated ones in measured
+#: and in unmeasured layouts. Each was set so that 80% of the servers of docs/evidence/costs.md lie inside.
+_WIDTH_APART, _WIDTH_KNOWN, _WIDTH_UNKNOWN = 0.6, 0.8, 1.3
+
+
 def interval_scale(instances: Instances) -> float:
     """Width of a cost's 80% interval, relative to the combined errors of speed and rate, in logarithms [1].
 
     Speed and rate depend on the same step times, so adding both errors gives an interval that is too wide. Unmeasured
-    layouts of a model that was measured on the GPU have larger errors. The scales are set so that the intervals contain
-    80% of the measured servers of docs/evidence/costs.md.
+    layouts of a model that was measured on the GPU have larger errors.
     """
     levels = instances.setup.levels
     if instances.speculates or (levels is not None and levels.apart):
-        return 0.6
+        return _WIDTH_APART
     if levels is None or levels.known is None:
         return 1.0
-    return 0.8 if all(bare_key(layout) in levels.known.aggregated for layout in instances.layouts) else 1.3
+    known = all(bare_key(layout) in levels.known.aggregated for layout in instances.layouts)
+    return _WIDTH_KNOWN if known else _WIDTH_UNKNOWN
 
 
 def scaled(end: Array | float, cost: Array | float, scale: float) -> Array | float:
     """End of an interval around a cost, after its width is scaled in logarithms."""
     return cost * (end / cost) ** scale
-
-
-def likely_ends(least: LeastAt, speed: float, instances: Instances) -> tuple[float | None, float | None] | None:
-    """Compute the 80% interval of the smallest cost at a speed.
-
-    Parameters
-    ----------
-    least : callable
-        Smallest cost at a speed.
-    speed : float
-        Output speed of a user [tokens/s].
-    instances : Instances
-        Cheapest instances, which set the errors.
-
-    Returns
-    -------
-    (float or None, float or None) or None
-        Lower end: frontier that is faster and cheaper by the favorable ends of both errors. Upper end: frontier that is
-        slower and more expensive by the unfavorable ends; None if none is as fast. None in place of both without an
-        error estimate.
-
-    Notes
-    -----
-    The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
-    measured. A disappointed user can return to a measured layout. The upper end is therefore at least that of the
-    cheapest measured layout.
-    """
-    tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
-    if tpot is None or rate is None:
-        return None
-    good, bad, cost = least(speed * tpot.low, False), least(speed * tpot.high, False), least(speed, False)
-    if cost is None:
-        return None, None
-    scale = interval_scale(instances)
-    low = None if good is None else float(scaled(good[0] / rate.high, cost[0], scale))
-    high = None if bad is None else float(scaled(bad[0] / rate.low, cost[0], scale))
-    measured = None if high is None or any(instances.measured) else least(speed, True)
-    beside = None if measured is None else likely_ends(lambda at, _: least(at, True), speed, measured[1])
-    if high is not None and beside is not None and beside[1] is not None:
-        high = max(high, beside[1])
-    return low, high
 
 
 def of_throughput(dollars: float, instances: Instances) -> Likely:

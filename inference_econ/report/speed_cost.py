@@ -74,15 +74,16 @@ def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
 def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
     """Band above and below a line; None without an error estimate.
 
-    If the upper end is open (NaN), the band extends to the highest value of the band or the line.
+    Where the line has a value and the upper end is open (NaN), the band extends to the highest value of both.
     """
     low, high = ends
     if low is None or high is None:
         return None
     at = np.asarray(y)
     top = at * high
-    highest = max(float(np.nanmax(top)), float(at.max()))
-    return Band(x, (at * low).tolist(), x, np.where(np.isnan(top), highest, top).tolist())
+    known = np.isfinite(at)
+    highest = np.concatenate((at[known], top[np.isfinite(top)])).max(initial=0.0)
+    return Band(x, (at * low).tolist(), x, np.where(np.isnan(top) & known, highest, top).tolist())
 
 
 #: Frontier of services, or of decode steps.

@@ -14,8 +14,8 @@ import inference_econ as ie
 from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.deployments.serving_frontier import PROMPTS, ServiceFrontier, service_frontier, token_parts
 from inference_econ.answers.deployments.serving_options import Candidate, market
-from inference_econ.answers.slo import interval_scale, likely_ends
-from inference_econ.engine import Instances, bounds
+from inference_econ.answers.slo import interval_scale
+from inference_econ.engine import bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving import Services, loaded
 from inference_econ.serving.steady import steady
@@ -238,24 +238,18 @@ def test_the_dear_end_is_no_less_than_that_of_the_cheapest_measured_layout() -> 
     assert likely.low is not None
     assert likely.high is not None
     assert likely.low < likely.dollars < known[0] < likely.high
-
-    def least(speed: float, measured: bool) -> tuple[float, Instances] | None:
-        """Twice as dear for those that were measured, whatever the speed."""
-        del speed
-        return (2.0, known[1]) if measured else (1.0, likely.instances)
-
-    ends, own = (likely_ends(least, 23.0, whose) for whose in (likely.instances, known[1]))
-    assert ends is not None
-    assert own is not None
-    rate, measured_rate = (bounds.around(whose, "throughput") for whose in (likely.instances, known[1]))
+    tpot, rate = (bounds.around(likely.instances, quantity) for quantity in ("tpot", "throughput"))
+    assert tpot is not None
     assert rate is not None
-    assert measured_rate is not None
-    scale, measured_scale = (interval_scale(whose) for whose in (likely.instances, known[1]))
-    high = rate.low**-scale
-    assert ends == pytest.approx((rate.high**-scale, max(high, 2.0 * measured_rate.low**-measured_scale)))
-    assert ends[1] != pytest.approx(high)
-    # Where the layout was measured, its own errors count and nothing else.
-    assert own[1] == pytest.approx(measured_rate.low**-measured_scale)
+    best, worst, measured = (
+        float(front.dollars_at(23.0 * factor, measured=among))
+        for factor, among in ((tpot.low, False), (tpot.high, False), (tpot.high, True))
+    )
+    scale = interval_scale(likely.instances)
+    high = likely.dollars * (worst / rate.low / likely.dollars) ** scale
+    assert likely.low == pytest.approx(likely.dollars * (best / rate.high / likely.dollars) ** scale)
+    assert likely.high == pytest.approx(max(high, measured / rate.low))
+    assert likely.high != pytest.approx(high)
 
 
 def test_pools_of_twice_the_chips_are_noticeably_faster() -> None:

@@ -344,8 +344,7 @@ class _SpeedCosts(_ServiceStates):
     def at_speed(self, tokens_per_second: float) -> Likely | None:
         """Lowest cost at a speed, interpolated between batches, with its 80% interval.
 
-        Between two batches of a layout, cost is a power of speed. Layouts are not interpolated. See
-        :func:`inference_econ.answers.slo.likely_ends` for the interval.
+        Between two batches of a layout, cost is a power of speed. Layouts are not interpolated.
 
         Parameters
         ----------
@@ -367,8 +366,13 @@ class _SpeedCosts(_ServiceStates):
     def _ends(self, tokens_per_second: Array, instances: Instances) -> tuple[Array, Array]:
         """Ends of the 80% interval of the lowest cost at some speeds, from the errors of some instances, shape (n,).
 
-        NaN without an error estimate, infinite if no point is as fast. See
-        :func:`inference_econ.answers.slo.likely_ends`. Measured layouts are assumed to have the same errors.
+        The lower end is the cost on a frontier that is faster and cheaper by the favorable ends of both errors. The
+        upper end is the cost on one that is slower and more expensive. Both are NaN without an error estimate, and
+        infinite if no point is as fast.
+
+        The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
+        measured. The user can return to a measured layout. The upper end is therefore at least that of the cheapest
+        measured layout, which is assumed to have the same errors.
         """
         around = [bounds.around(instances, quantity) for quantity in ("tpot", "throughput")]
         tpot, rate = around
