@@ -52,7 +52,13 @@ def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int
     assert loaded & HEAVY <= ({"pydantic", "yaml"} if "unknown" in answer else set())
 
 
-@pytest.mark.parametrize("question", ["show gpu h100_sxm", "frontier llama_3_8b h100_sxm --instance-gpus 1"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        *("show gpu h100_sxm", "frontier llama_3_8b h100_sxm --instance-gpus 1"),
+        "infer --offer input=0.9,output=0.9,speed=90,on=h100_sxm --samples 300",
+    ],
+)
 def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path, question: str) -> None:
     process = _process(*question.split(), folder=tmp_path)
     assert process.returncode == 0
