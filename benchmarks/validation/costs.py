@@ -32,6 +32,7 @@ from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Assumptions, Requests, catalog
 from inference_econ.inputs.engine import profiles
+from inference_econ.records.plain import finite_or_none
 from inference_econ.serving import Services
 
 #: Name that stands for the profiles of chip and engine.
@@ -676,14 +677,15 @@ def _fastest(offered: Sequence[Curves]) -> _State:
 def _in_band(point: CostPoint, offered: Sequence[Curves], state: _State) -> CostPoint:
     """Add the 80% interval of the cost from the errors of a state, if known."""
 
-    def least(speed: float, measured: bool) -> tuple[float, Instances] | None:
-        state = _least([curves.of_measured_layouts() for curves in offered] if measured else offered, speed)
-        return None if state is None else (state.dollars, state.instances)
+    def least(speeds: Array, measured: bool) -> Array:
+        among = [curves.of_measured_layouts() for curves in offered] if measured else offered
+        states = [_least(among, speed) for speed in speeds.tolist()]
+        return np.array([math.inf if state is None else state.dollars for state in states])
 
-    ends = likely_ends(least, point.tokens_per_second, state.instances)
-    if ends is None or point.measured is None:
+    (least_end,), (most_end,) = likely_ends(least, np.array([point.tokens_per_second]), state.instances)
+    if math.isnan(least_end) or point.measured is None:
         return point
-    low, high = ends
+    low, high = finite_or_none(float(least_end)), finite_or_none(float(most_end))
     inside = low is not None and low <= point.measured and (high is None or point.measured <= high)
     return replace(point, low=low, high=high, inside=inside)
 

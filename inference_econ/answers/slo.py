@@ -577,6 +577,11 @@ def best_reachable(every: Sequence[Services], targets: Targets) -> str:
 _HALF_WIDTH = float(special.normal_quantiles(np.array(0.9)))
 
 
+#: Lowest costs in any unit at speeds of shape (n,) or above [tokens/s]: of all layouts, or of measured ones only.
+#: Infinite where none is as fast.
+LeastAt = Callable[[Array, bool], Array]
+
+
 class Likely(NamedTuple):
     """Predicted cost with its 80% interval."""
 
@@ -618,9 +623,43 @@ def interval_scale(instances: Instances) -> float:
     return _WIDTH_KNOWN if known else _WIDTH_UNKNOWN
 
 
-def scaled(end: Array | float, cost: Array | float, scale: float) -> Array | float:
-    """End of an interval around a cost, after its width is scaled in logarithms."""
-    return cost * (end / cost) ** scale
+def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Array, Array]:
+    """Compute the 80% intervals of the lowest costs at some speeds.
+
+    Parameters
+    ----------
+    least : callable
+        Lowest costs at speeds.
+    speeds : ndarray, shape (n,)
+        Output speeds of a user [tokens/s].
+    instances : Instances
+        Cheapest instances, which set the errors.
+
+    Returns
+    -------
+    (ndarray, ndarray), shape (n,)
+        Lower end: cost on a frontier that is faster and cheaper by the favorable ends of both errors. Upper end: cost
+        on one that is slower and more expensive. Both are NaN without an error estimate, and infinite if none is as
+        fast.
+
+    Notes
+    -----
+    The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
+    measured. The user can return to a measured layout. The upper end is therefore at least that of the cheapest
+    measured layout, which is assumed to have the same errors.
+    """
+    tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
+    if tpot is None or rate is None:
+        unknown = np.full(speeds.shape, np.nan)
+        return unknown, unknown
+    costs, scale = least(speeds, False), interval_scale(instances)
+    reached = np.where(np.isfinite(costs), costs, 1.0)
+    ends = least(speeds * tpot.low, False) / rate.high, least(speeds * tpot.high, False) / rate.low
+    low, high = (np.where(np.isfinite(costs), reached * (end / reached) ** scale, np.inf) for end in ends)
+    if not any(instances.measured):
+        measured = least(speeds * tpot.high, True) / rate.low
+        high = np.where(np.isfinite(measured), np.maximum(high, measured), high)
+    return low, high
 
 
 def of_throughput(dollars: float, instances: Instances) -> Likely:

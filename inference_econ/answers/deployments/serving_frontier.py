@@ -28,9 +28,8 @@ from inference_econ.answers.slo import (
     Likely,
     Targets,
     check_mean,
-    interval_scale,
     kept_states,
-    scaled,
+    likely_ends,
     why_none_is_kept,
 )
 from inference_econ.engine import (
@@ -364,28 +363,8 @@ class _SpeedCosts(_ServiceStates):
         return Likely(dollars, low, high, instances)
 
     def _ends(self, tokens_per_second: Array, instances: Instances) -> tuple[Array, Array]:
-        """Ends of the 80% interval of the lowest cost at some speeds, from the errors of some instances, shape (n,).
-
-        The lower end is the cost on a frontier that is faster and cheaper by the favorable ends of both errors. The
-        upper end is the cost on one that is slower and more expensive. Both are NaN without an error estimate, and
-        infinite if no point is as fast.
-
-        The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
-        measured. The user can return to a measured layout. The upper end is therefore at least that of the cheapest
-        measured layout, which is assumed to have the same errors.
-        """
-        around = [bounds.around(instances, quantity) for quantity in ("tpot", "throughput")]
-        tpot, rate = around
-        if tpot is None or rate is None:
-            unknown = np.full(tokens_per_second.shape, np.nan)
-            return unknown, unknown
-        cost, scale = self.dollars_at(tokens_per_second), interval_scale(instances)
-        low = np.asarray(scaled(self.dollars_at(tokens_per_second * tpot.low) / rate.high, cost, scale))
-        high = np.asarray(scaled(self.dollars_at(tokens_per_second * tpot.high) / rate.low, cost, scale))
-        if not any(instances.measured):
-            beside = self.dollars_at(tokens_per_second * tpot.high, measured=True) / rate.low
-            high = np.where(np.isfinite(beside), np.maximum(high, beside), high)
-        return low, high
+        """Ends of the 80% interval of the lowest cost at some speeds; see :func:`likely_ends`."""
+        return likely_ends(lambda at, measured: self.dollars_at(at, measured=measured), tokens_per_second, instances)
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike, *, measured: bool = False) -> Array:
         """Lowest costs at many speeds, as :meth:`at_speed`.
