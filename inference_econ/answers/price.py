@@ -163,7 +163,10 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
 
 
 def prices_of(offer: Offer) -> dict[str, float]:
-    """Prices of an offer by kind of token; cached input costs as much as other input if not listed [USD per 1e6]."""
+    """Prices of an offer by kind of token [USD per 1e6].
+
+    Cached input has the price of other input unless it is listed.
+    """
     plain, cached = offer.dollars_per_million_input_tokens, offer.dollars_per_million_cached_input_tokens
     output = offer.dollars_per_million_output_tokens
     return {"input": plain, "cached_input": plain if cached is None else cached, "output": output}

@@ -707,8 +707,8 @@ def shared_share(first: Instances, second: Instances) -> float:
 
     For one model, GPU and profile, it follows from the spreads of the measured corrections
     (:class:`inference_econ.inputs.MeasuredLevels`). Both predictions share the spreads by model on GPU and by version,
-    and those by speculation and by layout if these are equal. It is 0 if no correction was measured. A GPU or model
-    with changed fields stands for the same servers, so all of its variance is shared.
+    and those by speculation and by layout if these are equal. It is 0 if no correction was measured. A what-if on the
+    GPU or model has the errors of the unchanged one, so all of its variance is shared.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

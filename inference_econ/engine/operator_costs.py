@@ -38,7 +38,7 @@ class OperatorCosts:
     together_seconds : float
         Time of arithmetic and memory traffic with the assumed overlap [s].
     joules : float or None
-        Energy of one accelerator in addition to idle power, at the usual clock [J]; None if the hardware file lists no
+        Energy of one accelerator in addition to idle power, without a power cap [J]; None if the hardware file lists no
         power.
     """
 

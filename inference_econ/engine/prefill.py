@@ -38,7 +38,7 @@ class Prefill:
         Time that one prompt occupies the instance [s]. It is less than ``seconds`` if other pipeline stages process
         other prompts. Attention-DP groups step together, so groups without a prompt wait.
     full_seconds : ndarray, shape (...)
-        The same if every group has a prompt [s].
+        Time that one prompt occupies the instance if every group has a prompt [s].
     chunks : int
         Steps of the prefill [1].
     chip_share : ndarray, shape (...)
@@ -111,7 +111,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     work = halfway.work(reading)
     step = fastest_cut(halfway, reading, work) + gathering
 
-    # Time of the chips, without waits for kernel launches.
+    # This is the time of the chips alone, without waits for kernel launches.
     worked = step - gathering
     if not np.all(worked > (host_seconds(halfway, work) + overhead_seconds(halfway, reading)) * (1.0 + 1e-9)):
         worked = fastest_cut(unhindered(halfway), reading, work)

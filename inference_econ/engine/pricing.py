@@ -8,7 +8,7 @@ from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, p
 
 
 def or_unpriced(chip: catalog.Name, price: float | str | None) -> float | str | None:
-    """Price of a chip in a table of several chips, where costs are omitted if no price is known."""
+    """Given price of a chip, or a marker that omits its costs if no price is given or listed."""
     unknown = price is None and hour_price(catalog.hardware(chip), None) is None
     return prices.UNPRICED if unknown else price
 

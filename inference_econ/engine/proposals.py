@@ -36,8 +36,8 @@ class UsualDrafts:
     who : str
         Speculation method and target model, in words.
     acceptance : tuple of float
-        Probability that the first, second, .. draft token is accepted, given that all before it were; as far as
-        published [1].
+        Probability that the first, second, .. draft token is accepted, given that all before it were [1]. Unpublished
+        positions are missing.
     longest : int
         Maximum draft tokens per round [1].
     """
@@ -160,18 +160,18 @@ class Speculation:
         weights: str | None = None,
         setup: Setup | None = None,
     ) -> Speculation:
-        """Speculation with one acceptance for all positions, one per position, or the published ones.
+        """Create a speculation from one acceptance rate for all positions, one per position, or published rates.
 
         Parameters
         ----------
         proposer : str
             See the attributes.
         acceptance : float or sequence of float, optional
-            Acceptance of every draft token, independent of the others, or of the first, second, .. one [1]. By default
-            the published one of the method and the target, see :class:`UsualDrafts`.
+            Acceptance rate of every draft token, or one rate for each position [1]. By default the published rates of
+            the method and the target, see :class:`UsualDrafts`.
         longest : int, optional
-            Maximum draft tokens per round [1]; by default the number of probabilities, the value of the engine's
-            recipe, or the published one.
+            Maximum draft tokens per round [1]. The default is the number of given rates, the value of the engine's
+            recipe, or the published value.
         model, weights
             See the attributes.
         setup : Setup, optional

@@ -130,7 +130,7 @@ class Setup:
     left_out : tuple of str
         Requested engines that cannot serve this setup, and pools that are not simulated, with the reason.
     left_open : Open or None
-        Choices that :mod:`inference_econ.answers.deployments.serving_options` may make; None for none.
+        Choices left to :mod:`inference_econ.answers.deployments.serving_options`; None if all are fixed.
     levels : SetupLevels or None
         Measured corrections of the engine; None without an engine, or without similar measured servers.
 
@@ -430,11 +430,11 @@ class Setup:
 
     @property
     def peaks(self) -> Mapping[str, float]:
-        """Dense peak of every math unit of the chip [FLOP/s]."""
+        """Peak of every math unit of the chip without sparsity [FLOP/s]."""
         return self.rates.peaks
 
     def memory(self, plans: Plans) -> Memory:
-        """Memory that the plans need and have."""
+        """Memory that the plans need, and memory that is available to them."""
         if not self.contexts:
             return memory.need(self, plans)
         return memory.mixed([memory.need(setup, plans) for setup in self._apart()], self.contexts, plans)
@@ -472,7 +472,7 @@ class Setup:
         return np.where(able | (codes == memory.DIVIDE), codes, memory.ENGINE)
 
     def layout_columns(self, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
-        """Degrees of n plans, and the engines that can start each if the setup has engines."""
+        """Degrees of n plans. If the setup has engines, also the engines that can start each plan."""
         columns = layout_columns(plans, cut, self.assumptions.layout)
         able = {"engine": [", ".join(names) for names in self.engines_of(plans)]} if self.engines else {}
         return {**columns, **able}

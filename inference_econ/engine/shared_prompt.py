@@ -22,14 +22,14 @@ from inference_econ.engine.step import communication, operator_roofline
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """Time of a process for a part of a prompt that starts after cached tokens.
+    """Time that one process takes for its part of a prompt, after the cached tokens before that part.
 
     Attributes
     ----------
     before, after : float
         Mean time per layer before attention needs the cached tokens of other processes, and from there on [s].
     attention : float
-        Share of ``after`` that reads the cache and computes scores [s].
+        Part of ``after`` in which attention reads the cache and computes scores [s].
     end : float
         Time once per prompt, after the last layer: logits of the last token [s].
     """
@@ -66,7 +66,7 @@ def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float =
 
 
 def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, prompts: float = 1.0) -> PromptPart:
-    """Time of a part of a prompt on one process, split into its pieces.
+    """Time that one process takes for its part of a prompt, before and after it needs the tokens of others.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike)
     Returns
     -------
     ndarray, shape (...)
-        Time [s] of an exchange of a pair in which one side sends nothing.
+        Time of the one-way transfer [s].
     """
     pair = Collective("point_to_point", np.full((), 2.0), np.asarray(domains, dtype=float), np.full((), 2.0))
     network = Network.of(setup.hardware, setup.assumptions.network)

@@ -47,7 +47,7 @@ class Proposer:
 
     @classmethod
     def of(cls, target: Setup, speculation: Speculation) -> Proposer:
-        """Proposer of a target for a speculation.
+        """Set up a speculation method for a target model.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class Proposer:
         return fastest_cut(self.setup, self.placed(plans)[0])
 
     def memory(self, plans: Plans) -> Memory:
-        """Memory of target and proposer; of the target alone if ``capacity.draft`` is false.
+        """Memory of the target, and of the draft model or head unless ``capacity.draft`` is false.
 
         A head shares the output embedding of the target.
         """
@@ -135,7 +135,7 @@ class Proposer:
         )
 
     def placed(self, plans: Plans) -> tuple[Plans, Array]:
-        """Layout in which a copy of the proposer runs, with its part of the batch, and the number of copies [1].
+        """Layout of one copy of the draft model or head with its part of the batch, and the number of copies [1].
 
         A head runs on the chips of one stage in the target's layout. A draft model with its own layout has one copy,
         split over all chips of a stage. Otherwise it is split like the target's attention.

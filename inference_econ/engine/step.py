@@ -34,7 +34,7 @@ PARTS = (
     "host",
     "host_memory",
 )
-#: Further part for measured servers: measured minus predicted time.
+#: Additional part if a measured correction applies: measured minus predicted time.
 MEASURED = "measured"
 
 
@@ -60,7 +60,10 @@ class StepCosts:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Arithmetic and memory time of one or all operators, and the share of the shorter that does not overlap."""
+    """Arithmetic and memory time of one or all operators [s].
+
+    ``shown`` is the share of the shorter of both times that does not overlap with the longer [1].
+    """
 
     compute: Array
     weights: Array
@@ -289,7 +292,7 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
 
 
 def _some(values: Array | float) -> bool:
-    """Whether any value is not 0; plain floats, which most entries are, avoid the slower numpy call."""
+    """True if any value is not 0; plain floats, which most entries are, avoid the slower numpy call."""
     return values != 0.0 if isinstance(values, float) else bool(values.any())
 
 
@@ -392,9 +395,10 @@ def launch_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def host_seconds(setup: Setup, work: Work) -> Array | float:
-    """Time of the host to launch a step's kernels, in parallel with the chip; 0 with CUDA graphs [s].
+    """CPU time to launch a step's kernels, in parallel with the chip; 0 for decode with CUDA graphs [s].
 
-    In small prefill steps, the host launches attention, and one graph for the operators between attention layers.
+    With CUDA graphs, small prefill steps launch attention kernels, and one graph for the operators between two
+    attention layers.
     """
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):

@@ -30,7 +30,7 @@ from inference_econ.inputs import (
     number,
 )
 
-#: Factor outside the measured range that still counts as measured [1].
+#: Factor by which a value may exceed the measured range and still be treated as measured [1].
 _SLACK = 1.25
 _BILLION = 1e9
 #: Names of unknown parts that are listed [1].
@@ -59,7 +59,7 @@ class Interval(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """Subject of a prediction; None for properties that the query leaves open."""
+    """Model, chip, load and layout of a prediction, to compare with calibration data; None if unspecified."""
 
     model: ModelSpec
     """Model that is served."""
@@ -103,7 +103,7 @@ def asked_subject(
 
 
 class Instances(NamedTuple):
-    """Instances of one setup in a result; those least like measured instances determine the errors."""
+    """Instances of one setup in a result. The instances least similar to measured ones determine the errors."""
 
     setup: Setup
     """Model, chip and formats."""
@@ -133,7 +133,7 @@ class Instances(NamedTuple):
 
     @property
     def measured(self) -> list[bool]:
-        """Whether each layout was measured in this serving mode, under any engine version."""
+        """True for each layout that was measured in this serving mode, under any engine version."""
         levels = self.setup.levels
         deployed = frozenset[str]() if levels is None else levels.served(speculates=self.speculates).deployed
         return [bare_key(layout) in deployed for layout in self.layouts]
@@ -160,8 +160,8 @@ def interval(
     level : float
         Probability, from 0 to 0.9 [1].
     subjects : iterable of Subject
-        Subjects of the query. The interval widens the less they resemble the measurements; without subjects, nothing
-        resembles them.
+        Subjects of the query. The less they resemble the measurements, the wider the interval. Without subjects, the
+        widest errors are used.
 
     Returns
     -------
@@ -205,9 +205,9 @@ class LeftOutErrors(NamedTuple):
 def error_spread(
     assumptions: Assumptions, quantity: Quantity, subjects: Iterable[Subject] = ()
 ) -> LeftOutErrors | None:
-    """Widest errors that apply to any of the subjects, from which :func:`interval` is computed.
+    """Widest distribution of errors that applies to any of the subjects.
 
-    See there for the parameters; None if the assumptions were not fitted to the quantity.
+    The parameters are those of :func:`interval`. The result is None if the assumptions were not fitted to the quantity.
     """
     by_part = {} if assumptions.calibration is None else assumptions.calibration.errors
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in by_part.items() if quantity in errors]
@@ -221,9 +221,8 @@ def error_spread(
     share = max((unknown_share(subject.model) for subject in chosen), default=0.0)
     if widest is None or not share:
         return widest
-    # The prediction assumes that an unknown part is read once and multiplied in parallel. It may take no time, as
-    # lookup
-    # tables do, or be multiplied while nothing is read.
+    # Predictions assume that an unknown part is read once and multiplied in parallel. In fact it may take no time, like
+    # a lookup table, or its arithmetic may not overlap with any read.
     shorter, longer = math.log1p(-share), math.log1p(share)
     below, above = (-longer, -shorter) if quantity == "throughput" else (shorter, longer)
     pairs = zip(LEVELS, widest.spread.quantiles, strict=True)
@@ -234,7 +233,7 @@ def error_spread(
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
     """Errors of a quantity: its own if known, otherwise those that follow from the TPOT.
 
-    See :func:`interval` for the parameters; None if the assumptions were fitted to neither.
+    The parameters are those of :func:`interval`. The result is None if the assumptions were fitted to neither.
 
     Notes
     -----
@@ -269,8 +268,7 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
     Parameters
     ----------
     subject : Subject
-        Subject of the query. An unknown version counts as a different one; an unknown engine or layout counts as
-        measured.
+        Subject of the query. An unknown version is treated as unmeasured, and an unknown engine or layout as measured.
     assumptions : Assumptions
         Assumptions of the prediction. The result is empty if they were not fitted.
     """
@@ -392,7 +390,7 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]
 
 
 def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:
-    """Subject with each layout that differs from the measured ones, without duplicates."""
+    """Copies of a subject, one for each layout that was not measured."""
     alike = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
     return [
         unlike
@@ -406,7 +404,7 @@ def _worded(text: str, unlike: Unlike) -> UnlikeReason:
 
 
 def _changed(subject: Subject) -> Iterator[UnlikeReason]:
-    """What-ifs on the chip or model: such a chip or model was not measured, although the name was."""
+    """What-ifs on the chip or model. Measurements of the original do not apply to the changed one."""
     parts: tuple[tuple[Unlike, HardwareSpec | ModelSpec], ...] = (
         ("hardware", subject.hardware),
         ("model", subject.model),

@@ -41,7 +41,7 @@ def mean_attended(cached: float, new: float, limit: float = float("inf")) -> flo
 
 
 def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
-    """Mean number of past tokens of its own chunk that a new token attends to.
+    """Mean number of past tokens in the same chunk that a new token attends to.
 
     Parameters
     ----------

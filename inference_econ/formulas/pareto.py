@@ -40,7 +40,7 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
 
 
 def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether another point is at least as good in both time and cost, and better in one.
+    """True for points that another point dominates: at least as good in time and cost, and better in one.
 
     Parameters
     ----------

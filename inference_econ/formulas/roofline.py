@@ -1,4 +1,4 @@
-"""Rooflines, and the toy models of sections 2.1 and 2.2 of Erdil (2025) with their closed forms."""
+"""Rooflines, and the toy models of sections 2.1 and 2.2 of Erdil (2025) with their exact optima."""
 
 from __future__ import annotations
 
@@ -334,7 +334,7 @@ def toy_minimum_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> ToyOptimum:
-    """Minimum of :func:`toy_latency` over the instance size, in closed form.
+    """Minimum of :func:`toy_latency` over the instance size, solved exactly.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ class FastestCost(NamedTuple):
     by_reads: Array
     """Limit for large instances: three times the cost of weight reads [s]."""
     by_arithmetic: Array
-    """The same limit from arithmetic, which costs as much at the critical batch [s]."""
+    """Limit for large instances from arithmetic, which takes equal time at the critical batch [s]."""
 
 
 def toy_cost_at_minimum_latency(
@@ -447,7 +447,7 @@ def toy_asymptotic_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> Array:
-    """Minimum of :func:`toy_latency` in the limit of large instances, in closed form.
+    """Minimum of :func:`toy_latency` in the limit of large instances.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@
 
 Round-robin routing over many conversations sends each turn to a random replica. A replica then has the conversation up
 to its last turn there, and finds that part of a later prompt if it is still cached. Prefix-aware routing sends all
-turns of a conversation to one replica. That case, like a single replica here, is
-:mod:`inference_econ.formulas.prefix_cache` at the replica's share of the requests.
+turns of a conversation to one replica. For it, and for a single replica, use
+:mod:`inference_econ.formulas.prefix_cache` with the replica's share of the requests.
 """
 
 from __future__ import annotations

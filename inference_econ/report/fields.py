@@ -57,7 +57,7 @@ class Field(NamedTuple):
     unit: str
     """Unit in records, 1 for none; empty for texts and records."""
     heading: str
-    """Column heading with the displayed unit; ``{}`` stands for a percentile."""
+    """Column heading with the displayed unit; ``{}`` is replaced by a percentile."""
     writing: str
     """Display format: an optional factor, and a format specification or the name of a formatter."""
     missing: str

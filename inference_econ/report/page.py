@@ -68,7 +68,7 @@ class Sketch:
     x: Sequence[float]
     """Horizontal positions."""
     y: Sequence[float]
-    """Values, as many as ``x``."""
+    """Values, one for each ``x``."""
     x_label: str
     """Label of the x axis, with its unit."""
     y_label: str

@@ -33,7 +33,7 @@ def machine(hardware: HardwareSpec) -> int:
 
 
 def node(hardware: HardwareSpec) -> int:
-    """Chips that engines treat as a node, and that form a pipeline stage [1]: the full machine as it is rented.
+    """Chips of a node, which engines use as one pipeline stage [1]: the largest machine that can be rented.
 
     Chips without known rental machines use :func:`machine`, and racks use a tray.
 
@@ -76,7 +76,7 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
 def sensible_stages(
     accelerators: Array, stage: Array, hardware: HardwareSpec, smallest: float
 ) -> npt.NDArray[np.bool_]:
-    """Whether engines' documentation recommends such pipeline stages, broadcast over the arguments.
+    """True for pipeline stages that engines' documentation recommends, broadcast over the arguments.
 
     The documentation recommends one stage per node, with tensor parallelism inside it, for models that are too large
     for a node (``EngineFacts.stages_over``). Stages within a node are for chips without a fast link. No measured server
@@ -93,7 +93,8 @@ def sensible_stages(
 
     Examples
     --------
-    A model for 12 chips, and one for two, on one machine of 8 and on two, whose chips have a fast link, or none:
+    A model that needs 12 chips and one that needs 2, on one or two machines of 8 chips with a fast link. Then the
+    smaller model on chips without a fast link:
 
     >>> from inference_econ.inputs import catalog
     >>> sizes, stages = np.array([8.0, 16.0, 16.0]), np.array([4.0, 8.0, 4.0])
@@ -144,7 +145,7 @@ class ContinuousLayouts:
         return replace(plans, attention_ranks=self.attention_ranks(model, assumptions, plans.stage))
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
-        """Attention ranks T^(1 - j/steps) [1]."""
+        """Attention ranks T^(1 - j/steps) for a stage of T chips and j = 0 .. steps [1]."""
         del model
         steps = assumptions.layout.attention_scale_down_steps
         if steps == 0:
@@ -152,7 +153,7 @@ class ContinuousLayouts:
         return stage / stage ** _column(np.arange(steps + 1) / steps, stage)
 
     def unpinned(self) -> ContinuousLayouts:
-        """The same layouts, which have no pins."""
+        """Return the object itself, because real-valued layouts have no fixed degrees."""
         return self
 
 
@@ -167,8 +168,8 @@ class WholeLayouts:
     pins : Pins
         Fixed degrees, which are tried whether they divide or not.
     hardware : HardwareSpec or None
-        Chips whose machines limit tensor parallelism, and whose nodes form pipeline stages, unless these are pinned;
-        None for no limit.
+        Chip whose machine size limits tensor parallelism, and whose nodes form pipeline stages, unless these degrees
+        are fixed. None for no limit.
     smallest : float
         Chips that the weights just fill [1]; used only with hardware.
     """
@@ -189,7 +190,7 @@ class WholeLayouts:
             if None not in (self.pins.tp, self.pins.dp):
                 possible = possible & (accelerators == depth * chips)
             if self.hardware is not None and None in (self.pins.tp, self.pins.dp):
-                # A pinned instance size means that all of its chips are used.
+                # If the instance size is fixed, all of its chips are used.
                 needed = self.smallest if self.pins.accelerators is None else self.pins.accelerators
                 stage = accelerators / depth
                 possible = possible & sensible_stages(accelerators, stage, self.hardware, needed)
@@ -234,7 +235,7 @@ class WholeLayouts:
         return None
 
     def unpinned(self) -> WholeLayouts:
-        """All layouts, without pins."""
+        """Layouts without fixed degrees."""
         return WholeLayouts(self.pipeline)
 
 

@@ -123,7 +123,7 @@ class Pins:
             object.__setattr__(self, name, None if name in _DEGREES and _is_any(value) else _number(name, value))
 
     def given(self) -> dict[str, float]:
-        """Pinned axes with their values."""
+        """Fixed degrees and sizes by name."""
         axes = (axis.name for axis in fields(self) if axis.name != "opened")
         return {name: value for name in axes if (value := getattr(self, name)) is not None}
 
@@ -146,7 +146,7 @@ class Pins:
 
     @property
     def groups(self) -> int:
-        """Number of parts that a batch splits into at least [1]."""
+        """Minimum number of parts that a batch is split into [1]."""
         return (self.dp or 1) * (self.pp or 1)
 
     @property
@@ -193,7 +193,7 @@ def _is_any(value: object) -> bool:
 
 
 def _number(name: str, value: Any) -> float | None:
-    """Number to pin, as int if it is an integer."""
+    """Checked number of a fixed degree, as int if it is an integer."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):

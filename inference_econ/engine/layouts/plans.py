@@ -31,7 +31,7 @@ class Plans:
     batch : ndarray
         Sequences that the instance decodes at once, b [1].
     pp : ndarray
-        Pipeline stages; each has N / pp chips and works on b / pp sequences at a time [1].
+        Pipeline stages; each has N / pp chips and works on b / pp sequences at once [1].
     attention_ranks : ndarray
         Chips of a stage that share the attention weights, at most N / pp [1].
     ep : ndarray or None
@@ -82,7 +82,7 @@ class Plans:
 
     @property
     def micro_batch(self) -> Array:
-        """Sequences that a stage works on at a time, u = b / pp [1]."""
+        """Sequences that a stage works on at once, u = b / pp [1]."""
         return self.batch / self.pp
 
     @classmethod
@@ -126,7 +126,7 @@ class Plans:
         return replace(parts[0], **joined)  # type: ignore[arg-type]
 
     def verifying(self, new_tokens: int) -> Plans:
-        """The same deployments with another number of tokens per sequence and step."""
+        """Copy with another number of tokens per sequence and step."""
         return replace(self, new_tokens=new_tokens)
 
 
@@ -215,7 +215,7 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
 
     Examples
     --------
-    256 experts on 72 ranks take 288 places, four on each:
+    256 experts on 72 ranks take 288 slots, four on each:
 
     >>> from inference_econ.inputs import catalog
     >>> expert_slots(256, [1, 8, 72], catalog.assumptions("deployable").experts)
@@ -229,12 +229,12 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
 
 
 def has_experts(model: ModelSpec) -> bool:
-    """Whether any layer is a mixture of experts."""
+    """True if at least one layer of the model has routed experts."""
     return bool(model.mixtures)
 
 
 def copied_by_groups(model: ModelSpec, assumed: LayoutAssumptions) -> bool:
-    """Whether each attention-DP group has its own dense layers, embeddings and routers."""
+    """True if each attention-DP group has its own dense layers, embeddings and routers."""
     held = assumed.attention_groups == "data_parallel" and assumed.group_copies == "held"
     return held and has_experts(model)
 
@@ -267,7 +267,8 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
 
     Examples
     --------
-    Eight groups of 4 side by side on 32 chips in domains of 8, and what cuts across them; groups of 3; of 12:
+    Domains of 8 chips. Groups of 4 adjacent chips on 32 chips, and groups of 8 that take one chip of each of these.
+    Then adjacent groups of 3 and of 12 on 24 chips:
 
     >>> [float(domains_spanned(*group, 8)) for group in ((4, 1, 32), (8, 4, 32), (3, 1, 24), (12, 1, 24))]
     [1.0, 4.0, 1.0, 2.0]

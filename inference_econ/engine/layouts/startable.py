@@ -108,7 +108,7 @@ def rules_of(
 
 
 def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
-    """Whether attention-DP groups of an engine form one instance, instead of replicas of the full model.
+    """True if attention-DP groups of an engine form one instance, instead of replicas of the full model.
 
     Groups share work only in experts, or if the engine splits dense layers over all of them.
     """
@@ -161,7 +161,7 @@ _MOST_COPIES = 1 / 8
 #: Chips of a typical machine; layouts with copies of experts are multiples of it [1].
 MACHINE = 8
 
-#: Codes of what integer plans would have to split unevenly.
+#: Codes of the parts that integer plans would have to split unevenly.
 ProblemCode = Literal[
     "batch", "layers", "stages", "accelerators", "stage", "square", "query_heads", "state_heads", "kv_heads",
     "context_ranks", "experts", "expert_ranks", "width", "blocks",
@@ -284,7 +284,7 @@ def _indivisible_heads(spec: Attention, ranks: Array) -> list[UnevenSplit]:
 def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[UnevenSplit]:
     """Ranks that cannot share the tokens of a sequence: vLLM's ``--decode-context-parallel-size``.
 
-    The ranks replace copies of the cache, so there can be at most as many as ranks per KV head.
+    The ranks replace copies of the cache, so their number is limited by the ranks per KV head.
     """
     if not spec.caches:
         return []
@@ -294,7 +294,7 @@ def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[Uneve
 
 
 def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether ``whole`` does not split into an integer number of ``parts``, or that number is not an integer."""
+    """True if ``whole`` is not a multiple of ``parts``, or if ``parts`` is not a positive integer."""
     return np.asarray((np.mod(whole, parts) != 0) | (np.mod(parts, 1) != 0) | (np.asarray(parts) < 1))
 
 

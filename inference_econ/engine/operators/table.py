@@ -128,8 +128,8 @@ class Operator:
     launches : float
         Kernels per occurrence [1].
     padding, kv_padding : ndarray or float
-        Computed over necessary arithmetic, or an equivalent increase of time, for example from partly filled tiles; and
-        the same for cache reads [1].
+        Computed over necessary arithmetic, for example from partly filled tiles; and the same ratio for cache reads
+        [1].
     rates : Rates or None
         Efficiencies of its kernels; None without a measured curve.
     grouped : bool
@@ -168,7 +168,7 @@ class Operator:
 
     @property
     def part(self) -> str:
-        """Name without the text in brackets, by which engines' kernels are counted."""
+        """Name without the text in brackets: the key of the kernel counts of engines."""
         name = self.name.partition(" (")[0]
         return f"latent {name}" if self.attention == "latent" and name == "attention" else name
 
@@ -195,7 +195,7 @@ class OperatorTable:
         Width of the distribution of contexts, or of the steps of a chunked prefill, around it; at most twice the
         context [tokens].
     read_once : float
-        Tokens of it that an attention-DP group reads once for all of its sequences [tokens].
+        Tokens of the context that an attention-DP group reads once for all of its sequences [tokens].
     """
 
     def __init__(self, setup: Served, plans: Plans) -> None:
@@ -225,7 +225,7 @@ class OperatorTable:
         whole: bool = False,
         adapters: int = 1,
     ) -> Operator:
-        """One weight matrix, or several in parallel, on the attention ranks.
+        """Row of one weight matrix, or of several in parallel, on the attention ranks.
 
         ``shapes`` are read from memory; ``count`` weights are multiplied, by default all. ``reduced`` elements per
         token are all-reduced afterwards. ``output`` projections may have another format. ``whole`` matrices are not
@@ -315,7 +315,7 @@ class OperatorTable:
         return self.attended(limit)
 
     def attended_in_chunk(self, chunk: float) -> float:
-        """Mean number of past tokens of its own chunk that a new token attends to [tokens].
+        """Mean number of past tokens in the same chunk that a new token attends to [tokens].
 
         In the first chunk the number grows with the position. Later it drops to zero at every border. For contexts
         without a spread, the mean over a chunk is used.
@@ -358,7 +358,7 @@ class OperatorTable:
         return 1.0 / (self.groups * np.minimum(self.ranks, heads * self.plans.dcp if by_token else heads))
 
     def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
-        """Collective by the way in which matrices are split, equal for all ways."""
+        """Assign one collective to every way to split matrices."""
         return dict.fromkeys(self.assumptions.layout.tensor_layouts, (collective,))
 
 
@@ -378,7 +378,7 @@ def distinct(adapters: int, sequences: Array) -> Array:
 
 
 def adapters(table: OperatorTable, rows: Iterable[Operator]) -> Iterator[Operator]:
-    """Rows of adapters; none if no adapters are served."""
+    """Rows of low-rank adapters; no rows if no adapters are served."""
     assumed = table.assumptions.adapters
     if not assumed.loras:
         return

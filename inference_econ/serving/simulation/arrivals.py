@@ -777,7 +777,7 @@ class SessionFeed:
     def _say(self, played: _Played, number: int) -> tuple[Parts, int]:
         """Record the parts of a turn's prompt and output, without its last output token, which is never computed.
 
-        Return the parts that the prompt starts with, and the name of its own part.
+        Return the parts that the prompt starts with, and the name of the new part.
         """
         turn, name = played.session[number], (played.number + 1) * _MOST_TURNS + played.heads[number]
         shared = ((0, self._sessions.shared_tokens // self._block),)

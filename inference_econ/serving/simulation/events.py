@@ -714,7 +714,7 @@ class Engine:
             self.look()
 
     def stop(self, time: float) -> None:
-        """Stop at a time: finish started decode steps, and record the output of running requests."""
+        """Stop the simulation: finish started decode steps, and record the output of running requests."""
         log = self.log
         if self.planned:
             start, first, growth = self.plan
