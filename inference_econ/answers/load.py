@@ -222,9 +222,10 @@ def load(
 
 
 def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
-    """Layout with the most throughput per dollar within the SLOs (within none, if no layout meets them), and that rule.
+    """Layout with the most throughput per dollar within the SLOs, and this rule as words.
 
-    Simpler deployments come first. Each layout runs under its own engine.
+    If no layout meets the SLOs, they are ignored. Simpler deployments are preferred. Each layout runs under the engine
+    of its candidate.
     """
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)

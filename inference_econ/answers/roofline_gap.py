@@ -143,7 +143,7 @@ class Observation:
 
     @property
     def fullness(self) -> tuple[str, float]:
-        """Name and value of the given one of utilization, batch and throughput."""
+        """Name and value of the quantity that was given: utilization, batch or throughput."""
         return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
 
 

@@ -32,8 +32,8 @@ _SESSIONS = 1 << 18
 _TOLD = 3
 #: Quantiles of new tokens, and of outputs within them, that bound the rows of the fitted table [1].
 _EDGES = (*np.arange(0.0, 0.9, 0.1), 0.9, 0.95, 0.99, 1.0)
-#: Intervals of fitted rates, each with the window that separates rates from bursts [s]. The first with this mean number
-#: of requests is used [1]. Longer traces than a day and a half use hours of the day, averaged over days [s].
+#: Intervals of fitted rates, each with the window that separates rates from bursts [s]. The first interval with this
+#: mean number of requests is used [1].
 _INTERVALS, _LEAST_REQUESTS = ((60, 10), (600, 60), (3600, 60)), 50
 _HOUR, _DAY = 3600.0, 86_400.0
 #: Windows per interval that are needed to separate a rate from bursts [1].

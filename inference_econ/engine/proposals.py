@@ -237,9 +237,9 @@ class Speculation:
 
         Notes
         -----
-        Times depend only on the mean. Of the distributions with this mean, the one with the least variance is used, as
-        in engines with a synthetic acceptance length. The first floor(tokens - 1) draft tokens are always accepted. The
-        next one is accepted with the remaining probability, and the others never.
+        Times depend only on the mean. The distribution is the one with the least variance, as in engines with a
+        synthetic acceptance length. The first floor(tokens - 1) draft tokens are always accepted. The next one is
+        accepted with the remaining probability, and the others never.
 
         Examples
         --------

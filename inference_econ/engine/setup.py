@@ -137,8 +137,8 @@ class Setup:
     Raises
     ------
     InputError
-        If the chip has no math unit for a format, does not support the cache format or has no host link for host
-        weights; if the context or the price is out of range; or if nodes are requested and unknown.
+        If the chip has no math unit for a format, does not support the cache format, or has no host link for host
+        weights. Also if the context or the price is out of range, or if nodes are requested and unknown.
     """
 
     model: ModelSpec

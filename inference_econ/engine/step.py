@@ -462,7 +462,7 @@ def mfu(
     Parameters
     ----------
     setup : Setup
-        Model, chip, formats and assumptions. Each operator uses the peak of its own math unit.
+        Model, chip, formats and assumptions. Each operator uses the peak of the math unit that it runs on.
     accelerators, batch : array_like
         Size of the instance, and its sequences [1], broadcastable to (...).
     seconds : array_like

@@ -221,7 +221,7 @@ def padded_attention_share(
     extra_tokens : array_like, shape (...)
         Overhead of a sequence, or of a new token of a prompt: partly filled tiles, start and end of each sum [tokens].
     extra_elements : float
-        The same along a head's width [1].
+        Overhead along a head's width, in elements [1].
 
     Returns
     -------

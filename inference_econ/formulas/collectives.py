@@ -65,7 +65,7 @@ def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Ar
     Notes
     -----
     An all-to-all sends each part directly to its receiver, so the R/n - 1 links to members of the domain carry equal
-    traffic. The same applies to an all-reduce by scatter and gather. It also applies to rings, because the links of R
+    traffic. Links also carry equal traffic in an all-reduce by scatter and gather, and in rings, because the links of R
     chips form R - 1 rings for all R except 4 and 6: Tillson (1980). No algorithm exceeds this bandwidth. A
     point-to-point transfer is a group of two.
 
@@ -96,8 +96,8 @@ def transfer_seconds_per_byte(
         One-way bandwidth per rank inside a domain, and between domains [B/s]; ``inf`` is a free link. An all-reduce
         moves every byte twice, so half of each bandwidth applies.
     overlap : bool
-        Whether traffic inside and between domains runs at the same time (the published code), or in sequence (eqs. (28)
-        and (39)).
+        True if traffic inside and between domains overlaps (the published code), False if both run in sequence (eqs.
+        (28) and (39)).
 
     Returns
     -------
@@ -149,9 +149,9 @@ def reduced_bytes(
 
     Notes
     -----
-    Eqs. (25) and (43) of Erdil (2025), ((1 + 2 / g) h d_h + 2 d + d_ff) b L p with g = h / kv_heads: the outputs of
-    queries, keys and values, of the output projection, and of both sides of the feed-forward block. Valid for 2-D
-    layouts; 1-D layouts sum only the outputs to the residual stream, 2 d.
+    Eqs. (25) and (43) of Erdil (2025): ((1 + 2 / g) h d_h + 2 d + d_ff) b L p with g = h / kv_heads. The terms are the
+    outputs of queries, keys and values, of the output projection, and of both sides of the feed-forward block. Valid
+    for 2-D layouts; 1-D layouts sum only the outputs to the residual stream, 2 d.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def exchange_seconds_per_byte(
     crossing : array_like, shape (...)
         Share of the bytes for other domains that crosses to them; the rest are copies made in the receiving domain [1].
     overlap : bool
-        Whether both kinds of traffic run at the same time, or in sequence.
+        True if both kinds of traffic overlap, False if they run in sequence.
 
     Returns
     -------

@@ -21,7 +21,7 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
     Returns
     -------
     ndarray, shape (m,)
-        Ascending in seconds and strictly descending in dollars. Of equal points the first is kept.
+        Ascending in seconds and strictly descending in dollars. If points are equal, the first is included.
 
     Notes
     -----

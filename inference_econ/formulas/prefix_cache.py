@@ -195,8 +195,8 @@ def lifetime_that_fits(
     Notes
     -----
     The characteristic time of Che, Tung and Wang (2002): the lifetime at which stored tokens fill the cache. Let c = (n
-    - 1) / 2, and let r be the time in which new tokens fill the cache. Then L + c Z (1 - exp(-L / Z)) = r has the
-    closed form L = d + Z W(c exp(-d / Z)) with d = r - c Z and Lambert's function W. It is computed by Wright's
+    - 1) / 2, and let r be the time in which new tokens fill the cache. The lifetime solves L + c Z (1 - exp(-L / Z)) =
+    r. The solution is L = d + Z W(c exp(-d / Z)) with d = r - c Z and Lambert's function W. It is computed by Wright's
     omega(x) = W(exp(x)), which does not overflow: Corless and Jeffrey (2002).
 
     Examples

@@ -183,8 +183,8 @@ def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
 
     Notes
     -----
-    Exact for renewal processes if each arrival is kept with the probability 1 / n independently of the others: the
-    splitting of Whitt (1983).
+    Exact for renewal processes if each arrival goes to the instance with probability 1 / n, independently of the
+    others: the splitting of Whitt (1983).
 
     Examples
     --------
@@ -259,8 +259,8 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
     Notes
     -----
     The inverse of the distribution function, definition 1 of Hyndman and Fan (1996). For step times it is the
-    distribution over tokens. The mean over the life of a request varies less: for constant lengths and no waiting it
-    has two thirds of the variance, because a request runs with nearly the same others from step to step.
+    distribution over tokens. The mean over the life of a request varies less. For constant lengths and no waiting it
+    has two thirds of the variance, because the other requests hardly change from step to step.
 
     Examples
     --------

@@ -114,7 +114,7 @@ def rented_together(first: tuple[int, int], second: tuple[int, int], machines: S
 
     Examples
     --------
-    One of 4 beside another of 4, and beside three of 2:
+    One instance of 4 with another of 4, and with three of 2:
 
     >>> rented_together((1, 4), (1, 4), [8]), rented_together((1, 4), (3, 2), [8])
     (8.0, 16.0)

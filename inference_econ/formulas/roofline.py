@@ -99,7 +99,7 @@ def product_intensity(rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, byt
 
     Notes
     -----
-    2 m k n / (p (m k + k n + m n)), or 2 over p times the sum of 1 / m, 1 / k and 1 / n: the smallest side dominates.
+    The intensity is 2 m k n / (p (m k + k n + m n)), or 2 / (p (1 / m + 1 / k + 1 / n)). The smallest side dominates.
     Zhao (2026): a prompt of n tokens times a weight matrix of d x d has 2 n d / (p (2 n + d)), up to d / p, and is
     compute-bound. In decode n is the batch b, and the intensity is about 2 b / p. A query times n keys is a product
     with one row, which stays below 2 / p at any context. Valid for kernels that keep reused data on the chip.

@@ -225,7 +225,7 @@ def best_draft_length(
 
     Examples
     --------
-    Verifying costs 2 % more per proposal, drafting 10 % of a step, and four of five proposals are accepted.
+    Each draft token lengthens verification by 2% and takes 10% of a step. Four of five draft tokens are accepted.
 
     >>> tokens = [expected_tokens(0.8, n + 1) for n in range(4)]
     >>> best = best_draft_length([0.0100, 0.0102, 0.0104, 0.0106], 0.001, tokens)

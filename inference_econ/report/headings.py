@@ -38,7 +38,7 @@ def heading(
     Parameters
     ----------
     counted : str
-        What the numbers count.
+        Quantity that the numbers describe.
     setups : iterable of Setup
         Models, GPUs, formats and prices; several where they are compared.
     lengths : iterable of str
@@ -156,7 +156,7 @@ def promises_label(promises: Targets) -> str:
 
 
 def _priced(setup: Setup) -> str:
-    """Name of a GPU with its price, marked if no profile is fitted to servers with it."""
+    """Name of a GPU with its price, marked if the GPU has no fitted profile."""
     chip = _named(setup.hardware)
     if setup.is_bound:
         chip = f"{chip} ({BOUND})"
@@ -171,7 +171,7 @@ def price_label(chip: HardwareSpec, price: HourPrice) -> str:
 
 
 def price_cell(setup: Setup) -> str:
-    """Price of a GPU-hour for a table, marked where it is no on-demand offer of the last quarter; empty if unknown."""
+    """Price of a GPU-hour for a table, marked unless it is a recent on-demand offer; empty if unknown."""
     return f"{setup.hour_price.dollars:.2f} {setup.hour_price.mark}".strip() if setup.is_priced else ""
 
 

@@ -145,7 +145,7 @@ def speed_cost_chart(title: str, lines: Sequence[PlotSeries], setups: Sequence[S
 
 
 def speed_question(y: Metric, of_cost: str) -> str:
-    """Question that such a chart answers, about cost or another metric."""
+    """Question that a chart of a metric against user speed answers."""
     return of_cost if AXES[y].dollars else AXES[y].question
 
 

@@ -294,7 +294,7 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
     -----
     A request sees the steady state that it finds on arrival; see :func:`occupancy`. Its TTFT uses its own prompt
     length. Bursty arrivals lengthen the prompts ahead by (ca2 + cs2) / (1 + cs2) (Allen and Cunneen, in Allen, 1990).
-    Its TPOT is the one of that state, so its last token arrives (osl - 1) * TPOT after the first.
+    Its TPOT is the TPOT of that state, so its last token arrives (osl - 1) * TPOT after the first.
     """
     queue, state = occupancy(service, requests_per_second, arrivals)
     seen = _seen(service, queue, state, arrivals)
@@ -347,8 +347,8 @@ def slo_met_share(
 
     Notes
     -----
-    Each request has the TPOT of the steady state that it finds. The same requests therefore violate SLOs of all kinds:
-    long ones, and those that arrive at high concurrency.
+    Each request has the TPOT of the steady state that it finds. Requests that violate one SLO therefore often violate
+    the others: long requests, and requests that arrive at high concurrency.
     """
     for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):
         if not value > 0:

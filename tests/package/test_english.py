@@ -35,7 +35,7 @@ FIRST = re.compile(r"(?:Of|What|Who|Whose|Whoever|Whether|Where|That|Those|The s
 #: Longest sentence [words].
 LONGEST = 35
 #: Code blocks, doctests, underlines of headings, and names of parameters.
-CODE = r"^(?:```.*?^```|~~~.*?^~~~)|^ *>>>.*?(?=^\s*$|\Z)|^ *-{3,}$|^ *\*?[\w, *]+ : .*$"
+CODE = r"^(?:```.*?^```|~~~.*?^~~~)|^ *>>>.*?(?=^\s*$|\Z)|^ *-{3,}$|^ *\*?[\w, *]+ : [^\n]*$"
 #: Ends of paragraphs: empty lines, list items, table cells, headings.
 BREAKS = r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.|#+|>)\s)|\||^#+ .*$"
 #: Code, roles and links within a sentence.

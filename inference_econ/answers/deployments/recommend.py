@@ -95,7 +95,7 @@ def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_
     player = simulate_where_needed(service, Gamma(max(other, load.arrivals.scv)))
     others = loaded(service, rate, arrivals=Gamma(other).among(replicas))
     if needs_simulation(service, others) or load.played:
-        # Use one method for both: their difference must not include that between simulation and analytical model.
+        # Both use one method, so that their difference does not include the error of the analytical model.
         others, load = player.played(others), load if load.played else player.played(load)
     return Burstiness(rate * replicas, arrival_scv, other, load, others, service.requests.traffic)
 
@@ -154,7 +154,7 @@ class Users:
             raise InputError(f"think_time is 0 s or more, got {self.think_seconds:g} s", option="think_time")
 
     def requests_per_second(self, e2e_seconds: float) -> float:
-        """Return their request rate at a mean E2E latency, by Little's law [1/s]."""
+        """Return the request rate of all users at a mean E2E latency, by Little's law [1/s]."""
         return self.number / (e2e_seconds + self.think_seconds)
 
 
@@ -277,8 +277,8 @@ def recommend(
 
         - Aggregated: one per recipe and instance size, without those that save at most 10% compared with a simpler one,
           and one with tensor parallelism only.
-        - Disaggregated: one per recipe, if 10% cheaper than aggregated ones on the same GPU. If there is none, the best
-          of equal cost, provided that one of the cheapest instances is unlikely to meet an SLO.
+        - Disaggregated: one per recipe, if 10% cheaper than aggregated ones on the same GPU. If no pools are 10%
+        cheaper, the best pools of equal cost, provided that one of the cheapest instances is unlikely to meet an SLO.
 
         GPUs without measured servers come last, because their numbers are bounds.
 
@@ -373,10 +373,10 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
 
 
 def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: float = FILLED) -> float:
-    """Rate that loads one instance, or group of pools, with the cheapest requests to a share of its capacity [1/s].
+    """Rate that loads the instance or group with the lowest cost per request to a share of its capacity [1/s].
 
-    Pools are used if they are 10% cheaper. If no layout meets the SLOs, the rate is arbitrary: the search at any rate
-    raises that error.
+    Pools are used if they are 10% cheaper. If no layout meets the SLOs, the rate is arbitrary, because the search fails
+    at every rate.
     """
     usual = [_naturally_filled(candidate, targets, filled) for candidate in candidates]
     rate, per_dollar = max(usual, key=lambda filled: filled[1])

@@ -177,7 +177,7 @@ class _ServiceStates:
     promises : Targets
         SLOs on means without a queue that every point meets.
     saving : Saving or None
-        Saving of layouts that no engine supports over those that one does, if compared.
+        Saving of layouts that no engine supports over supported ones, if compared.
     """
 
     candidates: tuple[Candidate, ...]
@@ -676,7 +676,7 @@ def frontier(
     space : Space, optional
         Instances to search; by default all integer degrees.
     speculation : Speculation, None or 'recipe'
-        Speculation method on the same GPUs; None for none; by default as in the recipes.
+        Speculation method on the same GPUs; None for no speculation; by default as in the recipes.
     arrangement : {'both', 'aggregated', 'disaggregated'}
         Arrangements to search.
     pooling : Pooling, optional

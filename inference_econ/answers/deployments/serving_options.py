@@ -174,7 +174,7 @@ class Candidate:
 
     @cached_property
     def _waits(self) -> Array:
-        """Mean TTFT of every state, shape (n, k) [s]; pools have a queue each."""
+        """Mean TTFT of every state, shape (n, k) [s]."""
         rows, columns = np.indices(self.metrics.tpot_seconds.shape)
         return self.ttft_seconds(rows.ravel(), columns.ravel()).reshape(rows.shape)
 
@@ -288,7 +288,7 @@ class Pooling:
 
 #: Maximum machines of a disaggregated deployment if any group is tried [1].
 _MACHINES = 4
-#: For each arrangement, whether pools serve.
+#: Kinds of deployments of each arrangement: False for aggregated instances, True for pools.
 _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "aggregated": (False,), "disaggregated": (True,)}
 
 
@@ -311,14 +311,15 @@ def market(
     ----------
     setup : Setup
         Model, GPU, formats, price and assumptions. If it leaves the engine open, all engines that support the model are
-        candidates under their own profiles. Without assumptions of its own, each has the KV-cache formats and
-        speculation methods of its recipes.
+        candidates under their own profiles. Unless the setup has explicit assumptions, each candidate has the KV-cache
+        format and speculation method of a recipe.
     traffic : Traffic or Requests
         Lengths and cached tokens.
     space : Space, optional
         Instances to try. Fixed degrees select aggregated instances.
     speculation : Speculation, None or 'recipe'
-        Speculation method of all candidates; None for none; by default the recipes' methods, and none as well.
+        Speculation method of all candidates; None for no speculation. By default each recipe with its method, and
+        without speculation.
     arrangement : {'both', 'aggregated', 'disaggregated'}
         Arrangements to try.
     pooling : Pooling, optional
@@ -589,7 +590,7 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
 
 
 def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services | None:
-    """Aggregated layouts as decode layouts, if both are equal and measured corrections do not distinguish them."""
+    """Reuse aggregated layouts as decode layouts, if both are equal and have the same measured corrections."""
     setup = layouts.setup.for_role(apart=True)
     takes = layouts.setup.levels is None or (setup.levels is not None and setup.levels.takes_as(layouts.setup.levels))
     chosen = (_chosen(practised, space, apart=way) for way in (False, True))

@@ -424,7 +424,7 @@ def _transfer(pools: Pools) -> Transfer:
     left = seconds
     if pools.layer_by_layer:
         layers = sender.model.layers
-        # Remaining: the part of the last layer, or what a link slower than the prefill has not sent yet.
+        # After the prefill, the last layer remains, or the data that a link slower than the prefill has not sent yet.
         behind = seconds - reading.prefill_seconds[:, None] * (1.0 - 1.0 / layers)
         left = np.maximum(seconds / layers, behind)
     fast = np.broadcast_to(fast, seconds.shape)

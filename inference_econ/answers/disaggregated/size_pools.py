@@ -61,8 +61,8 @@ def smallest(
     requests_per_second : float
         Request rate [1/s].
     terms : Terms
-        SLOs, arrivals, ratios, and largest load of prefill instances. The rate is the full load, so decode instances
-        may be as full as those of :func:`inference_econ.answers.deployments.recommend.recommend`.
+        SLOs, arrivals, ratios, and largest load of prefill instances. The rate is the largest load, so decode instances
+        have the load limit of :func:`inference_econ.answers.deployments.recommend.recommend`.
     limit : float
         Upper limit on the cost, exclusive [USD/h].
     layouts : (int, int), optional

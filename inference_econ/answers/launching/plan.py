@@ -318,7 +318,7 @@ class Start:
     expected : sequence of Expected
         Predictions under that load.
     pick : str
-        Which deployment of a result it is, as words.
+        Selected deployment of a result, as words.
     said : sequence of str
         Notes for the operator.
     """

@@ -315,7 +315,7 @@ def layout_columns(
     cut : ndarray of str, shape (n,)
         How their matrices are split.
     assumptions : LayoutAssumptions
-        Whether attention-DP groups share the batch.
+        Rule on whether attention-DP groups share the batch.
     """
     stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
     groups = np.broadcast_to(attention_groups(plans, assumptions), plans.shape)

@@ -143,7 +143,7 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     plans : Plans
         Deployments, shape (...).
     assumed : LayoutAssumptions
-        Whether groups share the batch.
+        Rule on whether attention-DP groups share the batch.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
     ranks : array_like, shape (...)
         Expert-parallel ranks, each with the same number of experts [1].
     assumed : ExpertAssumptions
-        Whether there are copies, and their minimum number.
+        Minimum number of copies, if there are any.
 
     Returns
     -------
@@ -297,7 +297,7 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
     plans : Plans
         Deployments with p pipeline stages, shape (...).
     assumed : LayoutAssumptions
-        Whether stages may be uneven.
+        Rule on whether pipeline stages may be uneven.
 
     Returns
     -------

@@ -216,7 +216,7 @@ def indivisible(
     layout : {'1d', '2d'}
         How weight matrices are split.
     assumed : Assumptions
-        Whether attention-DP groups share the batch, stages may be uneven, and experts have copies.
+        Rules on attention-DP groups, on uneven stages, and on copies of experts.
     blocks : (int, int)
         Elements that share a scale and must stay together, in dense matrices and in experts [1].
 
