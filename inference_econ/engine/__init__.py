@@ -5,8 +5,8 @@ could exist (``layouts``), builds the operator table of a step (``operators``), 
 memory (``memory``). It predicts the time of collectives, of a step (``step``), of a prefill (``prefill``) and of
 speculative decoding (``speculation``), and the prediction errors (``uncertainty``).
 
-The public names are listed in ``__init__.pyi``. Requests and queues belong to ``serving``, the choice of the best
-deployment to ``search``.
+The public names are listed in ``__init__.pyi``. Requests and queues are in ``serving``, and the choice of the best
+deployment is in ``search``.
 """
 
 import lazy_loader

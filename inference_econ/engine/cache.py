@@ -91,7 +91,7 @@ def held_cache(
 def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | None:
     """Tokens of keys and values that fit in a page, if pages also store recurrent states [tokens]; None without pages.
 
-    A page is as large as the state of a recurrent layer on its rank, rounded up to full attention blocks.
+    A page has the size of a recurrent layer's state on one rank, rounded up to full attention blocks.
     """
     if not assumptions.capacity.state_pages:
         return None

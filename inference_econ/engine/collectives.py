@@ -41,7 +41,8 @@ class Network:
     neighbours : float or None
         Bandwidth to the next chip of a torus [B/s].
     peers : float or None
-        Number of other chips that share ``inside``, with one link each; None behind a switch [1].
+        Number of other chips to which a chip has direct links, which share ``inside`` equally [1]; None behind a
+        switch.
     name : str
         Name of the chip, for error messages.
     hop : float

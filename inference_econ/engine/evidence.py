@@ -1,4 +1,4 @@
-"""Evidence behind a predicted deployment: how many similar servers were measured."""
+"""Evidence for a predicted deployment: the number of similar servers that were measured."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Facts(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Number of similar measured servers, and how similar they are."""
+    """Number and degree of similarity of measured servers."""
 
     kind: Kind
     """``measured``: servers with the same engine, model, weight format, GPU and arrangement. ``near``: servers with

@@ -48,8 +48,8 @@ class SetupLevels:
     engine : str
         Engine of the measurements.
     widest : MeasuredLevel or None
-        Correction for the engine version; if that version was not measured, for the model on the GPU; None if neither
-        was measured.
+        Correction for the engine version. If that version was not measured, the correction for the model on the GPU;
+        None if neither was measured.
     versions : tuple of MeasuredVersion
         Engine versions measured with the model on the GPU.
     ways : tuple of MeasuredWay
@@ -62,7 +62,8 @@ class SetupLevels:
         Serving mode: disaggregated, and with speculative decoding.
     pull : (float, float)
         ln of the factors on decode and prefill steps of an engine without measurements of the model on the GPU [1].
-        They move its times towards those of other engines, see :mod:`inference_econ.engine.posterior`.
+        They move the times of this engine towards the times of other engines, see
+        :mod:`inference_econ.engine.posterior`.
     known : KnownLayouts or None
         Layouts measured with the model on the GPU, under any engine; None if unmeasured layouts get no factor.
     unknown : float
@@ -141,7 +142,7 @@ class SetupLevels:
         return sum(level.decode for level in self.counted)
 
     def level(self, layout: str) -> MeasuredLevel | None:
-        """Narrowest correction for a layout (a :func:`layout_key`), with the corrections over all models added."""
+        """Most specific correction for a layout (a :func:`layout_key`), plus the corrections over all models."""
         nearest = self._nearest(layout)
         if nearest is not None:
             return nearest.replace(decode=nearest.decode + self._beside) if self.counted else nearest
@@ -153,7 +154,7 @@ class SetupLevels:
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
     def unseen(self, layouts: Sequence[str]) -> Unseen | None:
-        """First property of the least-measured layout that no measurement has: load, deployment, mode or version.
+        """Property in which the least-measured layout differs from all measurements: load, deployment, mode or version.
 
         Pass an empty list for a layout without measurements. The result is None if the model was never measured on this
         GPU; the errors of the profile then apply.

@@ -57,7 +57,7 @@ _BESIDE_LAYERS = ("embeddings", "vision", "adapters")
 class Memory:
     """Memory that plans need, summed over the accelerators of an instance, with copies.
 
-    If pipeline stages are uneven, all are assumed to be as full as the fullest.
+    If pipeline stages are uneven, all stages are assumed to have the size of the fullest.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Memory:
     workspace_bytes : ndarray, broadcastable to (...)
         Activations of the largest step [B].
     prefix_bytes : ndarray, broadcastable to (...)
-        Part of the cache for a prefix that all sequences share; it does not grow with their number [B].
+        Part of the cache for a prefix that all sequences share; independent of the number of sequences [B].
     pageable_bytes : ndarray, broadcastable to (...)
         Further cache, which may be placed in host memory [B].
     host_bytes : ndarray, broadcastable to (...)
@@ -178,8 +178,8 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 
     Each attention-DP group has a copy of attention and shared experts. Every rank has a copy of matrices that all heads
     share and that engines do not split. In MoE models, each group may also have a copy of all weights except routed
-    experts, and every rank full routers. Expert-parallel ranks hold copies of some experts. All pipeline stages are
-    assumed to have as many layers as the fullest.
+    experts. Every rank then has full routers. Expert-parallel ranks hold copies of some experts. All pipeline stages
+    are assumed to have as many layers as the fullest.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
@@ -215,10 +215,10 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 def workspace_bytes(setup: Served, plans: Plans) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
-    The step has ``workspace_tokens`` tokens. Activations are the residual stream, its normed copy, queries, attention
-    output, the intermediate of the widest layer, and 32-bit logits of the sequences. A profile run that samples for all
-    slots, or that encodes images, may need more. The largest of these is used. If MLA decompresses keys and values in
-    each step, those of one layer are added.
+    The step has ``workspace_tokens`` tokens. Activations are the residual stream, its normed copy, queries, and
+    attention output. The intermediate of the widest layer and 32-bit logits of the sequences are added. A profile run
+    that samples for all slots, or that encodes images, may need more. The largest of these is used. If MLA decompresses
+    keys and values in each step, those of one layer are added.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     assumed, tokens, width = assumptions.capacity, assumptions.capacity.workspace_tokens, BYTES_PER_ELEMENT
@@ -403,7 +403,7 @@ def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
 
 
 def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -> npt.NDArray[np.intp]:
-    """Reason why each plan cannot run, as a code of :data:`REASONS`, broadcastable to ``plans.shape``.
+    """Code in :data:`REASONS` for each plan: 0, or the reason why it cannot run; broadcastable to ``plans.shape``.
 
     Parameters
     ----------

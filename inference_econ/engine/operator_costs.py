@@ -29,12 +29,12 @@ class OperatorCosts:
     flop, moved_bytes : float
         Arithmetic [FLOP] and memory traffic [B] of one accelerator.
     collective_bytes : float
-        Tensors of a group of ranks that collectives reduce or exchange [B].
+        Size of the tensors that collectives reduce or exchange in a group of ranks [B].
     compute_seconds, memory_seconds, network_seconds, launch_seconds : float
         Time of each part alone, without overlap [s].
     achieved : float
-        Larger of two shares: arithmetic over the theoretical peak in the row's time, and memory traffic over the
-        theoretical bandwidth [1].
+        Share of the theoretical limit that the row reaches in its time [1]: of the arithmetic peak or of the memory
+        bandwidth, whichever share is larger.
     together_seconds : float
         Time of arithmetic and memory traffic with the assumed overlap [s].
     joules : float or None

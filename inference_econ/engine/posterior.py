@@ -37,7 +37,7 @@ from inference_econ.inputs.engine import profiles
 #: of measured on predicted differences has a slope of 0.47, so about half of a predicted difference remains.
 PULL = 0.5
 #: ln of the factor on step times in layouts that were not measured with any engine [1]. It applies if other layouts of
-#: the model were measured on the GPU. The key tells whether the engine itself was measured.
+#: the model were measured on the GPU. The key is True if the engine itself was measured.
 #:
 #: Evaluated on the fixed servers in docs/evidence/costs.md. Results in unmeasured layouts cost less than measured, by a
 #: median of 16 % if the engine was measured and of 30 to 50 % if not. Results in measured layouts were unbiased.
@@ -92,7 +92,10 @@ def expected(setup: Setup) -> Setup:
 
 
 class _Question(NamedTuple):
-    """Model, GPU and formats for which engines are compared. Equal specifications in different objects differ."""
+    """Model, GPU and formats for which engines are compared.
+
+    Equal specifications in different objects are different keys of the cache.
+    """
 
     model: ModelSpec
     hardware: HardwareSpec

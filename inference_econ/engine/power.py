@@ -58,7 +58,7 @@ class ChipPower:
 
 
 def chip_power(chip: HardwareSpec) -> ChipPower | None:
-    """Power of a chip; None if its file lists no power.
+    """Compute the power of a chip; None if its file lists no power.
 
     Raises
     ------
@@ -169,8 +169,8 @@ def capped_seconds(joules: Array, times: list[Array], chip: ChipPower) -> Array:
     Returns
     -------
     ndarray, shape (...)
-        Time [s]. Between two clocks, time is linear in power. If the lowest clock exceeds the cap, work is slowed until
-        the mean power meets it.
+        Time [s]. Between two clocks, time is linear in power. If the lowest clock exceeds the cap, steps are longer, so
+        that the mean power equals the cap.
     """
     exponent, room = catalog.power().clock_exponent - 1.0, chip.limit_watts - chip.idle_watts
     drawn = [joules * clock**exponent / seconds for clock, seconds in zip(CLOCKS, times, strict=True)]

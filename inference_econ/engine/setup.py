@@ -212,8 +212,8 @@ class Setup:
             Model, and chip that it runs on.
         weights, activations, kv : str, optional
             Number formats; by default as published, or the 16-bit format that the chip supports. The default KV-cache
-            format is that of the engines' recipes if they all agree, otherwise that of the activations. If assumptions
-            are given, recipes are used only for a named engine.
+            format is the format of the engines' recipes if they all agree, otherwise the format of the activations. If
+            assumptions are given, recipes are used only for a named engine.
         assumptions : Assumptions, name or path, optional
             Assumptions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.engine.profiles.assumed`).
@@ -304,7 +304,7 @@ class Setup:
         return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
 
     def with_corrections(self, engine: str | None = None, version: str | None = None) -> Setup:
-        """Setup with the measured corrections of its assumptions, which belong to one engine.
+        """Setup with the measured corrections that its assumptions have for one engine.
 
         Parameters
         ----------
@@ -362,7 +362,7 @@ class Setup:
 
     @property
     def dealing(self) -> Dealing:
-        """Rule that assigns requests to attention-DP groups: the least busy one, unless the only engine has another."""
+        """Rule that assigns requests to attention-DP groups: that of the only engine, else the least busy group."""
         return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"
 
     @property
@@ -410,7 +410,7 @@ class Setup:
         return self.rented(instances, accelerators) * self.dollars_per_accelerator_hour
 
     def dollars_per_hour_in_bulk(self, accelerators: npt.ArrayLike) -> Array:
-        """Cost per instance of a large fleet, shape (...) [USD/h]; no fleet costs less per instance."""
+        """Cost per instance of a large fleet, shape (...) [USD/h]: a lower bound for every fleet."""
         return renting.rented_in_bulk(accelerators, self.machines) * self.dollars_per_accelerator_hour
 
     def work(self, plans: Plans) -> Work:
@@ -461,7 +461,7 @@ class Setup:
         return None if linked else self.hardware.link_domain
 
     def reasons(self, plans: Plans, layout: TensorLayout, needed: Memory | None = None) -> npt.NDArray[np.intp]:
-        """Reason why each plan cannot run, as a code of :data:`inference_econ.engine.memory.REASONS`.
+        """Code in :data:`inference_econ.engine.memory.REASONS` for each plan: 0, or the reason why it cannot run.
 
         Give ``needed`` if the plans need memory for more than the model, for example for a draft model.
         """

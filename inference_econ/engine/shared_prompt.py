@@ -27,7 +27,7 @@ class PromptPart:
     Attributes
     ----------
     before, after : float
-        Mean time per layer before attention needs the cached tokens of other processes, and from there on [s].
+        Mean time per layer before attention needs the cached tokens of other processes, and after that point [s].
     attention : float
         Part of ``after`` in which attention reads the cache and computes scores [s].
     end : float
@@ -77,12 +77,13 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     tokens, cached : float
         Tokens of the part, and of the prompt before it [tokens].
     prompts : float
-        Number of prompts of which all processes prefill the same part at once [1].
+        Number of prompts in a batch; a process prefills the same part of each prompt at once [1].
 
     Returns
     -------
     PromptPart
-        (before + after) x layers + end is the time of :func:`reading_seconds`. The operator table determines the split.
+        Times of the part, split in proportion to the operator table. (before + after) x layers + end equals
+        :func:`reading_seconds`.
     """
     reading = replace(process, batch=prompts * process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
     after = replace(setup, context=cached)

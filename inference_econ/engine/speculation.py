@@ -238,9 +238,10 @@ class SpeculationRounds:
     def best(self) -> BestDraft:
         """Draft length with the shortest time per token; 0 if plain decoding is allowed and fastest.
 
-        The best length falls with the batch once arithmetic limits the step. At long contexts it stays above 0, because
-        all tokens of a sequence share the cache traffic. It may rise if larger batches touch all experts anyway, if
-        launches of the draft model matter less in longer steps, or if collectives change their protocol.
+        The best length falls as the batch grows, if arithmetic limits the step. At long contexts it stays above 0,
+        because all tokens of a sequence share the cache traffic. It may rise with the batch for three reasons. Larger
+        batches touch all experts anyway, launches of the draft model matter less in longer steps, and collectives may
+        change their protocol.
         """
         return formulas.best_draft_length(self.verify_seconds, self.draft_seconds, self.tokens, self.shortest)
 
@@ -271,7 +272,8 @@ def rounds(
     Returns
     -------
     SpeculationRounds
-        Rounds in which all sequences of the batch have the same draft length and gain tokens independently.
+        Rounds in which all sequences of the batch have the same draft length. Sequences accept draft tokens
+        independently.
 
     Raises
     ------
@@ -291,9 +293,9 @@ def rounds(
     EAGLE, Li et al. (2024), section 3. It runs in the layout of the target; in pipelines, on the chips of one stage.
     Some EAGLE heads of MoE models are dense, and the predicted times are then too long.
 
-    ``serving.draft_placement`` determines where a draft model runs. It is either split like the target's attention, as
-    far as its heads divide, with one copy and a part of the batch per group of chips. Or it runs on all chips of the
-    instance in its own fastest layout, as in the published study.
+    ``serving.draft_placement`` determines where a draft model runs. By default it is split like the target's attention,
+    as far as its heads divide. Each group of chips then has one copy and a part of the batch. With ``own_layout``, as
+    in the published study, it runs on all chips of the instance in its fastest layout.
     """
     setup = setup.for_role(speculates=True)
     serving = setup.assumptions.serving

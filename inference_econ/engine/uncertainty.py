@@ -1,4 +1,4 @@
-"""Prediction errors of fitted assumptions, and whether a query extrapolates from the calibration data."""
+"""Prediction errors of fitted assumptions, and the properties in which a query is outside the calibration data."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def interval(
 
 
 def factors_of(errors: ErrorSpread, level: float) -> Interval:
-    """Interval of errors at a level [1], as factors on a predicted value [1]."""
+    """Interval that has the probability ``level`` [1], as factors on a predicted value [1]."""
     low, high = likely_ends(errors.quantiles, level)
     return Interval(math.exp(low), math.exp(high))
 
@@ -237,8 +237,8 @@ def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequen
 
     Notes
     -----
-    Errors of throughput are opposite to those of TPOT on servers with both measurements
-    (``benchmarks/error_correlations.py``).
+    The errors of throughput are assumed to be the inverse of the errors of TPOT. Servers with both measurements confirm
+    this (``benchmarks/error_correlations.py``).
     """
     errors = error_spread(assumptions, quantity, subjects)
     if errors is not None or quantity != "throughput":
@@ -304,7 +304,7 @@ class UnlikeReason(NamedTuple):
     """Reason why a query differs from the calibration data."""
 
     kind: str
-    """Kind of reason, by which equal reasons of several subjects are grouped."""
+    """Kind of reason; reasons of several subjects with the same kind are grouped."""
     text: str
     """Text for users, with the numbers."""
     unlike: Unlike
@@ -454,14 +454,14 @@ def formats(model: ModelSpec, weights: str | None) -> str:
 def margin(
     assumptions: Assumptions, quantity: Quantity, confidence: float, subjects: Iterable[Subject] = ()
 ) -> float | None:
-    """Factor by which a prediction must be better than an SLO so that measured values meet it.
+    """Factor by which a prediction must be better than an SLO, so that measured values meet the SLO.
 
     Parameters
     ----------
     assumptions : Assumptions
         Assumptions of the prediction.
     quantity : {'tpot', 'ttft', 'request', 'throughput'}
-        Quantity of the SLO; times have a maximum, rates a minimum.
+        Quantity of the SLO, which is a maximum for times and a minimum for rates.
     confidence : float
         Probability that the SLO is met, above 0.5 and at most 0.9 [1].
     subjects : iterable of Subject
@@ -470,8 +470,8 @@ def margin(
     Returns
     -------
     float or None
-        Quantile of measured over predicted values at that probability, at least 1, so that a pessimistic bias never
-        loosens an SLO [1]. None if the assumptions were not fitted to the quantity.
+        Quantile of measured over predicted values at that probability [1]. It is at least 1, so that a pessimistic bias
+        never loosens an SLO. None if the assumptions were not fitted to the quantity.
 
     Raises
     ------

@@ -21,7 +21,7 @@ _TRAY = 4
 
 
 def machine(hardware: HardwareSpec) -> int:
-    """Chips of a machine, or of a fast-link domain if that is larger [1].
+    """Chips of a machine, or of a fast-link domain if the domain is larger [1].
 
     Examples
     --------
@@ -79,8 +79,8 @@ def sensible_stages(
     """True for pipeline stages that engines' documentation recommends, broadcast over the arguments.
 
     The documentation recommends one stage per node, with tensor parallelism inside it, for models that are too large
-    for a node (``EngineFacts.stages_over``). Stages within a node are for chips without a fast link. No measured server
-    on one machine used stages, so predictions for them are not validated.
+    for a node (``EngineFacts.stages_over``). Chips without a fast link may also have several stages within a node. No
+    measured server on one machine used pipeline stages, so predictions for such stages are not validated.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def sensible_stages(
     hardware : HardwareSpec
         Chip, whose nodes and machines are used.
     smallest : float
-        Chips that the weights just fill [1].
+        Chips whose memory the weights fill exactly [1].
 
     Examples
     --------
@@ -118,9 +118,9 @@ _EVERY_SIZE = np.arange(1, 129)
 class ContinuousLayouts:
     """Layouts of the published study: every degree is a real number.
 
-    For each instance, ``depths`` are the pipeline depths to try, with 0 for no such depth. ``variants`` adds leading
-    axes for the chips of attention and of experts. ``attention_ranks`` are the chips that attention may run on in
-    real-valued stages, for bounds. ``unpinned`` is the family for a draft model with its own layout.
+    ``depths`` lists the pipeline depths to try for each instance; 0 marks a depth that does not fit. ``variants`` adds
+    a leading axis for the number of attention ranks. ``attention_ranks`` lists these numbers for a stage, from which
+    searches compute bounds. ``unpinned`` is the family for a draft model with its own layout.
 
     Attributes
     ----------
@@ -166,12 +166,12 @@ class WholeLayouts:
     pipeline : bool
         Try pipeline depths other than 1.
     pins : Pins
-        Fixed degrees, which are tried whether they divide or not.
+        Fixed degrees. They are tried even if they do not divide the model.
     hardware : HardwareSpec or None
         Chip whose machine size limits tensor parallelism, and whose nodes form pipeline stages, unless these degrees
         are fixed. None for no limit.
     smallest : float
-        Chips that the weights just fill [1]; used only with hardware.
+        Chips whose memory the weights fill exactly [1]; used only with ``hardware``.
     """
 
     pipeline: bool
@@ -227,7 +227,7 @@ class WholeLayouts:
         return np.asarray(degrees[powers_of_two & (degrees <= machine(self.hardware))])
 
     def _only_ranks(self, assumed: LayoutAssumptions, stage: Array) -> Array | None:
-        """Number of attention ranks if there is no choice, shape (1, *stage.shape) [1]."""
+        """Number of attention ranks if it is fixed, shape (1, *stage.shape) [1]; None if it is searched."""
         if self.pins.tp is not None:
             return np.full((1, *stage.shape), float(self.pins.tp))
         if self.pins.dp is not None or assumed.attention_scale_down_steps == 0:
@@ -244,12 +244,12 @@ Layouts: TypeAlias = ContinuousLayouts | WholeLayouts
 
 
 def _column(values: Array, instances: Array) -> Array:
-    """Values along a new first axis in front of the axes of instances."""
+    """Values as an array with a new first axis, followed by axes of length 1 for the instances."""
     return values.reshape(-1, *([1] * instances.ndim))
 
 
 def _dividing(degrees: Array, stage: Array) -> Array:
-    """Degrees that divide one of the stages."""
+    """Degrees that divide the chips of at least one stage."""
     return np.asarray(degrees[(np.unique(stage) % degrees[:, None] == 0).any(axis=1)])
 
 
@@ -270,7 +270,7 @@ class InstanceGrid:
     layouts: Layouts
 
     def pairs(self) -> tuple[Array, Array]:
-        """Every pair as an open grid: shapes (n, 1) and (1, m)."""
+        """Sizes and batches as arrays that broadcast to every pair: shapes (n, 1) and (1, m)."""
         return self.accelerators[:, None], self.batch[None, :]
 
 
@@ -282,7 +282,7 @@ def paper_grid(
     Parameters
     ----------
     smallest : float
-        Instance that the weights just fill, p P / M; may be a fraction of a chip [1].
+        Chips whose memory the weights fill exactly, p P / M; may be a fraction [1].
     sparsity : float
         Experts over active experts [1].
     pipeline : bool
@@ -315,7 +315,7 @@ def whole_grid(
     Parameters
     ----------
     smallest : float
-        Instance that the weights just fill [1].
+        Chips whose memory the weights fill exactly; the smallest instance [1].
     pipeline : bool
         Try pipeline depths other than 1.
     largest : int, optional
@@ -325,8 +325,8 @@ def whole_grid(
     pins : Pins, optional
         Fixed degrees; only sizes and batches that fit them are included.
     hardware : HardwareSpec, optional
-        Chips whose machines determine the instance sizes (:mod:`inference_econ.engine.layouts.grids`); without them,
-        all sizes are included.
+        Chip whose machines determine the instance sizes, see :func:`instance_sizes`; without it, all sizes are
+        included.
     """
     fixed = Pins() if pins is None else pins
     whole = 0 if hardware is None else machine(hardware)
@@ -354,5 +354,5 @@ def whole_grid(
 
 
 def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:
-    """Integers from 1 on, eight per doubling once there are that many."""
+    """Integers from 1 on: all up to 16, then eight per doubling."""
     return np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(doublings)])

@@ -26,7 +26,7 @@ _MOST = 1e9
 
 
 def divisors(*factors: int) -> list[int]:
-    """Integers that divide a product of factors, each up to the largest possible degree [1].
+    """All divisors of a product of positive integers, ascending [1].
 
     Examples
     --------
@@ -58,14 +58,14 @@ def nearest(wanted: int, possible: list[int]) -> str:
 class Pins:
     """Fixed degrees of a deployment, as in engines and on the command line.
 
-    ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If any of ``tp``, ``dp``
+    ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If one of ``tp``, ``dp``
     and ``pp`` is given, the others default to 1. ``"any"`` searches a degree: ``Pins(tp=8, dp="any")`` has 8, 16, 24,
     .. chips. If none is given, all are searched.
 
     Attributes
     ----------
     tp, dp : int or None
-        Accelerators that share the attention weights, and groups of them per pipeline stage [1]; None to search.
+        Tensor-parallel attention ranks, and attention-DP groups per pipeline stage [1]; None to search.
     pp : int or None
         Pipeline stages [1].
     ep : int or None
@@ -257,7 +257,7 @@ def instance_pins(
     dcp: int | None = None,
     write: Callable[[str, object], str] = as_setting,
 ) -> Pins:
-    """Pins from degrees as command lines, scenarios and engine options give them.
+    """Create pins from the degrees of command lines, scenarios or engine options.
 
     Parameters
     ----------
@@ -305,8 +305,8 @@ def layout_columns(
 ) -> dict[str, list[float] | list[str]]:
     """Degrees of n plans, each as a list; integers except on the published study's grid.
 
-    A stage has tp x dp = moe_tp x ep chips. In the published study only tp of them compute attention and the others
-    wait, so moe_tp x ep is larger.
+    A stage has tp x dp = moe_tp x ep chips. In the published study only tp of these chips compute attention and the
+    others wait, so moe_tp x ep is larger than tp x dp.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def layout_key(tp: float, dp: float, pp: float, ep: float = 1.0) -> str:
 
 
 def key_degrees(key: str) -> dict[str, float]:
-    """Degrees of a :func:`layout_key`; degrees that it omits are 1.
+    """Degrees in a :func:`layout_key`; degrees that the key omits are 1.
 
     Examples
     --------

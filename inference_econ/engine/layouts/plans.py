@@ -39,9 +39,9 @@ class Plans:
     new_tokens : float
         Tokens per sequence and step: 1, or more for verification of drafts and for prefill [1].
     prefill : bool
-        The step is a prefill, where only the last token of each sequence needs logits.
+        True for a prefill step, in which only the last token of each sequence needs logits.
     whole : bool
-        Degrees must be integers that divide heads, layers and experts.
+        True if degrees must be integers that divide heads, layers and experts.
     dcp : float
         Decode-context-parallel ranks, which split the cached tokens of each sequence; equal for all plans [1].
     fullest : ndarray, float or None
@@ -49,7 +49,7 @@ class Plans:
         :func:`fullest_group`.
     riding, riding_fullest : ndarray or float
         Prompt tokens that a micro-batch prefills in the same step [tokens], and those of the fullest group over the
-        mean [1]. All operators except attention process them with the decode tokens.
+        mean [1]. All operators except attention process prompt tokens together with decode tokens.
     """
 
     accelerators: Array
@@ -179,8 +179,8 @@ def dealt(sequences: Array, groups: Array) -> Array:
 def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAssumptions) -> Array:
     """Expert-parallel ranks of one stage for a block with ``experts`` experts [1], shape (...).
 
-    ``plans.ep`` if given. Otherwise the maximum for the chips and experts, unless the micro-batch is too small (Erdil
-    2025, published code; its text has no such limit).
+    ``plans.ep`` if given. Otherwise the smaller of the chips and the experts, or 1 if the micro-batch is too small
+    (Erdil 2025, published code; its text has no such limit).
     """
     if experts == 1:
         return np.ones(())
@@ -261,8 +261,8 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     Notes
     -----
     A stage starts with a domain. A domain can contain c = ``link_domain / stride`` members of a group, so R members
-    span R / c domains, rounded up. A group that would cross a border starts in the next domain; the unused rest is as
-    if domains were smaller. Larger domains therefore never give worse results. If a domain is smaller than a stage,
+    span R / c domains, rounded up. A group that would cross a border starts in the next domain, which leaves some chips
+    of a domain unused. Larger domains therefore never give worse results. If a domain is smaller than a stage,
     tensor-parallel and expert-parallel groups cannot both fit inside it.
 
     Examples
@@ -307,8 +307,8 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
     Notes
     -----
     vLLM, ``get_pp_indices`` (``vllm/distributed/utils.py``): every stage has floor(L / p) layers. The remaining layers
-    go to the stages from the last but one towards the first. The slowest stage sets the pace of the pipeline, so each
-    of the p micro-batches takes p times the time of that stage.
+    are added one by one to stages, from the last but one towards the first. The slowest stage sets the pace of the
+    pipeline, so each of the p micro-batches takes p times the time of that stage.
     """
     if assumed.pipeline_stages == "even" or not plans.whole:
         return 1.0
@@ -320,8 +320,8 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
 def depths(layers: int, assumed: LayoutAssumptions) -> list[int]:
     """Pipeline depths to try, shallowest first [1].
 
-    Depths that divide the layers. With uneven stages, all depths up to 16 and powers of two, except those where one
-    stage fewer has the same pace, ceil(L / p) (p - 1) >= L.
+    All depths that divide the layers; at most 16 with uneven stages. With uneven stages, also powers of two up to 16. A
+    power of two is left out if one stage fewer has the same pace, ceil(L / p) (p - 1) >= L.
 
     Examples
     --------

@@ -42,7 +42,7 @@ RULES: Mapping[RuleCode, str] = {
 
 
 class Rule(NamedTuple):
-    """Rule of an engine, with the plans that break it."""
+    """Rule that an engine has for layouts, and the plans that break the rule."""
 
     code: RuleCode
     """Code of the rule."""
@@ -51,14 +51,14 @@ class Rule(NamedTuple):
 
 
 def rule_text(code: RuleCode, engines: Sequence[ServingEngine], model: ModelSpec) -> str:
-    """Text for users of a rule that some engines have for a model."""
+    """Text that explains a rule of some engines for a model to users."""
     return RULES[code].format(engines=", ".join(engine.label for engine in engines), model=model.name)
 
 
 def rules_of(
     engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> Iterator[Rule]:
-    """Rules of an engine, with the plans that break each.
+    """Yield the rules that an engine has for layouts of a model.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def rules_of(
     Yields
     ------
     Rule
-        All rules for the model, whether any plan breaks them or not.
+        Every rule for the model, with the plans that break it; a rule may have no such plan.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def rules_of(
 def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
     """True if attention-DP groups of an engine form one instance, instead of replicas of the full model.
 
-    Groups share work only in experts, or if the engine splits dense layers over all of them.
+    Groups share work in experts, and in dense layers if the engine splits these over all groups.
     """
     support = facts.support(model.architecture, generation)
     cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
@@ -327,7 +327,7 @@ def _up_to(most: float) -> Array:
 
 
 def _even(uneven: list[npt.NDArray[np.bool_]], most: float) -> Array:
-    """Numbers up to ``most`` at which nothing is uneven."""
+    """Numbers up to ``most`` that split every layer evenly."""
     possible = ~np.any([np.zeros(_up_to(most).shape, dtype=bool), *uneven], axis=0)
     possible[0] = True  # if nothing divides, one plan remains to report the problem
     return np.asarray(_up_to(most)[possible])

@@ -137,8 +137,8 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
     Raises
     ------
     InputError
-        If there are more pipeline stages than layers, if a stage does not split into the expert ranks, or if more ranks
-        share the tokens of a sequence than there are copies.
+        If there are more pipeline stages than layers, or if a stage does not split into the expert ranks. Also if more
+        ranks share the tokens of a sequence than there are copies of its cache.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(

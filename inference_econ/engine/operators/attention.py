@@ -38,7 +38,7 @@ def reach_of_kernels(
     """Efficiencies of attention kernels for the cache format, see :class:`inference_econ.inputs.ScoresKernel`.
 
     ``attended`` are past tokens of a new token. ``width`` is the number of elements of a head's keys or values if
-    prefill decompresses them; without it, prefill attends to latents, as decode does.
+    prefill decompresses them. Without it, prefill attends to latents, as decode does.
     """
     kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
     # Work close to zero takes no time, so its padding factor is left out.
@@ -73,9 +73,9 @@ def scores(
     """Row of attention scores of one layer: arithmetic per new token, and cache read per sequence.
 
     The kernels are rotation and cache write, attention over parts of the context, and the sum of the parts. ``heads``
-    is the number of heads that ranks can split. With ``whole``, every rank of a group computes all sequences of the
-    group. ``shared_bytes`` are read once by each attention-DP group with a sequence. ``dtype`` is by default that of
-    the cache; ``reach`` are the efficiencies of the kernels, if known.
+    is the number of heads that ranks can split. If ``whole`` is True, every rank of a group computes all sequences of
+    the group. ``shared_bytes`` are read once by each attention-DP group with a sequence. ``dtype`` defaults to the
+    format of the cache. ``reach`` has the efficiencies of the kernels, if known.
     """
     within = Reach() if reach is None else reach
     follows = table.assumptions.chip.math_unit_follows
@@ -133,9 +133,9 @@ def context_exchange(
 
     ``queries`` and ``values`` are elements per token over all heads. ``latent`` are elements cached per token if they
     serve all heads. As in vLLM (``cp_lse_ag_out_rs``), the queries of the ranks are all-gathered, and each rank
-    computes all heads over its part of the tokens. The logarithms of the sums are all-gathered in 32 bits, and the
-    scaled outputs are reduce-scattered. Prefill has all new tokens, and gathers the queries for cached tokens, or the
-    cached latents.
+    computes all heads over its part of the tokens. The log-sum-exp values are all-gathered in 32 bits, and the scaled
+    outputs are reduce-scattered. In prefill, each rank has all new tokens. For the cached tokens it gathers the
+    queries, or the cached latents.
     """
     sharing, past = table.plans.dcp, table.context > 0
     if sharing <= 1 or (table.plans.prefill and not past):

@@ -49,8 +49,8 @@ def both_sides(
 ) -> Iterator[Operator]:
     """Rows of the input and output matrices of a block that every token passes, split over ``ranks`` chips.
 
-    ``summing`` is the number of chips that sum the output: all ranks, unless another operator sums it. With
-    ``grouped``, each attention-DP group has a copy for its own tokens.
+    ``summing`` is the number of chips that sum the output: all ranks, unless another operator sums it. If ``grouped``
+    is True, each attention-DP group has a copy for its own tokens.
     """
     for side, matrices, output in sides(spec, width, table.hidden):
         weights = matrices * table.hidden * width
@@ -232,7 +232,7 @@ class _Curve(NamedTuple):
 
 
 def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: bool) -> _Curve:
-    """Constants of each plan: if ranks exchange tokens, those of the engine's kernels for it, if known."""
+    """Constants of the kernel of each plan. If ranks exchange tokens, the engine may use other kernels."""
     curve = _Curve.of(kernel)
     if kernel.exchanged is None or not exchanged.any():
         return curve
@@ -258,7 +258,7 @@ def _exchange(
     token_bytes: Array | float,
     stride: Array | float,
 ) -> Collective:
-    """Dispatch or combine: an all-to-all with one copy of a token per rank that it is sent to."""
+    """Dispatch or combine: an all-to-all that sends copies of each token to the ranks of its experts."""
     reached = np.minimum(active, spread)
     ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
     # Copies of a token, including those to experts on its own rank.
@@ -290,7 +290,7 @@ def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
 
 
 def expert_thresholds(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
-    """Micro-batches at which expert parallelism starts, for each MoE block of a model [1]."""
+    """Sizes of micro-batches from which expert parallelism is used, for each MoE block of a model [1]."""
     requests = assumed.parallel_min_requests_per_sparsity
     return [requests * _routed(spec, assumed)[2] for spec in model.mixtures]
 

@@ -96,16 +96,16 @@ class Work:
     tokens, sequences : ndarray
         Tokens and sequences of one micro-batch [1].
     layers : ndarray or float
-        Layers on the critical path of a token [1]; more than the layers it passes if a fuller pipeline stage sets the
-        pace.
+        Layers on the critical path of a token [1]. They exceed the layers of the model if the fullest pipeline stage
+        sets the pace.
     groups : ndarray or float
         Attention-DP groups [1].
     fullest, fullest_tokens : ndarray or float
         Sequences, and tokens, of the fullest group over the mean [1].
     prefill : bool
-        The step is a prefill.
+        True for a prefill step.
     summed : ndarray or bool
-        Several chips of a stage share each matrix, and sum its output.
+        True if several chips of a stage share each matrix and sum its output.
     """
 
     operators: tuple[Operator, ...]
@@ -129,8 +129,8 @@ class Work:
     def tokens_sent(self, operator: Operator, collective: Collective) -> Array:
         """Tokens that a collective sends [1].
 
-        If each rank uses its own links, the slowest rank determines the end. It is in the fullest group, or receives
-        the most.
+        If each rank uses its own links, the slowest rank determines the time. This rank is in the fullest group, or
+        receives the most tokens.
         """
         if operator.grouped or not collective.own_link:
             return self.tokens_of(operator)
