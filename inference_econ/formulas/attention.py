@@ -210,7 +210,7 @@ def recurrence_flop(state_elements: float) -> float:
 def padded_attention_share(
     attended: npt.ArrayLike, width: npt.ArrayLike = np.inf, *, extra_tokens: npt.ArrayLike, extra_elements: float = 0.0
 ) -> Array:
-    """Work that determines the time of attention kernels, over the necessary work.
+    """Ratio of the work that determines the time of an attention kernel to the necessary work.
 
     Parameters
     ----------

@@ -281,7 +281,7 @@ def nccl_seconds(
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
-        An all-reduce passes the tree twice, the others once and with half of the traffic.
+        An all-reduce passes the tree twice. Other collectives pass it once, with half of the traffic.
     ranks, domains : array_like, shape (...)
         Participants, and link domains that they span [1].
     size_bytes : array_like, shape (...)
@@ -460,11 +460,11 @@ def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domain
 
     Notes
     -----
-    Eqs. (23) and (40) of Erdil (2025). By these alone, a larger domain can take longer than several smaller ones. Many
-    small domains can also take less time than a few of the size with which ``t_rank`` was measured. A longest chain c
-    prevents both. A domain of more than c ranks is treated as several where that is faster, down to c ranks each.
-    Domains of fewer than c ranks take at least the time of those with c, because a hop between domains is no faster
-    than one inside. L has its minimum at n = R ln(2) t_rank / t_domain.
+    Eqs. (23) and (40) of Erdil (2025). With these equations alone, a larger domain can take longer than several smaller
+    ones. Many small domains can also take less time than a few domains of the size for which ``t_rank`` was measured. A
+    longest chain c prevents both. A domain of more than c ranks is split into domains of at least c ranks if this is
+    faster. Domains of fewer than c ranks take at least the time of those with c, because a hop between domains is no
+    faster than one inside. L has its minimum at n = R ln(2) t_rank / t_domain.
 
     Examples
     --------
@@ -498,7 +498,7 @@ def mesh_parts(
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
-        An all-reduce goes around twice, the others once and with half of the traffic.
+        An all-reduce goes around twice. Other collectives go around once, with half of the traffic.
     ranks : array_like, shape (...)
         Participants [1].
     size_bytes : array_like, shape (...)

@@ -146,8 +146,9 @@ def stored_tokens(
 
     Notes
     -----
-    Little's law, Little (1961). One in n turns per second is a conversation's k-th. Its k (u + a) tokens wait for
-    min(Z, L), which is Z (1 - exp(-L / Z)) on average. After the last turn they wait for L.
+    Little's law, Little (1961). One in n turns per second is a conversation's k-th. After turn k, its k (u + a) tokens
+    wait for the shorter of the pause and L, which is Z (1 - exp(-L / Z)) on average. After the last turn they wait for
+    L.
 
     Examples
     --------

@@ -138,9 +138,9 @@ def critical_batch(
 
     Notes
     -----
-    b* = s p C / (2 B): the text below eq. (2) of Erdil (2025) for s = 1. With experts each of them gets b / s tokens of
-    a batch, and its weights are read for these. Valid for weights alone. Traffic of activations increases it, and
-    attention has no such batch, because every request reads its own cache.
+    b* = s p C / (2 B): the text below eq. (2) of Erdil (2025) for s = 1. In an MoE model, each expert gets b / s tokens
+    of a batch, and its weights are read for these. Valid for weights alone. Activation traffic increases the critical
+    batch. Attention has no critical batch, because every request reads its own cache.
 
     Examples
     --------

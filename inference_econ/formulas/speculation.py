@@ -379,8 +379,9 @@ def speculative_sample(
     Notes
     -----
     Algorithm 1 of Leviathan et al. (2023): a draft token x is accepted with the probability min(1, p(x) / q(x)). The
-    first rejected one is replaced by a sample from max(0, p - q), normalized. After k accepted ones the target adds its
-    own. Distributions depend only on the position, so the tokens follow the target's distribution for any draft.
+    first rejected token is replaced by a sample from max(0, p - q), normalized. If all k draft tokens are accepted, the
+    target adds one token. Distributions depend only on the position, so the tokens follow the target's distribution for
+    any draft.
 
     Examples
     --------

@@ -135,7 +135,7 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
     return shown.head(percentile), cells
 
 
-#: Whether tables show 80% intervals.
+#: True if tables show 80% intervals.
 _INTERVALS: ContextVar[bool] = ContextVar("intervals", default=False)
 
 

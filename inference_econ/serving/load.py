@@ -23,9 +23,9 @@ from inference_econ.serving.steady import Steady
 
 #: Prompts ahead whose lengths are sampled; further ones have the mean length [1].
 _ONE_BY_ONE = 8
-#: Largest utilization and smallest share in formulas that divide by the rest [1].
+#: Largest utilization, and smallest share, in formulas that would otherwise divide by zero [1].
 _BUSIEST, _LEAST = 1.0 - 1e-9, 1e-9
-#: Mean of a Poisson distribution from which a normal distribution replaces it [1].
+#: Mean from which a normal distribution replaces a Poisson distribution [1].
 _MANY = 40.0
 
 
@@ -81,7 +81,7 @@ class LengthSample:
         return np.asarray(tokens[drawn] / tokens.mean())
 
     def left(self, prompts: Array) -> Array:
-        """Remaining work of prompts that are each met at a random time, in mean prompt lengths, shape (count,) [1]."""
+        """Remaining work of prompts, each at a random point of its prefill, in mean prompt lengths, shape (count,) [1]."""
         mean = (1.0 + self.requests.isl.scv) / 2.0
         return self._sum(prompts, lambda place: self.found("found", place) * self.shares("left", place), mean)
 
@@ -145,8 +145,8 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     Returns
     -------
     ndarray
-        The rest of the running step and the other prompts of the own step. The means are those of the states.
-        Deviations of the already scheduled steps from their mean are added.
+        Rest of the running step, and time of the other prompts in the request's own step. The means are those of the
+        states. Deviations of already scheduled steps from their mean are added.
 
     Notes
     -----

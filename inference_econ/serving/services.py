@@ -36,8 +36,7 @@ from inference_econ.serving.steady import Steady, decode_steps, steady
 
 #: Equally likely requests in averages over lengths [1].
 _LIKELY = 400
-#: Squared share of a group's requests whose contexts grow together if all outputs have one length, from simulations
-#: [1].
+#: Squared share of a group's requests whose contexts grow together, for outputs of one length; from simulations [1].
 _IN_WAVES = 0.5
 #: Decay of that share with the squared coefficient of variation of output lengths [1]. It is the squared characteristic
 #: function of a normal length, at the frequency of one length.
@@ -58,8 +57,8 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
         # reserved shares of its own and the other outputs.
         prompt, whole = _ends(setup, plans, speculation)
         limits = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
-    # Every second iteration approaches from below and ends at a batch that fits: a larger assumed batch leaves less
-    # room.
+    # A larger assumed batch leaves less room, so every second iteration approaches from below and ends at a batch that
+    # fits.
     for _ in range(4):
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
         # All attention-DP groups have room for the same number.

@@ -57,7 +57,7 @@ class Steady:
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
     apart_share : ndarray
-        ``prefill_share`` if no step read weights for both decode and prefill [1].
+        Value of ``prefill_share`` if no step read weights for decode and prefill at once [1].
     follow_share : ndarray
         Mean number of prompts that arrive during a prefill and delay earlier prompts [1].
     queue_seconds, running_seconds : ndarray
@@ -163,7 +163,7 @@ class Steady:
         Returns
         -------
         Steady
-            States in which a request counts from its first decode step.
+            States in which the time of a request starts with its first decode step.
         """
         none = np.zeros_like(self.decode_seconds)
         working = np.maximum(steps * self.decode_seconds / self.batch, taken_seconds)

@@ -38,7 +38,8 @@ Policy = Literal["prefill_first", "chunked"]
 Evicted = Literal["last", "fewest_tokens", "nobody"]
 #: Name of the GPU memory among the cache tiers.
 HBM = "HBM"
-#: Load difference and load ratio above which a request leaves the place with its prefix; rule of SGLang's router [1].
+#: Load difference and load ratio above which a request is sent to the least busy place, and not to the place with its
+#: prefix; rule of SGLang's router [1].
 _FAR_BUSIER, _TIMES_BUSIER = 64, 1.5
 Router = Literal["round_robin", "least_busy", "prefix_aware"]
 
@@ -81,8 +82,9 @@ class KvCacheMemory:
     evicted: Evicted = "last"
     """Request that is preempted when a step does not fit, and recomputed before queued requests start.
 
-    ``last``: the one that was admitted last; ``fewest_tokens``: the one with the shortest output so far; ``nobody``:
-    none, if full outputs have memory. A request that runs alone is never preempted.
+    ``last`` is the request that was admitted last, and ``fewest_tokens`` the request with the shortest output so far.
+    With ``nobody``, no request is preempted, because memory for full outputs is reserved. A request that runs alone is
+    never preempted.
     """
 
     def __post_init__(self) -> None:
@@ -109,7 +111,7 @@ class _PromptPart(NamedTuple):
     launch_seconds: float
     """Share of that time in which the GPU waits for the CPU [s]."""
     beyond_seconds: float
-    """GPU time above that of the same number of tokens of usual prompts, if known [s]."""
+    """GPU time in excess of the time for as long a part of a mean prompt, if known [s]."""
 
 
 def _nothing(_first: int, _second: int) -> float:
@@ -273,14 +275,14 @@ def simulate(
     requests : Stream, Loop or Sessions
         Open-loop stream, closed loop, or sessions.
     warm_up, cool_down : float
-        Shares of the requests, by arrival, that are not measured [1]. The first find the server too empty, and no
-        further requests join the last.
+        Shares of the requests, by arrival, that are not measured [1]. The first requests find the server too empty, and
+        no further requests join the last ones.
     instances : int
         Servers [1].
     router : str
         Server of a request: ``round_robin``; ``least_busy``, with the fewest requests; or ``prefix_aware``, with the
-        longest cached prefix unless it is much busier (the rule of SGLang's router). It also applies to the groups of a
-        server.
+        longest cached prefix unless it is much busier (the rule of SGLang's router). This rule also selects a group
+        within a server.
     stop_after : int, optional
         Number of completed requests that ends the run [1].
 
@@ -356,7 +358,7 @@ class _Log:
         self.prompts, self.answers, self.isl, self.osl = ([0] * count for _ in range(4))
         self.sent, self.let_in, self.started, self.first_token, self.finished = ([-1.0] * count for _ in range(5))
         self.evictions, self.session = [0] * count, [-1] * count
-        #: Leading parts of a prompt, their blocks, and the name of its own part.
+        #: Leading parts of a prompt, their blocks, and the name of the part that it adds.
         self.before: list[Parts] = [()] * count
         self.blocks_before, self.own = [0] * count, [-1] * count
         #: Tokens that need no prefill, and tokens that each memory had at the first admission.
@@ -488,7 +490,7 @@ class ServerFleet:
 
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
-    """Place with most of a prompt cached, or the least busy place if the former is much busier."""
+    """Place that has cached most of a prompt, or the least busy place if that place is much busier."""
     most = max(hits)
     best = min((place for place, hit in enumerate(hits) if hit == most), key=busy.__getitem__)
     least = min(busy)
