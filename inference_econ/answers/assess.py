@@ -82,7 +82,7 @@ class Assessment(Shown):
     None for decode steps if the batch does not fit.
     """
     tried: int
-    """Number of layouts that were compared to select the predicted one [1]."""
+    """Number of layouts from which the predicted layout was selected [1]."""
     parts: tuple[StepPart, ...]
     """Parts of the measured time per token: predicted step, prefill of other requests, unexplained time."""
     shortage: Shortage | None
@@ -226,7 +226,7 @@ class _Flight(NamedTuple):
     requests_per_second: float
     """Completed requests [1/s]."""
     predicted: SteadyService
-    """Prediction at this concurrency, or at the largest one that fits."""
+    """Prediction at this concurrency, or at the largest concurrency that fits."""
     slots: int
     """Concurrent requests that fit in the layout [1]."""
 
@@ -290,7 +290,7 @@ def assess_service(
 def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
     """Add states at a concurrency [1] to an aggregated candidate; return other candidates unchanged.
 
-    The measured concurrency may lie between the searched ones. Without it, the server could appear ahead of the
+    The measured concurrency may lie between the searched values. Without it, the server could appear ahead of the
     frontier.
     """
     if candidate.pools is not None:

@@ -31,7 +31,7 @@ def fewest(
     least, most : int
         First and last number [1].
     gives_up : callable, optional
-        Returns True if numbers above a failing one need no evaluation.
+        Returns True for a failing number if larger numbers need no evaluation.
 
     Notes
     -----
@@ -101,7 +101,7 @@ def bracket_capacity(
     most : int
         Largest number [1].
     stride : float
-        Largest factor between two evaluations until one meets the SLOs and one does not [1].
+        Largest factor between consecutive numbers, until one number meets the SLOs and another number misses them [1].
     rising : bool
         True if larger numbers miss SLOs, False if smaller numbers do.
 

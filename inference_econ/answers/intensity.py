@@ -36,8 +36,8 @@ class IntensitySweep:
     name, unit : str
         Operator, with all rows of its name, and its compute unit; empty for the step.
     flop, moved_bytes, compute_seconds, memory_seconds, worked_seconds : ndarray, shape (n,)
-        Arithmetic [FLOP] and memory traffic [B] of one GPU, the time of each alone, and their overlapped time [s].
-        Network time and launch overhead are excluded.
+        Arithmetic [FLOP] and memory traffic [B] of one GPU. Time of arithmetic alone, of memory traffic alone, and of
+        both with overlap [s]. Network time and launch overhead are excluded.
     turns_at : float or None
         Smallest integer value from which ``bound`` stays the limit; None if all values have the same limit.
     closed_form : float or None

@@ -176,7 +176,7 @@ def load(
     Parameters
     ----------
     offers : Services or sequence of Candidate
-        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`); fixed degrees leave one.
+        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`); fixed degrees leave a single layout.
     replicas : int, optional
         Instances that share the load evenly [1]; by default the most that fit on ``gpus``, or one.
     gpus : int, optional

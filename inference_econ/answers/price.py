@@ -135,7 +135,7 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
     Raises
     ------
     InputError
-        If no such offer is recorded, or several are.
+        If no recorded offer matches, or several offers match.
     """
     recorded, hours = offers.latest(offers_of(model)), ""
     name = text.strip().lower()
@@ -310,7 +310,7 @@ def sheet(
     -----
     The bill is split in proportion to the instance time of each kind of token, per request at this load. New input
     tokens are charged a prefill without a cached prefix. Cached tokens are charged the time that they add to it. Output
-    tokens are charged the rest. Idle time is split in the same proportion.
+    tokens are charged the remaining time. Idle time is split in the same proportion.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)

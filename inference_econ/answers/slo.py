@@ -215,7 +215,7 @@ class Targets:
         return times[self.percentile_of(name)]
 
     def relaxed(self, name: str, seconds: float) -> Targets:
-        """SLOs with another value for one of them [s]; without a confidence if no other SLO remains."""
+        """Copy with another value for one SLO [s]; without a confidence if no other SLO remains."""
         times = {**self.every, name: seconds}
         confidence = self.confidence if any(limit < math.inf for limit in times.values()) else None
         return self._timed(times, confidence)
@@ -478,7 +478,7 @@ class Relaxed:
 
 
 def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]) -> str:
-    """Compose the message that no deployment meets the SLOs, and which one to relax to which value.
+    """Compose the message that no deployment meets the SLOs, with the SLO to relax and its smallest feasible value.
 
     Parameters
     ----------
@@ -651,8 +651,8 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
     Notes
     -----
     The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
-    measured. The user can return to a measured layout. The upper end is therefore at least that of the cheapest
-    measured layout, which is assumed to have the same errors.
+    measured. The user can return to a measured layout. The upper end is therefore at least the upper end of the
+    cheapest measured layout, which is assumed to have the same errors.
     """
     tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
     if tpot is None or rate is None:
@@ -708,13 +708,14 @@ def chance_below(first: Likely, second: Likely) -> float | None:
 def shared_share(first: Instances, second: Instances) -> float:
     """Share of the error variance that two predictions have in common [1].
 
-    It is 0 for different profiles, models or GPUs. TPOT errors of two GPUs under the same engine, model and load are
-    nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``).
+    The share is 0 for different profiles, models or GPUs. TPOT errors of two GPUs under the same engine, model and load
+    are nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``).
 
-    For one model, GPU and profile, it follows from the spreads of the measured corrections
-    (:class:`inference_econ.inputs.MeasuredLevels`). Both predictions share the spreads by model on GPU and by version,
-    and those by speculation and by layout if these are equal. It is 0 if no correction was measured. A what-if on the
-    GPU or model has the errors of the unchanged one, so all of its variance is shared.
+    For one model, GPU and profile, the share follows from the spreads of the measured corrections
+    (:class:`inference_econ.inputs.MeasuredLevels`). Both predictions share the spread by model on GPU and the spread by
+    version. They share the spread by speculation if both speculate or neither does, and the spread by layout if the
+    layouts are equal. The share is 0 if no correction was measured. A what-if on the GPU or model has the errors of the
+    unchanged one, so all of its variance is shared.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

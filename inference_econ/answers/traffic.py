@@ -85,11 +85,11 @@ class TraceProfile(Shown):
     mistakes : tuple of str
         First invalid lines, with their line numbers.
     seconds : float or None
-        Time from the first to the last arrival [s]; None without times of one clock.
+        Time from the first to the last arrival [s]; None if the trace has no times of a common clock.
     windows : mapping of int to tuple of int
         Requests in consecutive windows, by window size in seconds [1].
     times : ndarray, shape (n,)
-        Arrivals of the first requests since the first one, ascending [s]; empty if unknown.
+        Arrival times of the first requests, relative to the first arrival, ascending [s]; empty if unknown.
     first, sample : ndarray, shape (n, 3)
         Input tokens, output tokens and reused input tokens, of the first requests in order of arrival, and of random
         requests [tokens].
@@ -158,7 +158,7 @@ class TraceProfile(Shown):
 
     @property
     def reused(self) -> float | None:
-        """Share of blocks, or of prompt tokens without blocks, that earlier requests had [1]; None if unknown."""
+        """Share of prompt blocks that earlier requests had [1]; a share of prompt tokens if the trace has no blocks."""
         if self.block_tokens:
             return self.distances.share
         share = float(self.sample[:, 2].sum() / self.sample[:, 0].sum())

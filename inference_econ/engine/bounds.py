@@ -64,7 +64,7 @@ def around(instances: Instances, quantity: Quantity) -> Interval | None:
 def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
     """Intervals of measured over predicted values of several quantities [1].
 
-    The interval of a request is at least as wide as that of its TPOT, because a request consists of its tokens.
+    The interval of a request is at least as wide as the interval of its TPOT, because a request consists of its tokens.
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
     errors = {quantity: likely_errors(assumptions, quantity, subjects) for quantity in {*quantities, "tpot"}}

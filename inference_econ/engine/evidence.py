@@ -46,8 +46,8 @@ class Evidence(NamedTuple):
     """Number and degree of similarity of measured servers."""
 
     kind: Kind
-    """``measured``: servers with the same engine, model, weight format, GPU and arrangement. ``near``: servers with
-    exactly one of these different. ``model only``: no such server."""
+    """``measured``: servers with the same engine, model, weight format, GPU and arrangement. ``near``: servers that
+    differ in exactly one of these properties. ``model only``: no measured server is that similar."""
     runs: int = 0
     """Number of similar measured runs [1]."""
 

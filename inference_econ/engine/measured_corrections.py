@@ -93,8 +93,8 @@ class SetupLevels:
     ) -> SetupLevels | None:
         """Corrections of a model on a GPU under an engine version; None if nothing similar was measured.
 
-        Without a version, measurements of an unknown version are used. If there are none, those of the newest version
-        in the catalog are used.
+        Without a version, measurements of an unknown version are used. If there are none, measurements of the newest
+        version in the catalog are used.
         """
         if levels is None:
             return None

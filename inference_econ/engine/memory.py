@@ -218,7 +218,7 @@ def workspace_bytes(setup: Served, plans: Plans) -> Array:
     The step has ``workspace_tokens`` tokens. Activations are the residual stream, its normed copy, queries, and
     attention output. The intermediate of the widest layer and 32-bit logits of the sequences are added. A profile run
     that samples for all slots, or that encodes images, may need more. The largest of these is used. If MLA decompresses
-    keys and values in each step, those of one layer are added.
+    keys and values in each step, the decompressed values of one layer are added.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     assumed, tokens, width = assumptions.capacity, assumptions.capacity.workspace_tokens, BYTES_PER_ELEMENT
@@ -375,8 +375,8 @@ def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Ass
     Parameters
     ----------
     needed : Memory
-        Memory of the plans at that length without a shared prefix, from :func:`need`. It includes a draft model if one
-        is used.
+        Memory of the plans at that length without a shared prefix, from :func:`need`. With speculation, it includes the
+        draft model.
     plans : Plans
         Deployments, shape (...).
     context : float

@@ -84,7 +84,7 @@ class UsualDrafts:
         Raises
         ------
         InputError
-            If the acceptance of some of them is unknown.
+            If the acceptance of one of these tokens is unknown.
         """
         if drafts > len(self.acceptance):
             raise InputError(
@@ -111,7 +111,8 @@ class Speculation:
     model : ModelSpec or None
         The draft model.
     weights : str or None
-        Number format of the draft model or head; by default as published, or that of the target.
+        Number format of the draft model or head; by default the published format of a draft model, or the format of the
+        target.
     shortest : int
         Minimum draft tokens per round [1]. 0 allows plain decoding; the maximum means rounds of a fixed length
         (:meth:`fixed`).
@@ -233,13 +234,13 @@ class Speculation:
         Raises
         ------
         InputError
-            If a round cannot yield that number of tokens. See also the class.
+            If a round cannot yield that number of tokens. Also for the reasons of the class.
 
         Notes
         -----
         Times depend only on the mean. The distribution is the one with the least variance, as in engines with a
-        synthetic acceptance length. The first floor(tokens - 1) draft tokens are always accepted. The next one is
-        accepted with the remaining probability, and the others never.
+        synthetic acceptance length. The first floor(tokens - 1) draft tokens are always accepted. The next token is
+        accepted with the remaining probability, and later tokens are never accepted.
 
         Examples
         --------

@@ -81,7 +81,7 @@ class Open:
     changes : tuple of str
         What-ifs of assumptions, which apply to every profile.
     assumptions : Assumptions
-        Assumptions of the setup. If a setup has others, engine profiles no longer apply.
+        Assumptions of the setup. If the assumptions of a setup differ from these, engine profiles no longer apply.
     """
 
     engine: bool
@@ -125,8 +125,8 @@ class Setup:
     grid : Grid or None
         Electricity grid for emissions.
     engines : tuple of ServingEngine
-        Engines that can serve the setup. Integer layouts are limited to those that one of them can start; without
-        engines, any layout is allowed.
+        Engines that can serve the setup. Layouts with integer degrees are limited to layouts that at least one engine
+        can start. Without engines, any layout is allowed.
     left_out : tuple of str
         Requested engines that cannot serve this setup, and pools that are not simulated, with the reason.
     left_open : Open or None
@@ -227,8 +227,9 @@ class Setup:
             What-ifs on named inputs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
         engine : str or sequence of str, optional
             An engine such as ``vllm`` or ``vllm@0.24.0``: its profile, and only layouts that it can start. With several
-            engines, layouts that one of them can start; engines that cannot serve the setup are listed in ``left_out``.
-            ``any`` allows all layouts. By default, layouts that at least one known engine can start, if there is one.
+            engines, layouts that at least one engine can start. Engines that cannot serve the setup are listed in
+            ``left_out``. ``any`` allows all layouts. By default, layouts that at least one known engine can start. If
+            no engine is known, any layout.
 
         Returns
         -------
@@ -362,7 +363,7 @@ class Setup:
 
     @property
     def dealing(self) -> Dealing:
-        """Rule that assigns requests to attention-DP groups: that of the only engine, else the least busy group."""
+        """Rule that assigns requests to attention-DP groups: the rule of the only engine, or the least busy group."""
         return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"
 
     @property
@@ -450,7 +451,7 @@ class Setup:
         return {name: float(np.average([part[name] for part in parts], weights=counts)) for name in parts[0]}
 
     def _apart(self) -> list[Setup]:
-        """Setups in which all sequences have the same context, one for each of the contexts."""
+        """Setups with one context for all sequences, one setup for each context."""
         return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
 
     @property
@@ -508,7 +509,7 @@ def desk_weights(model: ModelSpec, hardware: HardwareSpec) -> str | None:
 def with_usual_cache(
     precision: Precision, engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
 ) -> Precision:
-    """Formats with the KV-cache format that the first recipes of all engines share; unchanged if they differ."""
+    """Replace the KV-cache format by the format that the first recipes of all engines share, if they agree."""
     first = (practices_in(engine.name, model, hardware, precision)[0] for engine in engines)
     formats = {practice.kv or precision.activations for practice in first}
     usual = replace(precision, kv=formats.pop()) if len(formats) == 1 else precision

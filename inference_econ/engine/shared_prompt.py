@@ -66,7 +66,7 @@ def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float =
 
 
 def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, prompts: float = 1.0) -> PromptPart:
-    """Time that one process takes for its part of a prompt, before and after it needs the tokens of others.
+    """Time that one process takes for its part of a prompt, split at the point where it needs earlier tokens.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike)
     size : array_like, shape (...)
         Bytes sent [B].
     domains : array_like, shape (...)
-        1 within a link domain, 2 across two of them [1].
+        Number of link domains: 1 if both chips are in one domain, 2 otherwise [1].
 
     Returns
     -------

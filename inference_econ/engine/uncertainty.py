@@ -66,7 +66,7 @@ class Subject(NamedTuple):
     hardware: HardwareSpec
     """Chip that it runs on."""
     weights: str | None = None
-    """Weight format; None for the published one."""
+    """Weight format; None for the published format."""
     isl: float | None = None
     """Input tokens per request [tokens]."""
     osl: float | None = None
@@ -103,7 +103,7 @@ def asked_subject(
 
 
 class Instances(NamedTuple):
-    """Instances of one setup in a result. The instances least similar to measured ones determine the errors."""
+    """Instances of one setup in a result. The least similar to measured instances determines the errors."""
 
     setup: Setup
     """Model, chip and formats."""
@@ -231,7 +231,7 @@ def error_spread(
 
 
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
-    """Errors of a quantity: its own if known, otherwise those that follow from the TPOT.
+    """Errors of a quantity. If those of throughput are unknown, they are derived from the errors of TPOT.
 
     The parameters are those of :func:`interval`. The result is None if the assumptions were fitted to neither.
 
@@ -330,7 +330,7 @@ def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
 
 
 def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeReason]:
-    """Reasons of :func:`outside`, with their kind and held-out property."""
+    """Reasons why a query differs from the calibration data, as in :func:`outside`, with kind and property."""
     if assumptions.calibration is None:
         return []
     calibration = assumptions.calibration
@@ -446,7 +446,7 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:
-    """Number format of most weights: that of the experts in MoE models."""
+    """Number format of most weights: the format of the experts in MoE models."""
     precision = Precision.of(model, weights)
     return precision.experts if model.mixtures else precision.weights
 

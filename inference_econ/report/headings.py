@@ -42,7 +42,7 @@ def heading(
     setups : iterable of Setup
         Models, GPUs, formats and prices; several where they are compared.
     lengths : iterable of str
-        Lengths of requests (:func:`lengths_label`), or the context of steps. Different ones are not listed.
+        Lengths of requests (:func:`lengths_label`), or the context of steps. Lengths that differ are not listed.
     rate : float, optional
         Requests per second in total [1/s].
     promises : iterable of Targets
@@ -74,7 +74,7 @@ def heading(
 
 
 def frontiers_title(fronts: Sequence[ServiceFrontier | Frontier]) -> str:
-    """Heading of a frontier or several. If some are frontiers of services, the heading describes only those."""
+    """Heading of one or several frontiers; if some are frontiers of services, it describes only these."""
     services = [front for front in fronts if isinstance(front, ServiceFrontier)]
     if services:
         return heading(

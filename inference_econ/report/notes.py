@@ -160,7 +160,7 @@ def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
 
 
 def scale_notes(setups: Iterable[Setup]) -> list[str]:
-    """Notes on weights with scales under the published study's assumptions, with its formats of the same width."""
+    """Notes on weights with scales under the published study's assumptions, with the study's formats of equal width."""
     formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
     return [
         f"{weights} weights are {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with their scales; the "

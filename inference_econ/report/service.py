@@ -154,7 +154,7 @@ def with_engines(
     layouts : iterable of mapping
         Layouts with the engines that support them.
     setups : iterable of Setup
-        Setups with the requested engines. Layouts that all of them support are abbreviated as ``all``, if the setups
+        Setups with the requested engines. Layouts that all engines support are abbreviated as ``all``, if the setups
         have the same engines.
     after : str
         Column that precedes the engines.

@@ -195,7 +195,7 @@ class SimilarServer(NamedTuple):
 def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries]:
     """Best measured servers similar to some frontiers, by the labels of their lines: points for each engine.
 
-    Servers that another one beats in both speed and cost are left out.
+    Servers that another server beats in both speed and cost are left out.
     """
     like: list[tuple[str, AnyFront, list[SimilarServer]]] = []
     for label, front in fronts.items():

@@ -81,7 +81,7 @@ class LengthSample:
         return np.asarray(tokens[drawn] / tokens.mean())
 
     def left(self, prompts: Array) -> Array:
-        """Remaining work of prompts, each at a random point of its prefill, in mean prompt lengths, shape (count,) [1]."""
+        """Remaining work of prompts at random points of their prefill, in mean prompt lengths, shape (count,) [1]."""
         mean = (1.0 + self.requests.isl.scv) / 2.0
         return self._sum(prompts, lambda place: self.found("found", place) * self.shares("left", place), mean)
 
@@ -145,8 +145,8 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     Returns
     -------
     ndarray
-        Rest of the running step, and time of the other prompts in the request's own step. The means are those of the
-        states. Deviations of already scheduled steps from their mean are added.
+        Rest of the running step, and time of the other prompts in the request's own step. The means agree with the
+        means of the states. Deviations of already scheduled steps from their mean are added.
 
     Notes
     -----
@@ -184,8 +184,8 @@ def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
 
     Notes
     -----
-    The number of prompts ahead has a geometric distribution, and each of them is found at a random time. This is the
-    Pollaczek-Khinchine formula as a sum. The rest of the running step is uniformly distributed.
+    The number of prompts ahead has a geometric distribution. An arriving request meets each of them at a random time.
+    This is the Pollaczek-Khinchine formula as a sum. The rest of the running step is uniformly distributed.
     """
     busy = np.clip(states.apart_share, _LEAST, _BUSIEST)
     ahead = np.floor(np.log1p(-drawn.shares("ahead")) / np.log(busy))
@@ -201,7 +201,7 @@ def per_token(states: Steady, drawn: LengthSample) -> Array:
 
     Notes
     -----
-    Decode steps are those of the state that a request finds. The number of prompts that lengthen them is
+    Decode steps have the duration of the state that a request finds. The number of prompts that lengthen them is
     Poisson-distributed, so a short output may meet none or several.
     """
     share, steps = np.minimum(states.prefill_share, _BUSIEST), np.maximum(drawn.answers() - 1.0, 1.0)

@@ -334,8 +334,9 @@ def chunked_steps(batches: Batches) -> Added:
     time of the fullest group, with ceil(N / G) chunks. Longer steps also collect more prompts (:func:`_gated`,
     :func:`_by_length`).
 
-    A prompt finds the mean number of others in its step. They add the GPU time of all minus C. Pipeline stages process
-    chunks in turn. Every prompt adds at least a share of W, since its tokens limit how many prompts share a step.
+    A prompt shares its step with the mean number of other prompts. They add the GPU time of all minus C. Pipeline
+    stages process chunks in turn. Every prompt adds at least a share of W, since its tokens limit how many prompts
+    share a step.
     """
     parts, part = batches.parts, _part(batches)
     # Prompts of several chunks, no two of which share a step.

@@ -118,9 +118,9 @@ class KvPressure:
     n concurrent requests of a group need n times the mean, with a standard deviation of s sqrt(n + k n^2). Here s is
     the variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
 
-    The need is treated as normally distributed. Requests beyond the memory are preempted. Meanwhile the request at the
-    head of the queue finds between nothing and its own prompt free. The mean is half its prompt, weighted by waiting
-    time (renewal theory: Cox, 1962).
+    The need is treated as normally distributed. Requests beyond the memory are preempted. Meanwhile, the free memory is
+    between zero and the prompt of the request at the head of the queue. The mean is half its prompt, weighted by
+    waiting time (renewal theory: Cox, 1962).
 
     A token that is generated while memory is full preempts another request, which is recomputed, unless a request ends
     in the same step. Contexts are assumed unsynchronized until memory is full, so recomputation starts only there.
@@ -528,7 +528,7 @@ def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
 
 
 def _batches(most: Array, count: int | None) -> Array:
-    """Batches in equal ratios from one to each layout's maximum, which repeats if other layouts go further."""
+    """Batches in equal ratios from one to each layout's maximum, which is repeated if others have more."""
     if count is not None:
         return np.asarray(most[:, None] ** (np.arange(count) / (count - 1.0)))
     steps = math.ceil(math.log(float(most.max(initial=RATIO)), RATIO) - 1e-9)

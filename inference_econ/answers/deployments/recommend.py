@@ -68,7 +68,7 @@ class Burstiness:
 
 
 def other_scv(arrival_scv: float) -> float:
-    """Variation to compare with an assumed one [1]: bursts, or Poisson if bursts are assumed."""
+    """Variation of interarrival times for the comparison [1]: bursts, or Poisson if bursts are assumed."""
     return CROWDS if arrival_scv <= POISSON else POISSON
 
 
@@ -275,8 +275,8 @@ def recommend(
     Recommendation
         Ascending in cost; at equal cost, highest P(SLO met) first.
 
-        - Aggregated: one per recipe and instance size, without those that save at most 10% compared with a simpler one,
-          and one with tensor parallelism only.
+        - Aggregated: one per recipe and instance size, and one with tensor parallelism only. Deployments that save at
+        most 10% compared with a simpler deployment are left out.
         - Disaggregated: one per recipe, if 10% cheaper than aggregated ones on the same GPU. If no pools are 10%
         cheaper, the best pools of equal cost, provided that one of the cheapest instances is unlikely to meet an SLO.
 
@@ -451,8 +451,8 @@ def _worthwhile(
 ) -> list[Deployment]:
     """Pools that are 10% cheaper than other deployments; else the best pools of equal cost, if they are worth it.
 
-    They are worth it if one of the cheapest others is unlikely to meet an SLO, and the pools are likelier than all of
-    them.
+    Pools are worth it if one of the cheapest other deployments is unlikely to meet an SLO, and if the pools are more
+    likely to meet it than all of these.
 
     Raises
     ------
@@ -504,7 +504,7 @@ def fleets(
 
 
 def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, int]:
-    """Probability that the first deployment is cheaper than the next more expensive one, and its index.
+    """Probability that the first deployment is cheaper than the next more expensive one, and the index of the latter.
 
     None if there is none, or without an error estimate.
     """

@@ -183,7 +183,7 @@ class Candidate:
         return np.where(kept_states(self.means(promises.given), promises), self.dollars, np.nan)
 
     def means(self, promised: Collection[str] = NAMES) -> dict[str, Array]:
-        """Mean latencies by the names of SLOs: TPOT, and those with an SLO; shape (n, k) each [s]."""
+        """Mean latencies by the names of SLOs: TPOT, and the latencies with an SLO; shape (n, k) each [s]."""
         tpot = self.metrics.tpot_seconds
         times = {"tpot": tpot}
         if {"ttft", "e2e"} & set(promised):
@@ -281,7 +281,8 @@ class Pooling:
     decode: Setup | None = None
     """Same model on another kind of GPU for decoding; it has the engine and KV-cache format of the prefill pool."""
     layer_by_layer: bool = True
-    """Send the cache of each layer during the prefill of the next one; otherwise all of it after the prefill."""
+    """True to send the cache of each layer during the prefill of the next layer; False to send all of it after the
+    prefill."""
     chains: Sequence[int] = ()
     """Lengths of prefill chains to try in place of single prefill instances [processes]."""
 
@@ -394,7 +395,7 @@ def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "n
     Raises
     ------
     NothingFitsError
-        If there are none; the message has the closest ones.
+        If there are no candidates; the message has the closest ones.
     """
     kinds = ("measured",) if least == "measured" else ("measured", "near")
     kept = tuple(candidate for candidate in candidates if candidate.evidence.kind in kinds)
@@ -548,7 +549,7 @@ def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
 
 
 def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: bool) -> Services:
-    """Layouts in common use: instances of one machine, of the fewest that fit the model, or of a size in the recipe.
+    """Layouts in common use: instances of one machine, of the fewest machines that suffice, or of a recipe's size.
 
     All layouts are returned if a size or a degree is fixed, or any layout is requested. With speculation, attention DP
     is used only if the recipe has it, because recipes set different draft lengths with and without it.

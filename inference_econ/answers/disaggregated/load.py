@@ -117,7 +117,8 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
     Returns
     -------
     tuple of int
-        One number per pool; one in total if both have the same GPUs, because instances may then share machines.
+        One number per pool. If both pools have the same GPUs, a single number, because instances may then share
+        machines.
     """
     sides = [
         (pool.setup, (count, int(pool.accelerators[index])))
@@ -287,7 +288,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     Returns
     -------
     Fleet
-        Its load is a request stream that finds the same state.
+        Pools with the request stream that leads to the same state.
 
     Raises
     ------
@@ -402,7 +403,7 @@ def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_s
 
     Prompts within an instance are served in order, so a long prompt delays the next ones. The queue model of slots
     ignores this delay. By the Pollaczek-Khinchine formula there are 1 + cs2 / 2 times as many prompts as with equal
-    lengths. Each instance has one of them in service.
+    lengths. One of the prompts of each instance is in service.
     """
     scv = pools.requests.isl.scv
     crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / rates.size)
@@ -804,10 +805,10 @@ def played(
 
     Notes
     -----
-    Prompts wait in one queue. A free instance starts a step with the waiting prompts (or its share, if others are free)
-    within its token and slot limits. Later prompts wait until the step ends. The cache is then sent to a decode
-    instance with a free slot. Decode instances share the requests evenly, at a speed that depends on the current
-    concurrency (processor sharing).
+    Prompts wait in one queue. A free instance starts a step with the waiting prompts, within its token and slot limits.
+    If several instances are free, they share the prompts. Later prompts wait until the step ends. The cache is then
+    sent to a decode instance with a free slot. Decode instances share the requests evenly, at a speed that depends on
+    the current concurrency (processor sharing).
     """
     if concurrency < 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")

@@ -54,7 +54,7 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
     Parameters
     ----------
     hardware : HardwareSpec
-        Chip, whose :func:`machine` is used.
+        Chip, which determines the size of machines.
     largest : float
         Largest instance [1].
 
@@ -87,13 +87,13 @@ def sensible_stages(
     accelerators, stage : ndarray
         Chips of instances, and of their stages [1].
     hardware : HardwareSpec
-        Chip, whose nodes and machines are used.
+        Chip, which determines the size of nodes and machines.
     smallest : float
         Chips whose memory the weights fill exactly [1].
 
     Examples
     --------
-    A model that needs 12 chips and one that needs 2, on one or two machines of 8 chips with a fast link. Then the
+    A model that needs 12 chips and a model that needs 2, on one or two machines of 8 chips with a fast link. Then the
     smaller model on chips without a fast link:
 
     >>> from inference_econ.inputs import catalog
@@ -201,7 +201,7 @@ class WholeLayouts:
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
         """Plans with each number of attention ranks and of expert ranks, as two leading axes.
 
-        The numbers divide the heads or experts, and the stage of at least one instance.
+        The numbers divide the heads or the experts, and the chips of a stage of at least one instance.
         """
         stage = plans.stage
         ranks = self._only_ranks(assumptions.layout, stage)

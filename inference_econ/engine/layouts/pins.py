@@ -42,7 +42,7 @@ def divisors(*factors: int) -> list[int]:
 
 
 def nearest(wanted: int, possible: list[int]) -> str:
-    """Possible values next to a requested one, below and above it.
+    """Nearest possible values below and above a requested value.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Pins:
     dcp : int or None
         Attention ranks that split the cached tokens of a sequence in decode [1]; None for 1.
     opened : frozenset of str
-        Degrees among ``tp``, ``dp`` and ``pp`` that are searched although another one is given.
+        Degrees among ``tp``, ``dp`` and ``pp`` that are searched although another degree is fixed.
 
     Raises
     ------
@@ -151,7 +151,7 @@ class Pins:
 
     @property
     def chips(self) -> int:
-        """Size of the instance, or a divisor of it if a degree is searched [1]."""
+        """Size of the instance [1]; if a degree is searched, a number that divides every possible size."""
         stage = (self.tp or 1) * (self.dp or 1)
         return (self.pp or 1) * (stage if self.complete else math.lcm(stage, self.ep or 1))
 

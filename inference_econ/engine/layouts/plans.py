@@ -48,8 +48,8 @@ class Plans:
         Sequences of the fullest attention-DP group over the mean [1]; None for round-robin assignment, see
         :func:`fullest_group`.
     riding, riding_fullest : ndarray or float
-        Prompt tokens that a micro-batch prefills in the same step [tokens], and those of the fullest group over the
-        mean [1]. All operators except attention process prompt tokens together with decode tokens.
+        Prompt tokens that a micro-batch prefills in the same step [tokens], and the tokens of the fullest group over
+        the mean [1]. All operators except attention process prompt tokens together with decode tokens.
     """
 
     accelerators: Array

@@ -130,8 +130,8 @@ def any_takes_turns(
 ) -> npt.NDArray[np.bool_]:
     """Plans for which some engine supports two-batch overlap, broadcastable to their shape.
 
-    Engines overlap the all-to-alls of experts that are spread over all ranks of a stage. Without engines, all such
-    plans are included.
+    Engines overlap the all-to-alls of experts that are spread over all ranks of a stage. Without engines, all plans
+    with such experts are included.
     """
     if plans.ep is None:
         return np.zeros((), dtype=bool)

@@ -221,7 +221,7 @@ class _Curve(NamedTuple):
         return cls(kernel.math_efficiency, kernel.hbm_efficiency, kernel.overlap, *extra, *unit)
 
     def padding(self, tokens: Array, depth: Array | float, width: Array | float) -> Array:
-        """Arithmetic time over that of the necessary products, by the tokens of an expert [1]."""
+        """Arithmetic time over the time of the necessary products, by the tokens of an expert [1]."""
         return padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=self.extra_elements)
 
     def rates(self, vendor: str, tokens: Array, depth: Array | float, width: Array | float) -> Rates:

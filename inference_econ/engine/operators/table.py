@@ -321,8 +321,8 @@ class OperatorTable:
     def attended_in_chunk(self, chunk: float) -> float:
         """Mean number of past tokens in the same chunk that a new token attends to [tokens].
 
-        In the first chunk the number grows with the position. Later it drops to zero at every border. For contexts
-        without a spread, the mean over a chunk is used.
+        The number grows with the position within a chunk, and drops to zero at every border. For contexts without a
+        spread, the mean over a chunk is used.
         """
         if self.assumptions.attention.chunk_position == "middle":
             return self.attended(chunk / 2)
@@ -354,8 +354,8 @@ class OperatorTable:
         """Share of the cache of a stage's sequences that one chip stores and reads.
 
         In the published study the cache is spread evenly. Otherwise each attention-DP group stores its own sequences,
-        and every rank the heads that it computes. Ranks in excess of the heads store copies, or with decode context
-        parallelism other tokens if the cache is ``by_token``.
+        and every rank stores the heads that it computes. Ranks in excess of the heads store copies, or with decode
+        context parallelism other tokens if the cache is ``by_token``.
         """
         if self.assumptions.layout.kv_placement == "spread":
             return 1.0 / self.stage

@@ -1,8 +1,9 @@
 """Discrete-event simulator of a server with continuous batching.
 
 It follows every request from arrival to last token, for streams, closed-loop clients and sessions. In the validated
-range of :mod:`inference_econ.formulas.queueing` both agree within the confidence interval. The simulator also covers
-prompts that share steps, admission only at step boundaries, simultaneous completions, and growing contexts.
+range of :mod:`inference_econ.formulas.queueing`, queueing model and simulator agree within the confidence interval. The
+simulator also covers prompts that share steps, admission only at step boundaries, simultaneous completions, and growing
+contexts.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class KvCacheMemory:
     block_tokens: int = 1
     """Block size [tokens]."""
     request_tokens: int = 0
-    """Tokens of every request in addition to prompt and output: cached ones, and states as a number of tokens."""
+    """Tokens of every request in addition to prompt and output: cached tokens, and states converted to tokens."""
     own_answer: float = 0.0
     """Share of a request's own output that must be free in addition to its prompt before admission [1]."""
     other_answers: float = 0.0
@@ -133,8 +134,8 @@ class StepTimes:
     chip_seconds: Callable[[int, int], float] | None = None
     """GPU time within ``prefill_seconds`` [s]; all of it by default.
 
-    In the rest the GPU waits for the CPU to launch kernels, once for all prompts of a step. With ``chunked``, decoding
-    runs meanwhile.
+    In the remaining time the GPU waits for the CPU to launch kernels, once for all prompts of a step. With ``chunked``,
+    decoding runs meanwhile.
     """
     together: Callable[[int, int], float] = _nothing
     """(tokens of the fullest group, tokens of all groups) in a step -> GPU seconds for usual prompts [s].
@@ -171,7 +172,7 @@ class StepTimes:
     def part(self, chunk: int, prompt: int, cached: int, done: int, taken: int) -> _PromptPart:
         """Part of a prompt, as its share of the steps of the prompt alone.
 
-        The GPU times of the parts add up to that of the prompt. The remaining CPU time applies to each part.
+        The GPU times of the parts add up to the GPU time of the prompt. The remaining CPU time applies to each part.
         """
         start = done - (done - cached) % chunk
         part = self._step(min(chunk, prompt - start), start)
@@ -226,7 +227,8 @@ class Server:
     steps_ahead: int = 0
     """Steps that are scheduled ahead and that new requests cannot join; an idle server has none [1]."""
     groups: int = 1
-    """Attention-DP groups that step together [1]. Each has its own requests, and steps wait for the fullest."""
+    """Attention-DP groups that step together [1]. Each group has its own requests, and steps wait for the fullest
+    group."""
     dealing: Dealing = "least_busy"
     """Group of a new request: ``round_robin`` for the next one, or ``least_busy`` for the one with the fewest requests.
 
