@@ -309,8 +309,9 @@ def sheet(
     Notes
     -----
     The bill is split in proportion to the instance time of each kind of token, per request at this load. New input
-    tokens are charged a prefill without a cached prefix. Cached tokens are charged the time that they add to it. Output
-    tokens are charged the remaining time. Idle time is split in the same proportion.
+    tokens are charged the time of a prefill without a cached prefix. Cached tokens are charged the time that their
+    prefix adds to this prefill. Output tokens are charged the remaining time. Idle time is split in the same
+    proportion.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
@@ -345,8 +346,8 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     Notes
     -----
     Output tokens are charged the busy time of decode instances. Input tokens are charged the busy time of prefill
-    instances, and cached tokens the time that they add to it. Idle time is split in the same proportion. If there are
-    few output tokens, input tokens therefore pay for most of an idle decode instance.
+    instances. Cached tokens are charged the part of it that their prefix adds. Idle time is split in the same
+    proportion. If there are few output tokens, input tokens therefore pay for most of an idle decode instance.
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader = pools.prefill.services.service(fleet.prefill)

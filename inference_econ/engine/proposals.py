@@ -181,8 +181,8 @@ class Speculation:
         Raises
         ------
         InputError
-            If the number of probabilities differs from ``longest``, or the acceptance of some positions is unknown. See
-            also the class.
+            If the number of probabilities differs from ``longest``, or the acceptance of some positions is unknown.
+            Also for the reasons of the class.
 
         Examples
         --------

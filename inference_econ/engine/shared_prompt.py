@@ -77,7 +77,7 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     tokens, cached : float
         Tokens of the part, and of the prompt before it [tokens].
     prompts : float
-        Number of prompts in a batch; a process prefills the same part of each prompt at once [1].
+        Number of prompts that are prefilled together; each process has the same part of all of them [1].
 
     Returns
     -------

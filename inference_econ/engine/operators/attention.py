@@ -37,8 +37,8 @@ def reach_of_kernels(
 ) -> Reach:
     """Efficiencies of attention kernels for the cache format, see :class:`inference_econ.inputs.ScoresKernel`.
 
-    ``attended`` are past tokens of a new token. ``width`` is the number of elements of a head's keys or values if
-    prefill decompresses them. Without it, prefill attends to latents, as decode does.
+    ``attended`` is the number of past tokens that a new token attends to. ``width`` is the number of elements of a
+    head's keys or values if prefill decompresses them. Without it, prefill attends to latents, as decode does.
     """
     kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
     # Work close to zero takes no time, so its padding factor is left out.
