@@ -118,7 +118,7 @@ def _written(setup: Setup, plan: Plans, engines: Sequence[str]) -> bool:
 
 
 def cell(model: str, chip: str) -> Cell | None:
-    """Counts for a model on a chip; None if no engine supports it or nothing fits."""
+    """Numbers of layouts for a model on a chip; None if no engine supports it or nothing fits."""
     setup = Setup.of(model, chip, price=1.0)
     if not setup.engines:
         return None

@@ -1,7 +1,7 @@
 """Naive computation of the published study's frontiers, to compare speed and results.
 
-It uses only the study's equations, not the package's engine. It evaluates every candidate of the grid, one layout at a
-time, and finds the frontier with one latency limit at a time.
+It uses only the study's equations, not the package's engine. It evaluates every candidate of the grid in a loop over
+layouts, and finds the frontier in a loop over latency limits.
 """
 
 from __future__ import annotations

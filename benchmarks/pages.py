@@ -63,7 +63,7 @@ def ask(command: str) -> Page | str:
 def digests(page: Page) -> dict[str, str]:
     """Digest of each key of a page's JSON, or of the whole under ``rows`` if the JSON is a list, and of its charts.
 
-    A chart counts with its title and its data, which do not depend on the version of Altair.
+    The digest of a chart covers its title and its data, which do not depend on the version of Altair.
     """
     record = page.record()
     parts = record if isinstance(record, Mapping) else {"rows": record}

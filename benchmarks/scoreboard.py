@@ -1,7 +1,7 @@
 """Compare predictors on the same measured servers: ``sh run.sh validate scoreboard`` (ten minutes).
 
-Every shipped closed-loop measurement is predicted by every predictor that can be installed, and rejected rows are
-counted. docs/evidence/scoreboard.md describes rows, queries and results. Other predictors run in a separate
+Every predictor that can be installed predicts every shipped closed-loop measurement. The page lists the number of rows
+that each rejects. docs/evidence/scoreboard.md describes rows, queries and results. Other predictors run in a separate
 environment, and only their errors are stored.
 """
 

@@ -1,6 +1,6 @@
 """Count attacks of hostile and careless users in ``tests/fuzz/sturdiness.md``: ``sh run.sh sturdiness``.
 
-Complete commands and a server on 127.0.0.1 are attacked. Generated inputs are counted by ``sh run.sh sturdiness fuzz``
+Complete commands and a server on 127.0.0.1 are attacked. ``sh run.sh sturdiness fuzz`` counts generated inputs
 (``tests/fuzz/tried.json``). The exit status is 1 if an attack finds a defect.
 """
 

@@ -1,7 +1,7 @@
 """Kill and resume a sweep a hundred times: no row is lost or duplicated.
 
-``sh run.sh sturdiness sweep-kills``; ``--kills`` for fewer. Half of the kills end two workers with their parent. One in
-four truncates the last part, as a power failure may.
+``sh run.sh sturdiness sweep-kills``; ``--kills`` for fewer. Half of the kills end two workers together with their
+parent. One kill in four truncates the last part, as a power failure may.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Run the commands of documents again, in order, and replace their output.
 
-A command follows ``    $ `` in an indented block, with its output below, up to the next command or the end of the
-block. A backslash at the end of a line continues the command. Python follows ``    >>> `` and continues after ``    ...
-``; one document is one session. A line ``    ...`` stands for omitted lines; the numbers of lines above and below it
-are preserved. ``python -m benchmarks.transcripts README.md docs/start.md`` writes the current output and pictures;
-without names, all documents with commands are renewed.
+A command follows `` $ `` in an indented block, with its output below, up to the next command or the end of the block. A
+backslash at the end of a line continues the command. Python follows `` >>> `` and continues after `` ... ``; one
+document is one session. A line `` ...`` marks omitted lines; the numbers of lines above and below it are preserved.
+``python -m benchmarks.transcripts README.md docs/start.md`` writes the current output and pictures; without names, all
+documents with commands are renewed.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def document(
     report : Servers
         All shipped files under the profiles.
     others : sequence of Servers
-        The same under other presets.
+        All shipped files under other presets.
     violations : sequence of Violation
         Measurements faster than the bound.
     picture : str

@@ -3,7 +3,7 @@
 Functions take a :class:`~inference_econ.engine.Setup` and the inputs of the query. They return a frozen result that
 lists the deployments that it is about (``subjects``). ``report`` formats results.
 
-Packages outside this one use the modules of this package and of ``disaggregated`` (prefill and decode pools).
+Other packages use the modules of this package and of ``disaggregated`` (prefill and decode pools).
 """
 
 import lazy_loader

@@ -82,7 +82,7 @@ class Assessment(Shown):
     None for decode steps if the batch does not fit.
     """
     tried: int
-    """Number of layouts that were compared to select the predicted one [1]."""
+    """Number of layouts from which the predicted layout was selected [1]."""
     parts: tuple[StepPart, ...]
     """Parts of the measured time per token: predicted step, prefill of other requests, unexplained time."""
     shortage: Shortage | None
@@ -214,7 +214,7 @@ def _point_record(point: ComparedPoint | None, gap: Gap) -> dict[str, object] | 
     return bounds.bounded(point.record(), bounds.ends(gap.instances(point), follows))
 
 
-#: Iterations in which concurrency and TTFT are solved from each other [1].
+#: Iterations that solve for concurrency and TTFT, which depend on each other [1].
 _ROUNDS = 12
 
 
@@ -226,7 +226,7 @@ class _Flight(NamedTuple):
     requests_per_second: float
     """Completed requests [1/s]."""
     predicted: SteadyService
-    """Prediction at this concurrency, or at the largest one that fits."""
+    """Prediction at this concurrency, or at the largest concurrency that fits."""
     slots: int
     """Concurrent requests that fit in the layout [1]."""
 
@@ -290,7 +290,7 @@ def assess_service(
 def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
     """Add states at a concurrency [1] to an aggregated candidate; return other candidates unchanged.
 
-    The measured concurrency may lie between the searched ones. Without it, the server could appear ahead of the
+    The measured concurrency may lie between the searched values. Without it, the server could appear ahead of the
     frontier.
     """
     if candidate.pools is not None:
@@ -335,7 +335,7 @@ def _point(service: Service, concurrency: float) -> SteadyService:
 
 
 def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]:
-    """Fastest layout at a concurrency, among those that fit the most of the requests; and its slots."""
+    """Fastest layout at a concurrency among those that fit the most requests, and its slots [1]."""
     services = [layouts.service(index) for index in range(len(layouts))]
     most = min(concurrency, max(service.slots for service in services))
     holding = [service for service in services if service.slots >= most - ROUNDING]
@@ -472,7 +472,7 @@ def _assess_steps(
     alike = make_grid(setup, Space(Pins(accelerators=accelerators)))
     same_size = against(0.0, setup, alike)
     anywhere = against(0.2, setup, make_grid(setup, Space()))
-    # The bound splits heads and experts evenly even if that is not possible: no server can be faster.
+    # The bound splits heads and experts evenly even if engines cannot, so that no server is faster.
     ideal = against(0.8, bound, replace(alike, layouts=ContinuousLayouts(pipeline=False)))
     grid = replace(layout.grid, batch=batches)
     parts: tuple[StepPart, ...] = ()

@@ -1,6 +1,7 @@
 """Capacity searches: the fewest instances, or the largest load, that meet a condition.
 
-Conditions must be monotone: if N instances meet one, N + 1 do; if a load meets one, every smaller load does.
+Conditions must be monotone. If N instances meet a condition, N + 1 must meet it too. If a load meets it, every smaller
+load must.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def fewest(
     least, most : int
         First and last number [1].
     gives_up : callable, optional
-        Returns True if numbers above a failing one need no evaluation.
+        Returns True for a failing number if larger numbers need no evaluation.
 
     Notes
     -----
@@ -89,7 +90,7 @@ def most(is_met: Callable[[float], bool], least: float, limit: float, halvings: 
 def bracket_capacity(
     over: Callable[[int], tuple[float, str]], guess: int, most: int, stride: float, *, rising: bool = True
 ) -> tuple[int, str]:
-    """Return the number next to those that miss an SLO, within :data:`NEAR`, and that SLO; 0 if all numbers miss one.
+    """Return the last number that meets all SLOs, and the SLO that the next one misses; 0 if every number misses one.
 
     Parameters
     ----------
@@ -100,14 +101,14 @@ def bracket_capacity(
     most : int
         Largest number [1].
     stride : float
-        Largest factor between two evaluations until one meets the SLOs and one does not [1].
+        Largest factor between consecutive numbers, until one number meets the SLOs and another number misses them [1].
     rising : bool
         True if larger numbers miss SLOs, False if smaller numbers do.
 
     Notes
     -----
-    Each evaluation may be a simulation, so only a few are made. The next number is where a line through the last two
-    logarithms reaches 0.
+    Each evaluation may be a simulation, so only a few are made, and the result has the relative tolerance :data:`NEAR`.
+    The next number is where a line through the last two logarithms reaches 0.
     """
     kept = beyond = None
     binding, last = "", most if rising else 1
@@ -130,6 +131,6 @@ def bracket_capacity(
         gap, near = abs(kept[0] - beyond[0]), max(round(NEAR * min(kept[0], beyond[0])), 1)
         if gap <= near:
             return kept[0], binding
-        # The logarithm is nearly linear in the number. Stay away from both ends by the tolerance.
+        # The logarithm is nearly linear in the number. The tolerance keeps the next number away from both ends.
         step = min(max(round(gap * kept[1] / (kept[1] - beyond[1])), near, gap // 5), gap - min(near, gap // 2))
         number = kept[0] + (step if rising else -step)

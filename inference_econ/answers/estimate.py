@@ -94,8 +94,8 @@ def estimate(
 ) -> DeploymentEstimate:
     """Predict one deployment at some numbers of concurrent requests.
 
-    Of the smallest layouts that fit the largest concurrency (64 by default), the one with the highest throughput is
-    used.
+    The layout is the smallest that fits the largest concurrency (64 by default). If several have this size, the one
+    with the highest throughput is used.
 
     Parameters
     ----------

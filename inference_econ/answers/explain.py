@@ -71,13 +71,13 @@ class Explanation(Shown):
     prompt : float or None
         Prompt tokens per sequence in a prefill step [tokens]; None for a decode step.
     in_machines_seconds : float or None
-        Step time if only the eight GPUs of a machine shared the fast link [s]; None if the link joins no more GPUs, or
-        if no network joins machines.
+        Step time if the fast link joined only the eight GPUs of a machine [s]. None if it joins no more than that, or
+        if machines have no network.
     streamed_bytes, paged_bytes : float
         Weights, and KV cache, that each GPU reads per step from host memory [B].
     beside_seconds : float or None
-        Step time without a special condition: with a KV cache where none is stored, or with all sequences at the mean
-        context where contexts differ [s].
+        Step time for comparison [s]: with a KV cache if the assumptions store none, or at the mean context if contexts
+        differ. Else None.
     idle_joules : float or None
         Idle energy of a GPU during the step, in addition to the operators' energy [J]; None without power data.
     uncapped_seconds : float or None
@@ -435,7 +435,7 @@ def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, 
 
 
 def quantities_of(explanation: Explanation) -> tuple[Quantity, ...]:
-    """Latencies of a server that have the errors of such a step; empty for prefill."""
+    """Latencies of a server whose prediction errors apply to this step; empty for prefill."""
     return ("tpot",) if explanation.prompt is None else ()
 
 

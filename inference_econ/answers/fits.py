@@ -1,4 +1,4 @@
-"""Memory check: how many GPUs a model needs, how many requests fit, and how long one may be."""
+"""Memory check: how many GPUs a model needs, how many requests fit, and the longest request that fits."""
 
 from __future__ import annotations
 

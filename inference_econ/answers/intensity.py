@@ -36,10 +36,10 @@ class IntensitySweep:
     name, unit : str
         Operator, with all rows of its name, and its compute unit; empty for the step.
     flop, moved_bytes, compute_seconds, memory_seconds, worked_seconds : ndarray, shape (n,)
-        Arithmetic [FLOP] and memory traffic [B] of one GPU, the time of each alone, and their overlapped time [s].
-        Network time and launch overhead are excluded.
+        Arithmetic [FLOP] and memory traffic [B] of one GPU. Time of arithmetic alone, of memory traffic alone, and of
+        both with overlap [s]. Network time and launch overhead are excluded.
     turns_at : float or None
-        Smallest integer value from which the limit stays ``bound``; None if it is the same at all values.
+        Smallest integer value from which ``bound`` stays the limit; None if all values have the same limit.
     closed_form : float or None
         Estimate of ``turns_at`` from the peaks of the GPU and weight traffic alone; None without weights, or if the
         context varies.
@@ -84,7 +84,7 @@ class Intensity(Shown):
     over : str
         Variable: batch, context or prompt.
     values : ndarray, shape (n,)
-        Values of the variable, each twice the one before [1], [tokens].
+        Values of the variable, in powers of two [1], [tokens].
     batch : float
         Decoded sequences; the first value if the batch varies [1].
     prompt : float or None
@@ -196,8 +196,8 @@ def intensity(
     -----
     An operator is compute-bound if its arithmetic takes at least as long as its memory traffic, at the assumed rates of
     its kernels. The step is compute-bound if the sum of the compute times is at least the sum of the memory times. The
-    turning point is bisected over integers between the last two values that differ. Tile effects below that value are
-    ignored.
+    turning point is bisected over integers between the last two values with different limits. Tile effects below that
+    value are ignored.
 
     Examples
     --------

@@ -111,7 +111,10 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
 
 
 def deployments(setup: Setup, pins: Pins) -> plans.Plans:
-    """Layouts with the fixed degrees, shape (n,). Unspecified expert parallelism takes every divisor of the ranks."""
+    """Layouts with the fixed degrees, shape (n,).
+
+    If expert parallelism is not fixed, every divisor of the ranks is tried.
+    """
     tp, dp, pp, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.batch or 1.0
     if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
         raise InputError(f"accelerators={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")

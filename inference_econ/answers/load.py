@@ -176,7 +176,7 @@ def load(
     Parameters
     ----------
     offers : Services or sequence of Candidate
-        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`); fixed degrees leave one.
+        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`); fixed degrees leave a single layout.
     replicas : int, optional
         Instances that share the load evenly [1]; by default the most that fit on ``gpus``, or one.
     gpus : int, optional
@@ -222,9 +222,10 @@ def load(
 
 
 def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
-    """Layout with the most throughput per dollar within the SLOs (within none, if no layout meets them), and that rule.
+    """Layout with the most throughput per dollar within the SLOs, and this rule as words.
 
-    Simpler deployments come first. Each layout runs under its own engine.
+    If no layout meets the SLOs, they are ignored. Simpler deployments are preferred. Each layout runs under the engine
+    of its candidate.
     """
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)

@@ -49,8 +49,8 @@ class Conversation:
     replicas : int
         Instances behind a router that share the requests evenly [1].
     routing : {'prefix_aware', 'round_robin'}
-        ``prefix_aware`` sends all turns of a conversation to the replica with its cache, ``round_robin`` to the next
-        one.
+        ``prefix_aware`` sends all turns of a conversation to the replica with its cache. ``round_robin`` sends each
+        turn to the next replica.
 
     Raises
     ------
@@ -399,7 +399,7 @@ def offload(
     Parameters
     ----------
     layouts : Services
-        Layouts of a model on a GPU (``offer``). The smallest one within 10% of the lowest cost per request is used.
+        Layouts of a model on a GPU (``offer``). The smallest layout within 10% of the lowest cost per request is used.
     tiers : sequence of TierSpec
         Offload tiers of the hosts.
     prefix_tokens : float
@@ -662,7 +662,7 @@ def cache(
     osl : float
         Output length [tokens].
     conversation : Conversation, optional
-        Conversations, in place of one length and one share.
+        Conversations, which replace ``isl`` and ``hit_rate``.
     tiers : sequence of str
         Names or paths of tiers; by default all tiers of the package.
     requests_per_second : float, optional

@@ -135,7 +135,7 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
     Raises
     ------
     InputError
-        If no such offer is recorded, or several are.
+        If no recorded offer matches, or several offers match.
     """
     recorded, hours = offers.latest(offers_of(model)), ""
     name = text.strip().lower()
@@ -163,7 +163,10 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
 
 
 def prices_of(offer: Offer) -> dict[str, float]:
-    """Prices of an offer by kind of token; cached input costs as much as other input if not listed [USD per 1e6]."""
+    """Prices of an offer by kind of token [USD per 1e6].
+
+    Cached input has the price of other input unless it is listed.
+    """
     plain, cached = offer.dollars_per_million_input_tokens, offer.dollars_per_million_cached_input_tokens
     output = offer.dollars_per_million_output_tokens
     return {"input": plain, "cached_input": plain if cached is None else cached, "output": output}
@@ -199,7 +202,7 @@ class Sheet(Deployment, Shown):
     average: Mapping[str, float] = field(kw_only=True)
     """Cost by kind [USD per 1e6 tokens]; multiplied by ``tokens_per_hour`` it adds up to the bill."""
     marginal: Mapping[str, float] = field(kw_only=True)
-    """Cost by kind on full instances, where more tokens need more instances [USD per 1e6 tokens]."""
+    """Cost by kind if instances are full, so that more tokens need more instances [USD per 1e6 tokens]."""
     targets: Targets = field(default_factory=Targets)
     """SLOs."""
     usual: UsualSpeed | None = None
@@ -305,9 +308,10 @@ def sheet(
 
     Notes
     -----
-    The bill is split by the instance time of each kind per request at this load. New input tokens have the time of a
-    prefill without a cached prefix. Cached tokens have the time that their presence adds. Output tokens have the rest.
-    Idle time is split in the same proportion.
+    The bill is split in proportion to the instance time of each kind of token, per request at this load. New input
+    tokens are charged the time of a prefill without a cached prefix. Cached tokens are charged the time that their
+    prefix adds to this prefill. Output tokens are charged the remaining time. Idle time is split in the same
+    proportion.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
@@ -341,9 +345,9 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
 
     Notes
     -----
-    Output tokens have the busy time of decode instances. Input tokens have the busy time of prefill instances; cached
-    tokens have the time that their presence adds. Idle time is split in the same proportion. A few output tokens
-    therefore do not pay for an idle decode instance.
+    Output tokens are charged the busy time of decode instances. Input tokens are charged the busy time of prefill
+    instances. Cached tokens are charged the part of it that their prefix adds. Idle time is split in the same
+    proportion. If there are few output tokens, input tokens therefore pay for most of an idle decode instance.
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader = pools.prefill.services.service(fleet.prefill)

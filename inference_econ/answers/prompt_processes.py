@@ -34,7 +34,7 @@ class Way:
     seconds : float
         TTFT on otherwise idle GPUs [s].
     linked_seconds : float
-        Share of ``seconds`` that links cause; infinitely fast links would remove it [s].
+        Part of ``seconds`` that would disappear with infinitely fast links [s].
     moved_bytes : float
         Traffic between all GPUs for the prompt [B].
     parts : tuple of int
@@ -62,7 +62,7 @@ class Processes:
     cached, prompts : float
         Tokens before each prompt that every process has in its cache [tokens], and prompts per batch [1].
     known : dict
-        Timed parts by links (real or infinitely fast), tokens and earlier tokens.
+        Parts that were timed already, by links (real or infinitely fast), tokens and earlier tokens.
     """
 
     setup: Setup
@@ -102,7 +102,7 @@ class Processes:
         return self._balanced(tokens, processes, (processes - 1) * max(hop - of_process, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
-        """Equal parts with equal attention work, plus the exposed communication of every layer [s]."""
+        """Time of equal parts with equal attention work, plus the exposed communication of every layer [s]."""
         part = self._balanced_part(tokens, processes)
         seconds, unlinked = (self._whole(linked, *part) for linked in (True, False))
         seconds += self.setup.model.layers * exposed

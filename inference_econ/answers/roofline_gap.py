@@ -143,7 +143,7 @@ class Observation:
 
     @property
     def fullness(self) -> tuple[str, float]:
-        """Name and value of the given one of utilization, batch and throughput."""
+        """Name and value of the quantity that was given: utilization, batch or throughput."""
         return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
 
 
@@ -246,7 +246,8 @@ class SteadyService:
     requests_per_second: float
     """Completed requests [1/s]."""
     deployed: ServicePoint | None = None
-    """Point of a frontier that it represents, if any; for disaggregated ones ``plans`` is the decode layout."""
+    """Point of a frontier that the service represents, if any. For a disaggregated point, ``plans`` has the decode
+    layout."""
 
     @property
     def accelerators(self) -> float:
@@ -369,7 +370,7 @@ class Gap:
 
     @property
     def seconds(self) -> float:
-        """Measured time per token minus that on the frontier with the same GPUs and batch [s]."""
+        """Measured time per token minus the time on the frontier with the same GPUs and batch [s]."""
         return self.measured.seconds - self.on_it_seconds
 
     @property

@@ -81,7 +81,7 @@ def simplest(costs: npt.ArrayLike, levels: npt.ArrayLike) -> int:
 
 
 def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[DeploymentT], float]) -> list[DeploymentT]:
-    """Remove deployments that save at most 10% compared with a simpler one on the same GPU.
+    """Remove deployments that save at most 10% compared with a simpler deployment on the same GPU.
 
     Parameters
     ----------

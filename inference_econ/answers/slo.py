@@ -112,7 +112,7 @@ FULLEST = 0.98
 FILLED = 0.8
 #: Share of prompts that are shorter than the shortest prompt considered [1].
 _SHORTEST = 1e-3
-#: Percentiles below this share find few other requests, so a steady state does not bound their latency [1].
+#: Requests at percentiles below this share meet few others, so a steady state does not bound their latency [1].
 _FEW = 0.5
 
 
@@ -196,7 +196,10 @@ class Targets:
         return getattr(self, f"{name}_percentile") or self.percentile
 
     def finds_few(self, name: str) -> bool:
-        """True if the percentile of an SLO finds few other requests, so that steady states do not bound its latency."""
+        """True if requests at the percentile of an SLO meet few others.
+
+        Steady states then do not bound the latency of these requests.
+        """
         share = percentiles.share(self.percentile_of(name))
         return share is not None and share < _FEW
 
@@ -212,13 +215,16 @@ class Targets:
         return times[self.percentile_of(name)]
 
     def relaxed(self, name: str, seconds: float) -> Targets:
-        """SLOs with another value for one of them [s]; without a confidence if no other SLO remains."""
+        """Copy with another value for one SLO [s]; without a confidence if no other SLO remains."""
         times = {**self.every, name: seconds}
         confidence = self.confidence if any(limit < math.inf for limit in times.values()) else None
         return self._timed(times, confidence)
 
     def like(self, first_load: Loaded, second_load: Loaded) -> Targets:
-        """SLOs on the first of two predictions of a load that are met exactly if these are met by the second."""
+        """Convert the SLOs from one prediction of a load to another.
+
+        The first prediction meets the result exactly if the second prediction meets these SLOs.
+        """
         times = {}
         for name, seconds in self.every.items():
             if name not in self.given:
@@ -229,7 +235,7 @@ class Targets:
         return self._timed(times, self.confidence)
 
     def predicted(self, service: Service) -> Targets:
-        """SLOs that predictions for a service must meet, so that a measured server meets these with the confidence."""
+        """Stricter SLOs for predictions, so that a measured server meets these SLOs with the given confidence."""
         return self if self.confidence is None else self.less(self.margins(service))
 
     def margins(self, layouts: Services | Service) -> Margins:
@@ -272,8 +278,8 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
     """Largest steady rate of each layout with mean latencies within the SLOs [1/s]; 0 if there is none.
 
     Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. A
-    percentile of a loaded instance is at least the latency of a request of that length on an idle instance. Percentiles
-    below the median belong to requests that find few others, at any load.
+    percentile of a loaded instance is at least the latency of a request of that length on an idle instance. Requests at
+    percentiles below the median meet few others at any load, so this bound does not apply to them.
     """
     states = layouts.states
     tpot, ttft, e2e = (_least_seconds(layouts, name, targets) for name in ("tpot", "ttft", "e2e"))
@@ -345,9 +351,9 @@ def check_mean(promises: Targets | None) -> Targets:
 
 
 def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> npt.NDArray[np.bool_]:
-    """Which states meet the SLOs on means, shape (n, k). ``seen`` has the means by name, TPOT included.
+    """States that meet the SLOs on means, shape (n, k).
 
-    A state that does not exist has TPOT NaN and meets none.
+    ``seen`` has the means by name, TPOT included. A state that does not exist has TPOT NaN and meets no SLO.
     """
     kept = [seen[name] <= limit for name, limit in promises.given.items()]
     return np.asarray(np.logical_and.reduce([np.isfinite(seen["tpot"]), *kept]))
@@ -447,8 +453,8 @@ def chances_record(chances: Chances) -> dict[str, float | None]:
 
 #: Load of a nearly idle instance, and of one that never has two concurrent requests, as shares of the capacity [1].
 _IDLE, _ALONE = 1e-3, 1e-6
-#: Slack above the latency of an idle instance, so that it can serve more than one request [1]. Then the factor by which
-#: the slack grows until a number of instances meets the SLO [1], and the most times that it does [1].
+#: Slack above the latency of an idle instance, which lets it serve more than one request [1]. While no number of
+#: instances meets the SLO, the slack grows by a factor [1], at most a number of times [1].
 _ROOM, _MORE, _TIMES = 1.02, 1.1, 12
 
 
@@ -472,7 +478,7 @@ class Relaxed:
 
 
 def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]) -> str:
-    """Compose the message that no deployment meets the SLOs, and which one to relax to which value.
+    """Compose the message that no deployment meets the SLOs, with the SLO to relax and its smallest feasible value.
 
     Parameters
     ----------
@@ -577,8 +583,8 @@ def best_reachable(every: Sequence[Services], targets: Targets) -> str:
 _HALF_WIDTH = float(special.normal_quantiles(np.array(0.9)))
 
 
-#: Lowest costs in any unit at speeds of shape (n,) or above [tokens/s]: of all layouts, or of measured ones only.
-#: Infinite where none is as fast.
+#: Function that returns the lowest costs, in any unit, at some speeds or above, shape (n,) [tokens/s]. Its second
+#: argument limits layouts to measured ones. Costs are infinite if no layout is as fast.
 LeastAt = Callable[[Array, bool], Array]
 
 
@@ -629,7 +635,7 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
     Parameters
     ----------
     least : callable
-        Lowest costs at speeds.
+        Function that returns the lowest costs at some speeds, see :data:`LeastAt`.
     speeds : ndarray, shape (n,)
         Output speeds of a user [tokens/s].
     instances : Instances
@@ -638,15 +644,15 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
     Returns
     -------
     (ndarray, ndarray), shape (n,)
-        Lower end: cost on a frontier that is faster and cheaper by the favorable ends of both errors. Upper end: cost
-        on one that is slower and more expensive. Both are NaN without an error estimate, and infinite if none is as
-        fast.
+        Lower end: cost if the frontier is faster and cheaper by the favorable ends of both error intervals. Upper end:
+        cost if it is slower and more expensive by the unfavorable ends. Both are NaN without an error estimate, and
+        infinite if no deployment is as fast.
 
     Notes
     -----
     The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
-    measured. The user can return to a measured layout. The upper end is therefore at least that of the cheapest
-    measured layout, which is assumed to have the same errors.
+    measured. The user can return to a measured layout. The upper end is therefore at least the upper end of the
+    cheapest measured layout, which is assumed to have the same errors.
     """
     tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
     if tpot is None or rate is None:
@@ -702,13 +708,14 @@ def chance_below(first: Likely, second: Likely) -> float | None:
 def shared_share(first: Instances, second: Instances) -> float:
     """Share of the error variance that two predictions have in common [1].
 
-    It is 0 for different profiles, models or GPUs. TPOT errors of two GPUs under the same engine, model and load are
-    nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``).
+    The share is 0 for different profiles, models or GPUs. TPOT errors of two GPUs under the same engine, model and load
+    are nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``).
 
-    For one model, GPU and profile, it follows from the spreads of the measured corrections
-    (:class:`inference_econ.inputs.MeasuredLevels`). Both predictions share the spreads by model on GPU and by version,
-    and those by speculation and by layout if these are equal. It is 0 if no correction was measured. A GPU or model
-    with changed fields stands for the same servers, so all of its variance is shared.
+    For one model, GPU and profile, the share follows from the spreads of the measured corrections
+    (:class:`inference_econ.inputs.MeasuredLevels`). Both predictions share the spread by model on GPU and the spread by
+    version. They share the spread by speculation if both speculate or neither does, and the spread by layout if the
+    layouts are equal. The share is 0 if no correction was measured. A what-if on the GPU or model has the errors of the
+    unchanged one, so all of its variance is shared.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

@@ -100,7 +100,7 @@ class Speculated(Shown):
         return money.dollars_per_million_tokens(self.plain.accelerators, 1.0, tokens, self.dollars_per_accelerator_hour)
 
     def at(self, wanted: npt.ArrayLike) -> Speculated:
-        """Results at some concurrencies, or at the next evaluated ones."""
+        """Results at some concurrencies, or at the next larger evaluated concurrencies."""
         chosen = np.searchsorted(self.concurrency, np.asarray(wanted, dtype=float).clip(1.0, self.concurrency[-1]))
         concurrency = self.concurrency[chosen]
         return replace(

@@ -32,8 +32,8 @@ _SESSIONS = 1 << 18
 _TOLD = 3
 #: Quantiles of new tokens, and of outputs within them, that bound the rows of the fitted table [1].
 _EDGES = (*np.arange(0.0, 0.9, 0.1), 0.9, 0.95, 0.99, 1.0)
-#: Intervals of fitted rates, each with the window that separates rates from bursts [s]. The first with this mean number
-#: of requests is used [1]. Longer traces than a day and a half use hours of the day, averaged over days [s].
+#: Intervals of fitted rates, each with the window that separates rates from bursts [s]. The first interval with this
+#: mean number of requests is used [1].
 _INTERVALS, _LEAST_REQUESTS = ((60, 10), (600, 60), (3600, 60)), 50
 _HOUR, _DAY = 3600.0, 86_400.0
 #: Windows per interval that are needed to separate a rate from bursts [1].
@@ -85,11 +85,11 @@ class TraceProfile(Shown):
     mistakes : tuple of str
         First invalid lines, with their line numbers.
     seconds : float or None
-        Time from the first to the last arrival [s]; None without times of one clock.
+        Time from the first to the last arrival [s]; None if the trace has no times of a common clock.
     windows : mapping of int to tuple of int
         Requests in consecutive windows, by window size in seconds [1].
     times : ndarray, shape (n,)
-        Arrivals of the first requests since the first one, ascending [s]; empty if unknown.
+        Arrival times of the first requests, relative to the first arrival, ascending [s]; empty if unknown.
     first, sample : ndarray, shape (n, 3)
         Input tokens, output tokens and reused input tokens, of the first requests in order of arrival, and of random
         requests [tokens].
@@ -158,7 +158,7 @@ class TraceProfile(Shown):
 
     @property
     def reused(self) -> float | None:
-        """Share of blocks, or of prompt tokens without blocks, that earlier requests had [1]; None if unknown."""
+        """Share of prompt blocks that earlier requests had [1]; a share of prompt tokens if the trace has no blocks."""
         if self.block_tokens:
             return self.distances.share
         share = float(self.sample[:, 2].sum() / self.sample[:, 0].sum())

@@ -3,10 +3,10 @@
 A :class:`Setup` combines a model, a GPU, number formats, assumptions and a price. The package lists the layouts that
 could exist (``layouts``), builds the operator table of a step (``operators``), and checks whether a layout fits in
 memory (``memory``). It predicts the time of collectives, of a step (``step``), of a prefill (``prefill``) and of
-speculative decoding (``speculation``), and how far off these predictions may be (``uncertainty``).
+speculative decoding (``speculation``), and the prediction errors (``uncertainty``).
 
-The public names are listed in ``__init__.pyi``. Requests and queues belong to ``serving``, the choice of the best
-deployment to ``search``.
+The public names are listed in ``__init__.pyi``. Requests and queues are in ``serving``, and the choice of the best
+deployment is in ``search``.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Intervals of measured values around predictions: factors, and the columns of a table that hold the bounds."""
+"""Prediction intervals of result columns: factors from a prediction to its bounds, and the columns of bounds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from inference_econ.inputs import Calibration, Quantity, Range
 
 #: Probability of the intervals that results show [1].
 LEVEL = 0.8
-#: Columns that follow from a quantity, and the exponent of that quantity that each is proportional to [1].
+#: Result columns with the predicted quantity that they depend on, and its exponent in the column [1].
 Follows = Mapping[str, tuple[Quantity, int]]
 #: Factors from predicted values to the low and high bound of measured values [1]; None if unknown.
 Factors = tuple["float | Array | None", "float | Array | None"]
-#: Factors of columns [1].
+#: Factors by column [1].
 Ends = Mapping[str, Factors]
 #: Columns of a decode step with its batch.
 STEP: Follows = {
@@ -57,14 +57,14 @@ FULL: Follows = {
 
 
 def around(instances: Instances, quantity: Quantity) -> Interval | None:
-    """Interval of measured over predicted values that covers all shown instances [1]."""
+    """Interval of measured over predicted values that is wide enough for every given instance [1]."""
     return _around(instances, [quantity])[quantity]
 
 
 def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
     """Intervals of measured over predicted values of several quantities [1].
 
-    The interval of a request is at least as wide as that of its TPOT, because a request consists of its tokens.
+    The interval of a request is at least as wide as the interval of its TPOT, because a request consists of its tokens.
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
     errors = {quantity: likely_errors(assumptions, quantity, subjects) for quantity in {*quantities, "tpot"}}
@@ -76,10 +76,10 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
 
 
 def subjects_of(instances: Instances) -> list[Subject]:
-    """Properties that the instances share, followed by the instances least like the measured ones.
+    """Subjects whose errors apply to instances: shared properties first, then the instances least like measured ones.
 
-    The list is empty if the instances use speculative decoding and no similar server was measured: then all errors of
-    the profile apply.
+    The list is empty with speculative decoding if no similar server was measured. The widest errors of the profile then
+    apply.
     """
     calibration = instances.setup.assumptions.calibration
     if calibration is None or (instances.speculates and instances.subject.unseen is None):
@@ -89,7 +89,7 @@ def subjects_of(instances: Instances) -> list[Subject]:
 
 
 def extremes(instances: Instances, calibration: Calibration) -> Iterator[Subject]:
-    """Instances that are least like the measured ones, by size and by requests per accelerator."""
+    """Subjects outside the measured range of instance sizes, or of requests per accelerator."""
     for size in _beyond(instances.accelerators, calibration.accelerators):
         yield instances.subject._replace(accelerators=size)
     pairs = zip(instances.concurrency, instances.accelerators, strict=True) if instances.concurrency else ()
@@ -109,7 +109,7 @@ def _beyond(values: Sequence[float], measured: Range) -> list[float]:
 
 
 def ends(instances: Instances, follows: Follows) -> Ends:
-    """Factors from columns to the bounds of measured values [1]; None if unknown."""
+    """Factors from the value of each column to the bounds of its interval [1]; None if unknown."""
     factors: dict[str, Factors] = {}
     around_each = _around(instances, (quantity for quantity, _ in follows.values()))
     for name, (quantity, power) in follows.items():
@@ -122,7 +122,7 @@ def ends(instances: Instances, follows: Follows) -> Ends:
 
 
 def bounded(columns: Mapping[str, Any], factors: Ends) -> dict[str, Any]:
-    """Add columns with the bounds of measured values.
+    """Add the lower and upper bound of each column that has an interval.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ def kv_bytes_per_sequence(
 ) -> float:
     """KV cache and states of one sequence of ``context`` tokens over all layers, without copies [B].
 
-    Without assumptions there are no blocks of tokens, and MLA caches the latent.
+    Without assumptions, the context is not rounded up to blocks, and MLA caches the latent.
     """
     held = sum(block.layers * _kept(block.attention, precision, context, assumptions) for block in model.blocks)
     return float(held * _held_share(model, assumptions))
@@ -77,7 +77,8 @@ def held_cache(
             kept = kept * assumptions.capacity.compressed_padding
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
-            # Ranks in excess of the KV heads hold copies, or other tokens of the same sequence.
+            # Ranks in excess of the KV heads store copies or, with decode context parallelism, other tokens of the
+            # sequence.
             apart = _apart(block.attention, assumed) * (plans.dcp if block.attention.caches else 1.0)
             kept = kept * (ranks / np.minimum(ranks, apart))
         if block.attention.cache.has_state:
@@ -88,9 +89,9 @@ def held_cache(
 
 
 def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | None:
-    """Size of a page that stores a recurrent state or as many bytes of keys and values [tokens]; None without pages.
+    """Tokens of keys and values that fit in a page, if pages also store recurrent states [tokens]; None without pages.
 
-    A page is as large as the state of a recurrent layer on its rank, rounded up to full attention blocks.
+    A page has the size of a recurrent layer's state on one rank, rounded up to full attention blocks.
     """
     if not assumptions.capacity.state_pages:
         return None
@@ -111,7 +112,7 @@ def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptio
 
 
 def own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> float:
-    """Tokens of a sequence outside the full blocks of the prefix that all sequences share [tokens]."""
+    """Tokens of a sequence that are not in full blocks of the shared prefix [tokens]."""
     block = float(assumed.kv_block)
     return context - min(shared, context) // block * block
 

@@ -14,7 +14,7 @@ from inference_econ.engine.step import operator_roofline
 
 
 def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: Array) -> Array:
-    """Time of a step that decodes and prefills some prompts [s].
+    """Time of a step that decodes a batch and prefills prompts [s].
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float,
     Returns
     -------
     ndarray, shape (...)
-        Time of one pass. Weights are read once, messages carry the tokens of both, and each kernel is launched once.
-        Attention of decode and of prefill run one after the other.
+        Time of one forward pass [s]. It reads weights and launches each kernel once for decode and prefill tokens.
+        Decode attention and prefill attention run one after the other.
     """
     groups = reading_groups(setup, plans)
     fullest = dealt(prompts, groups) * groups / prompts
@@ -49,15 +49,15 @@ def saved_seconds(
 ) -> Array:
     """Time that a step with decode and prefill saves over two separate steps, shape (...) [s].
 
-    ``alone`` is the time of the prefill step [s]; the other parameters are those of :func:`mixed_step_seconds`. The
-    result is at most the time of either step.
+    ``alone`` is the time of the prefill step [s]. For the other parameters see :func:`mixed_step_seconds`. The result
+    is at most the time of either step.
     """
     bare = setup.unmeasured
     decode = fastest_cut(bare, plans)
     if alone is None:
         alone = group_steps(setup, plans, tokens, cached, prompts, dealt(prompts, reading_groups(setup, plans)))
     both = mixed_step_seconds(bare, plans, tokens, cached, prompts)
-    # Longer prefill times in an engine do not increase what sharing weights and launches saves.
+    # Sharing weights and launches saves time of operators only, so the engine's overhead of prefill is removed.
     reading = replace(plans, batch=prompts * plans.pp)
     operators = alone / over_operators(setup, reading)
     decoding, prefilling = (setup.measured_factor(plans, prefill=prefill) for prefill in (False, True))

@@ -34,14 +34,15 @@ class Network:
     protocols, exchange_protocols : sequence of Protocol
         Protocols that NCCL and engines choose from, for all-reduces and for other collectives.
     inside, between : float
-        Sustained one-way bandwidth of a chip within a link domain, and between domains [B/s]. A missing link counts as
-        infinitely fast; plans that need it are infeasible.
+        Sustained one-way bandwidth of a chip within a link domain, and between domains [B/s]. A missing link is
+        infinitely fast here; plans that need it are rejected elsewhere.
     overhead : float
         Synchronization time of the ranks before a collective [s].
     neighbours : float or None
         Bandwidth to the next chip of a torus [B/s].
     peers : float or None
-        Number of other chips that share ``inside``, with one link each; None behind a switch [1].
+        Number of other chips to which a chip has direct links, which share ``inside`` equally [1]; None behind a
+        switch.
     name : str
         Name of the chip, for error messages.
     hop : float
@@ -68,7 +69,8 @@ class Network:
         nearest, tree = link or nic, model if isinstance(model, NcclTree) else None
         between = np.inf if nic is None else nic * share
         if tree is not None and tree.network_factor is not None and nic is not None:
-            # Convert the payload bandwidth of the network to the bandwidth that protocols are relative to.
+            # Bandwidth factors of protocols multiply this bandwidth, so the measured factor of the network is divided
+            # by them.
             most = max(protocol.bandwidth_factor for protocol in tree.protocols.values())
             between = nic * share * (tree.network_factor / most)
         inside = np.inf if link is None else link * share
@@ -99,7 +101,7 @@ class Network:
 
 
 def collective_seconds(network: Network, collective: Collective, tokens: Array) -> Array:
-    """Time of one collective of the table [s]; the sum of :func:`collective_parts`."""
+    """Time of one collective of the operator table [s]; the sum of :func:`collective_parts`."""
     model = network.model
     if isinstance(model, NcclTree):
         if np.less_equal(collective.ranks, 1.0).all():
@@ -124,7 +126,7 @@ def _sent(
 
 
 def collective_parts(network: Network, collective: Collective, tokens: Array) -> nccl.CollectiveTime:
-    """Latency and transfer time of one collective of the table [s]."""
+    """Latency and transfer time of one collective of the operator table [s]."""
     size, model = collective.bytes_per_token * tokens, network.model
     if isinstance(model, Free):
         nothing = np.zeros(np.broadcast_shapes(np.shape(size), np.shape(collective.ranks)))
@@ -187,7 +189,7 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
     inside = network.inside_for(collective.ranks, domains)
     between, overlap = network.between, model.domains_overlap
     if collective.own_link:
-        # Other collectives are timed at half of an all-reduce's traffic, but here the traffic is the actual one.
+        # The formula halves the traffic of collectives other than all-reduces. This traffic is exact, so it is doubled.
         return 2.0 * nccl.exchange_seconds_per_byte(
             collective.ranks, domains, inside, between, crossing=collective.crossing, overlap=overlap
         )
@@ -195,7 +197,10 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
 
 
 def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:
-    """Lower bound of a collective's time between two sizes; the tensor per group must not grow with the ranks."""
+    """Lower bound of a collective's time for all numbers of ranks between two given ones [s].
+
+    The tensor of a group must not grow with the number of its ranks.
+    """
     model = network.model
     if not isinstance(model, NcclTree):
         least = Collective(first.kind, first.ranks, first.domains, last.bytes_per_token)

@@ -1,4 +1,4 @@
-"""Evidence behind a predicted deployment: how many similar servers were measured."""
+"""Evidence for a predicted deployment: the number of similar servers that were measured."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Facts(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Number of similar measured servers, and how similar they are."""
+    """Number and degree of similarity of measured servers."""
 
     kind: Kind
-    """``measured``: servers with the same engine, model, weight format, GPU and arrangement. ``near``: servers with
-    exactly one of these different. ``model only``: no such server."""
+    """``measured``: servers with the same engine, model, weight format, GPU and arrangement. ``near``: servers that
+    differ in exactly one of these properties. ``model only``: no measured server is that similar."""
     runs: int = 0
     """Number of similar measured runs [1]."""
 

@@ -48,8 +48,8 @@ class SetupLevels:
     engine : str
         Engine of the measurements.
     widest : MeasuredLevel or None
-        Correction for the engine version; if that version was not measured, for the model on the GPU; None if neither
-        was measured.
+        Correction for the engine version. If that version was not measured, the correction for the model on the GPU;
+        None if neither was measured.
     versions : tuple of MeasuredVersion
         Engine versions measured with the model on the GPU.
     ways : tuple of MeasuredWay
@@ -61,8 +61,9 @@ class SetupLevels:
     apart, speculates : bool
         Serving mode: disaggregated, and with speculative decoding.
     pull : (float, float)
-        ln of the factors on decode and prefill steps of an engine that was not measured with the model on the GPU; they
-        move its times towards those of other engines, see :mod:`inference_econ.engine.posterior` [1].
+        ln of the factors on decode and prefill steps of an engine without measurements of the model on the GPU [1].
+        They move the times of this engine towards the times of other engines, see
+        :mod:`inference_econ.engine.posterior`.
     known : KnownLayouts or None
         Layouts measured with the model on the GPU, under any engine; None if unmeasured layouts get no factor.
     unknown : float
@@ -92,7 +93,8 @@ class SetupLevels:
     ) -> SetupLevels | None:
         """Corrections of a model on a GPU under an engine version; None if nothing similar was measured.
 
-        If the version is None or empty and no measurement lacks a version, the newest version in the catalog is used.
+        Without a version, measurements of an unknown version are used. If there are none, measurements of the newest
+        version in the catalog are used.
         """
         if levels is None:
             return None
@@ -140,7 +142,7 @@ class SetupLevels:
         return sum(level.decode for level in self.counted)
 
     def level(self, layout: str) -> MeasuredLevel | None:
-        """Narrowest correction for a layout (a :func:`layout_key`), with the corrections over all models added."""
+        """Most specific correction for a layout (a :func:`layout_key`), plus the corrections over all models."""
         nearest = self._nearest(layout)
         if nearest is not None:
             return nearest.replace(decode=nearest.decode + self._beside) if self.counted else nearest
@@ -152,10 +154,10 @@ class SetupLevels:
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
     def unseen(self, layouts: Sequence[str]) -> Unseen | None:
-        """Property that no measurement shares with the least-measured layout: load, deployment, mode or version.
+        """Property in which the least-measured layout differs from all measurements: load, deployment, mode or version.
 
-        An empty list stands for a new layout. None if the model was never measured on this GPU; then the errors of the
-        profile apply.
+        Pass an empty list for a layout without measurements. The result is None if the model was never measured on this
+        GPU; the errors of the profile then apply.
         """
         if self.widest is None:
             return None
@@ -188,7 +190,7 @@ class SetupLevels:
         return factor
 
     def takes_as(self, other: SetupLevels) -> bool:
-        """Whether all steps take as long as under the corrections of another serving mode."""
+        """True if steps take the same time as under the corrections of another serving mode."""
         mine, others = ((it._way or it.widest, it._deployments, it.pull, it._known) for it in (self, other))
         return mine == others
 

@@ -49,7 +49,7 @@ REASONS = (
 FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE, ENGINE = range(7)
 #: Reasons that more memory does not remove.
 LAYOUT = (NETWORK, DIVIDE, ENGINE)
-#: Weights outside the layers of the language model: they stay on the chips, and pipelines do not make them uneven.
+#: Weights outside the transformer layers. They are never in host memory, and uneven stages do not affect them.
 _BESIDE_LAYERS = ("embeddings", "vision", "adapters")
 
 
@@ -57,7 +57,7 @@ _BESIDE_LAYERS = ("embeddings", "vision", "adapters")
 class Memory:
     """Memory that plans need, summed over the accelerators of an instance, with copies.
 
-    If pipeline stages are uneven, all are assumed to be as full as the fullest.
+    If pipeline stages are uneven, all stages are assumed to have the size of the fullest.
 
     Attributes
     ----------
@@ -70,11 +70,11 @@ class Memory:
     workspace_bytes : ndarray, broadcastable to (...)
         Activations of the largest step [B].
     prefix_bytes : ndarray, broadcastable to (...)
-        Part of the cache for a prefix that all sequences share; it does not grow with their number [B].
+        Part of the cache for a prefix that all sequences share; independent of the number of sequences [B].
     pageable_bytes : ndarray, broadcastable to (...)
         Further cache, which may be placed in host memory [B].
     host_bytes : ndarray, broadcastable to (...)
-        Host memory for it [B].
+        Host memory for the pageable cache [B].
     """
 
     weight_bytes: Array
@@ -99,7 +99,10 @@ class Memory:
 
     @property
     def filled(self) -> float:
-        """Weights and cache over available memory of a single plan; the larger of with and without host memory [1]."""
+        """Share of the available memory that a single plan needs for weights and cache [1].
+
+        The larger of two shares: of accelerator memory without the pageable cache, and of all memory with it.
+        """
         least = self.weight_bytes + self.kv_bytes
         most = (least + self.pageable_bytes) / (self.available_bytes + self.host_bytes)
         return float(np.max(np.maximum(least / self.available_bytes, most)))
@@ -132,7 +135,10 @@ def streamed_bytes(setup: Served, plans: Plans) -> Array:
 def _weight_groups(
     model: ModelSpec, precision: Precision, assumed: CapacityAssumptions | None = None
 ) -> dict[str, float]:
-    """Weights as stored, by group of equal placement [B]; with assumptions, only those that must be loaded."""
+    """Weights as stored, grouped by how they are split and copied [B].
+
+    With assumptions, only the weights that an engine loads.
+    """
     hidden, parts = model.hidden_size, model.parameter_parts()
     routed = shared = output = 0.0
     for block in model.blocks:
@@ -172,8 +178,8 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 
     Each attention-DP group has a copy of attention and shared experts. Every rank has a copy of matrices that all heads
     share and that engines do not split. In MoE models, each group may also have a copy of all weights except routed
-    experts, and every rank full routers. Expert-parallel ranks hold copies of some experts. All pipeline stages are
-    assumed to have as many layers as the fullest.
+    experts. Every rank then has full routers. Expert-parallel ranks hold copies of some experts. All pipeline stages
+    are assumed to have as many layers as the fullest.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
@@ -209,10 +215,10 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 def workspace_bytes(setup: Served, plans: Plans) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
-    The step has ``workspace_tokens`` tokens. Activations are the residual stream, its normed copy, queries, attention
-    output, the intermediate of the widest layer, and 32-bit logits of the sequences. If sampling for all slots or
-    encoding images in a profile run takes more, that is used. Keys and values that MLA decompresses in each step, one
-    layer at a time, are added.
+    The step has ``workspace_tokens`` tokens. Activations are the residual stream, its normed copy, queries, and
+    attention output. The intermediate of the widest layer and 32-bit logits of the sequences are added. A profile run
+    that samples for all slots, or that encodes images, may need more. The largest of these is used. If MLA decompresses
+    keys and values in each step, the decompressed values of one layer are added.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     assumed, tokens, width = assumptions.capacity, assumptions.capacity.workspace_tokens, BYTES_PER_ELEMENT
@@ -252,13 +258,14 @@ def _kept_tokens(setup: Served, plans: Plans) -> float:
 
 
 def need(setup: Served, plans: Plans) -> Memory:
-    """Memory that plans need, and memory that they have.
+    """Memory that plans need, and memory that is available to them.
 
     Parameters
     ----------
     setup : Served
-        Model, chip and assumptions, with equal contexts. ``capacity.kv`` sets how many micro-batches are included,
-        ``kv_block`` the block size, ``usable_memory`` the usable share, and ``workspace_tokens`` the activations.
+        Model, chip and assumptions; all sequences have the same context. ``capacity.kv`` sets the number of
+        micro-batches whose cache must fit. ``kv_block`` sets the block size, ``usable_memory`` the usable share, and
+        ``workspace_tokens`` the size of the activations.
     plans : Plans
         Deployments, shape (...).
 
@@ -274,7 +281,7 @@ def need(setup: Served, plans: Plans) -> Memory:
     usable = setup.hardware.hbm_bytes * assumptions.capacity.usable_memory
     hosts = np.zeros(())
     if share:
-        # Host memory that the weights leave free.
+        # Cache can use the host memory that the weights leave free.
         tier = host_memory(assumptions.capacity.host_memory)
         weights = streamed_bytes(setup, plans) * plans.stage
         hosts = np.asarray(plans.accelerators * tier.bytes_per_accelerator - weights)
@@ -368,8 +375,8 @@ def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Ass
     Parameters
     ----------
     needed : Memory
-        Memory of the plans at that length without a shared prefix, from :func:`need`; with a draft model if there is
-        one.
+        Memory of the plans at that length without a shared prefix, from :func:`need`. With speculation, it includes the
+        draft model.
     plans : Plans
         Deployments, shape (...).
     context : float
@@ -387,7 +394,7 @@ def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Ass
 
 
 def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:
-    """Whether memory and pipeline depth allow the plans, broadcastable to ``plans.shape``."""
+    """True for plans that memory and pipeline depth allow, broadcastable to ``plans.shape``."""
     return memory.fits & ~_too_deep(plans)
 
 
@@ -396,7 +403,7 @@ def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
 
 
 def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -> npt.NDArray[np.intp]:
-    """Reason why each plan cannot run, as a code of :data:`REASONS`, broadcastable to ``plans.shape``.
+    """Code in :data:`REASONS` for each plan: 0, or the reason why it cannot run; broadcastable to ``plans.shape``.
 
     Parameters
     ----------

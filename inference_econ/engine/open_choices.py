@@ -1,4 +1,4 @@
-"""Choices that a query leaves open: the setup of one engine, or with the KV-cache format of a recipe."""
+"""Fill in the choices that a query leaves open: the engine and the KV-cache format."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from inference_econ.inputs import ServingEngine, check_dtype, engines_for, lacks
 
 
 def has_recipes(setup: Setup) -> bool:
-    """Whether the recipes of engines apply to a setup: its assumptions must be the default profiles."""
+    """True if engine recipes apply to a setup: its assumptions must be the default profiles."""
     return setup.left_open is not None and setup.left_open.assumptions == setup.assumptions
 
 
 def lacks_engine(setup: Setup) -> bool:
-    """Whether no known engine can run the model on the chip in these formats; False for the published study."""
+    """True if no known engine can run the model on the chip in these formats; False for the published study."""
     idle = setup.assumptions.layout.attention_groups == "idle"
     return not setup.engines and not idle and not engines_for(setup.model, setup.hardware, setup.precision)
 

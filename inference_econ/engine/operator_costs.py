@@ -29,16 +29,16 @@ class OperatorCosts:
     flop, moved_bytes : float
         Arithmetic [FLOP] and memory traffic [B] of one accelerator.
     collective_bytes : float
-        Tensors of a group of ranks that collectives reduce or exchange [B].
+        Size of the tensors that collectives reduce or exchange in a group of ranks [B].
     compute_seconds, memory_seconds, network_seconds, launch_seconds : float
         Time of each part alone, without overlap [s].
     achieved : float
-        Larger of two shares: arithmetic over the theoretical peak in the row's time, and memory traffic over the
-        theoretical bandwidth [1].
+        Share of the theoretical limit that the row reaches in its time [1]: of the arithmetic peak or of the memory
+        bandwidth, whichever share is larger.
     together_seconds : float
         Time of arithmetic and memory traffic with the assumed overlap [s].
     joules : float or None
-        Energy of one accelerator in addition to idle power, at the usual clock [J]; None if the hardware file lists no
+        Energy of one accelerator in addition to idle power, without a power cap [J]; None if the hardware file lists no
         power.
     """
 
@@ -88,7 +88,8 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
     Returns
     -------
     list of OperatorCosts
-        Rows that take time, in the order of a step. Their network times add up to that of the step.
+        Rows that take time, in the order of a step. The network times of all rows add up to the network time of the
+        step.
     """
     rows, chip = _every_row(setup, setup.work(plans), layout), chip_power(setup.hardware)
     if chip is not None:

@@ -36,8 +36,8 @@ from inference_econ.inputs.engine import profiles
 #: differences have a standard deviation of 0.46 and predicted ones of 0.31, with a correlation of 0.26. The regression
 #: of measured on predicted differences has a slope of 0.47, so about half of a predicted difference remains.
 PULL = 0.5
-#: ln of the factor on steps in layouts that were measured with no engine, if other layouts of the model on the GPU were
-#: measured [1]; by whether the engine was measured.
+#: ln of the factor on step times in layouts that were not measured with any engine [1]. It applies if other layouts of
+#: the model were measured on the GPU. The key is True if the engine itself was measured.
 #:
 #: Evaluated on the fixed servers in docs/evidence/costs.md. Results in unmeasured layouts cost less than measured, by a
 #: median of 16 % if the engine was measured and of 30 to 50 % if not. Results in measured layouts were unbiased.
@@ -48,7 +48,7 @@ _BATCHES, _TOKENS = (8.0, 64.0), 2000.0
 
 
 def opinions_of(engine: ServingEngine, hardware: HardwareSpec, changes: tuple[str, ...] = ()) -> Assumptions:
-    """Profile of an engine on a GPU, with the rules of the engine and with what-ifs."""
+    """Assumptions for an engine on a GPU: its profile, changed by the engine's rules and by what-ifs."""
     opinions = without_exceptions(profiles.for_hardware(hardware, engine.name, changes=changes), changes)
     return with_engine(opinions, engine.facts, hardware, changed(changes))
 
@@ -92,7 +92,10 @@ def expected(setup: Setup) -> Setup:
 
 
 class _Question(NamedTuple):
-    """Subject for which engines are compared; equal only if the specifications are the same objects."""
+    """Model, GPU and formats for which engines are compared.
+
+    Equal specifications in different objects are different keys of the cache.
+    """
 
     model: ModelSpec
     hardware: HardwareSpec

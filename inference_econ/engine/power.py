@@ -24,7 +24,7 @@ class ChipPower:
     Attributes
     ----------
     shares : PowerShares
-        Shares that the values are computed from.
+        Shares of the board power from which the other values are computed.
     limit_watts, idle_watts : float
         Power limit of the board, and power with a loaded model but no work [W].
     joules_per_byte, joules_per_link_byte : float
@@ -32,9 +32,9 @@ class ChipPower:
     arithmetic_watts : float
         Power of arithmetic at the peak of any math unit [W].
     host_watts, provisioned_host_watts : float
-        Share of host and network: constant draw, and power to provision [W].
+        Power of host and network per accelerator: constant draw, and power to provision [W].
     pue : float
-        Power of the facility over that of its servers [1].
+        Power of the facility over the power of its servers [1].
     """
 
     shares: PowerShares
@@ -58,7 +58,7 @@ class ChipPower:
 
 
 def chip_power(chip: HardwareSpec) -> ChipPower | None:
-    """Power of a chip; None if its file lists no power.
+    """Compute the power of a chip; None if its file lists no power.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def tokens_per_second_per_megawatt(chip: HardwareSpec, tokens_per_second: Array,
 
 
 def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[Operator, Array]]:
-    """Rows of the operator table of a step with their energy in addition to idle power, at the usual clock.
+    """Energy of each row of a step's operator table, in addition to idle power and without a power cap.
 
     Parameters
     ----------
@@ -132,11 +132,12 @@ def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[O
 
 
 def step_joules(setup: Setup, chip: ChipPower, plans: Plans) -> Array:
-    """Energy of one step on one accelerator in addition to idle power, at the usual clock, shape (...) [J]."""
+    """Energy of one step on one accelerator, in addition to idle power and without a power cap, shape (...) [J]."""
     return np.broadcast_to(sum(joules for _, joules in operator_joules(setup, chip, plans)), plans.shape)
 
 
-#: Clocks that are tried under a power cap, relative to the usual clock [1]. Below the last one, chips pause instead.
+#: Clocks that are tried under a power cap, relative to the clock without a cap [1]. If the lowest clock still exceeds
+#: the cap, chips pause.
 CLOCKS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
 
@@ -159,7 +160,7 @@ def capped_seconds(joules: Array, times: list[Array], chip: ChipPower) -> Array:
     Parameters
     ----------
     joules : ndarray, shape (...)
-        Energy at the usual clock in addition to idle power [J].
+        Energy at full clock in addition to idle power [J].
     times : list of ndarray, shape (...)
         Time at each of :data:`CLOCKS` [s].
     chip : ChipPower
@@ -168,8 +169,8 @@ def capped_seconds(joules: Array, times: list[Array], chip: ChipPower) -> Array:
     Returns
     -------
     ndarray, shape (...)
-        Time [s]. Between two clocks, time is linear in power. If the lowest clock exceeds the cap, work is slowed until
-        the mean power meets it.
+        Time [s]. Between two clocks, time is linear in power. If the lowest clock exceeds the cap, steps are longer, so
+        that the mean power equals the cap.
     """
     exponent, room = catalog.power().clock_exponent - 1.0, chip.limit_watts - chip.idle_watts
     drawn = [joules * clock**exponent / seconds for clock, seconds in zip(CLOCKS, times, strict=True)]

@@ -35,10 +35,10 @@ class Prefill:
     seconds : ndarray, shape (...)
         Time from start to first token on an idle instance [s].
     busy_seconds : ndarray, shape (...)
-        Time that one prompt occupies the instance [s]. It is less than ``seconds`` if other pipeline stages process
-        other prompts. Attention-DP groups step together, so groups without a prompt wait.
+        Time that one prompt occupies the instance [s]. This time is less than ``seconds`` if other pipeline stages
+        process other prompts. Attention-DP groups step together, so groups without a prompt wait.
     full_seconds : ndarray, shape (...)
-        The same if every group has a prompt [s].
+        Time that one prompt occupies the instance if every group has a prompt [s].
     chunks : int
         Steps of the prefill [1].
     chip_share : ndarray, shape (...)
@@ -81,8 +81,8 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     Returns
     -------
     Prefill
-        Prefill on one attention-DP group while the others wait; with ``prefill_split: context``, on all groups
-        together. Each pipeline stage works on another prompt.
+        Times of a prefill on one attention-DP group while the others wait. With ``prefill_split: context``, all groups
+        share the prompt. Each pipeline stage works on another prompt.
 
     Notes
     -----
@@ -111,7 +111,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     work = halfway.work(reading)
     step = fastest_cut(halfway, reading, work) + gathering
 
-    # Time of the chips, without waits for kernel launches.
+    # This is the time of the chips alone, without waits for kernel launches.
     worked = step - gathering
     if not np.all(worked > (host_seconds(halfway, work) + overhead_seconds(halfway, reading)) * (1.0 + 1e-9)):
         worked = fastest_cut(unhindered(halfway), reading, work)
@@ -141,7 +141,7 @@ def over_operators(setup: Setup, plans: Plans) -> Array | float:
 
 
 def unhindered(setup: Setup) -> Setup:
-    """Setup with a host that launches kernels in no time."""
+    """Setup in which kernel launches take no time."""
     return replace(setup, assumptions=_without_launches(setup.assumptions))
 
 
@@ -185,7 +185,7 @@ def reading_groups(setup: Setup, plans: Plans) -> Array:
 def prompts_of_a_step(setup: Setup, tokens: float) -> float:
     """Prompts of ``tokens`` new tokens that an attention-DP group can prefill in one step, at least one [1].
 
-    Without a limit (``prefill_chunk: 0``), the number is large enough that larger steps would save nothing.
+    Without a limit (``prefill_chunk: 0``), a large limit is assumed, above which larger steps would save nothing.
     """
     return max((setup.assumptions.serving.prefill_chunk or _NO_LIMIT) // tokens, 1.0)
 
@@ -202,8 +202,8 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
     tokens, cached : float
         New tokens of each prompt, and its tokens in the cache [tokens].
     prompts : array_like, shape (..., k)
-        Waiting prompts [1]. They are distributed over pipeline stages and attention-DP groups, each of which processes
-        up to :func:`prompts_of_a_step` of them in a step.
+        Waiting prompts [1]. They are distributed over pipeline stages and attention-DP groups. Each group processes up
+        to :func:`prompts_of_a_step` prompts in a step.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, p
 
 
 def or_unpriced(chip: catalog.Name, price: float | str | None) -> float | str | None:
-    """Price of a chip in a table of several chips, where costs are omitted if no price is known."""
+    """Given price of a chip, or a marker that omits its costs if no price is given or listed."""
     unknown = price is None and hour_price(catalog.hardware(chip), None) is None
     return prices.UNPRICED if unknown else price
 
@@ -21,8 +21,9 @@ def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | Non
     chip : HardwareSpec
         The accelerator.
     price : float, str or None
-        Price of an accelerator [USD/h], price of a node as ``23.60/node``, kind that the chip's file lists, or
-        ``owned``. By default the typical price of the file, or ``owned`` if the file lists only a purchase price.
+        Price of an accelerator [USD/h], or of a node as ``23.60/node``. Also a kind of price that the chip's file
+        lists, or ``owned``. By default the best price of the file, or ``owned`` if the file lists only a purchase
+        price.
 
     Raises
     ------
@@ -72,8 +73,8 @@ def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPri
     chip : HardwareSpec
         The accelerator.
     utilisation : float, optional
-        Share of all hours in which it works; by default that of the terms. Use 1 if idle hours are billed separately
-        [1].
+        Share of all hours in which the accelerator works; by default the share in the ownership terms. Use 1 if idle
+        hours are billed separately [1].
 
     Raises
     ------

@@ -36,8 +36,8 @@ class UsualDrafts:
     who : str
         Speculation method and target model, in words.
     acceptance : tuple of float
-        Probability that the first, second, .. draft token is accepted, given that all before it were; as far as
-        published [1].
+        Probability that the first, second, .. draft token is accepted, given that all before it were [1]. Unpublished
+        positions are missing.
     longest : int
         Maximum draft tokens per round [1].
     """
@@ -84,7 +84,7 @@ class UsualDrafts:
         Raises
         ------
         InputError
-            If the acceptance of some of them is unknown.
+            If the acceptance of one of these tokens is unknown.
         """
         if drafts > len(self.acceptance):
             raise InputError(
@@ -111,7 +111,8 @@ class Speculation:
     model : ModelSpec or None
         The draft model.
     weights : str or None
-        Number format of the draft model or head; by default as published, or that of the target.
+        Number format of the draft model or head; by default the published format of a draft model, or the format of the
+        target.
     shortest : int
         Minimum draft tokens per round [1]. 0 allows plain decoding; the maximum means rounds of a fixed length
         (:meth:`fixed`).
@@ -160,18 +161,18 @@ class Speculation:
         weights: str | None = None,
         setup: Setup | None = None,
     ) -> Speculation:
-        """Speculation with one acceptance for all positions, one per position, or the published ones.
+        """Create a speculation from one acceptance rate for all positions, one per position, or published rates.
 
         Parameters
         ----------
         proposer : str
             See the attributes.
         acceptance : float or sequence of float, optional
-            Acceptance of every draft token, independent of the others, or of the first, second, .. one [1]. By default
-            the published one of the method and the target, see :class:`UsualDrafts`.
+            Acceptance rate of every draft token, or one rate for each position [1]. By default the published rates of
+            the method and the target, see :class:`UsualDrafts`.
         longest : int, optional
-            Maximum draft tokens per round [1]; by default the number of probabilities, the value of the engine's
-            recipe, or the published one.
+            Maximum draft tokens per round [1]. The default is the number of given rates, the value of the engine's
+            recipe, or the published value.
         model, weights
             See the attributes.
         setup : Setup, optional
@@ -180,8 +181,8 @@ class Speculation:
         Raises
         ------
         InputError
-            If the number of probabilities differs from ``longest``, or the acceptance of some positions is unknown. See
-            also the class.
+            If the number of probabilities differs from ``longest``, or the acceptance of some positions is unknown.
+            Also for the reasons of the class.
 
         Examples
         --------
@@ -233,13 +234,13 @@ class Speculation:
         Raises
         ------
         InputError
-            If a round cannot yield that number of tokens. See also the class.
+            If a round cannot yield that number of tokens. Also for the reasons of the class.
 
         Notes
         -----
-        Times depend only on the mean. Of the distributions with this mean, the one with the least variance is used, as
-        in engines with a synthetic acceptance length. The first floor(tokens - 1) draft tokens are always accepted. The
-        next one is accepted with the remaining probability, and the others never.
+        Times depend only on the mean. The distribution is the one with the least variance, as in engines with a
+        synthetic acceptance length. The first floor(tokens - 1) draft tokens are always accepted. The next token is
+        accepted with the remaining probability, and later tokens are never accepted.
 
         Examples
         --------

@@ -28,7 +28,7 @@ from inference_econ.inputs import (
 )
 
 _SIXTEEN_BIT = ("bf16", "fp16")
-#: Number of times that the width of a math unit is half of the one before, starting from 16 bits [1].
+#: Halvings from 16 bits to the width of a math unit [1].
 _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 
@@ -103,14 +103,14 @@ class ChipRates:
         return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
 
     def _carried(self, dtype: str, vendor: str, unit_share: Array | float, per_vector: Array | float) -> Array | float:
-        """Time of arithmetic relative to that at the share of peak on the chips of the fitted curve [1]."""
+        """Arithmetic time on this chip over the time with the efficiency of the chips on which it was measured [1]."""
         vector = self.peaks.get("fp32")
         if vector is None or vendor != self.hardware.vendor:
             return 1.0
         return carried_share(unit_share, self.peaks[self.unit(dtype)] / vector / per_vector)
 
     def _kernel_efficiency(self, kind: OperatorKind) -> float:
-        """Rates in servers over rates of kernels measured in isolation [1]."""
+        """Efficiency of kernels in servers over their efficiency measured in isolation [1]."""
         assumed = self.assumptions
         if kind == "scores":
             return assumed.attention.score_efficiency
@@ -132,7 +132,7 @@ class ChipRates:
     ) -> Array | float:
         """Sustained memory bandwidth for weights of a format in a kind of operator [B/s].
 
-        ``rates`` are those of the operator itself, used for experts.
+        ``rates`` are the measured efficiencies of the operator, if any; they apply to experts.
         """
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         share: Array | float
@@ -173,7 +173,7 @@ class ChipRates:
         return 1.0 - assumed.experts.overlap if operator.kind == "experts" else 0.0
 
     def kernels(self, operator: Operator, work: Work) -> Array | float:
-        """Kernels per occurrence of a row: those of the assumed engine, or of the operator table [1]."""
+        """Kernels per occurrence of a row [1]: counted in the assumed engine if known, else from the operator table."""
         multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
         narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
         # Activations of 16 bits are quantized first for a narrower unit.
@@ -187,7 +187,7 @@ class ChipRates:
         return kernels
 
     def fixed_seconds(self, operator: Operator, work: Work) -> Array | float:
-        """Fixed time on the chip of the kernels of one occurrence of a row, in captured graphs [s]."""
+        """Fixed time of a row's kernels on the chip per occurrence, in CUDA graphs [s]."""
         assumed = self.assumptions
         latent_launch = assumed.attention.latent_graph_launch if operator.attention == "latent" else None
         return self.kernels(operator, work) * (assumed.host.graph_launch if latent_launch is None else latent_launch)

@@ -81,7 +81,7 @@ class Open:
     changes : tuple of str
         What-ifs of assumptions, which apply to every profile.
     assumptions : Assumptions
-        Assumptions of the setup. If a setup has others, engine profiles no longer apply.
+        Assumptions of the setup. If the assumptions of a setup differ from these, engine profiles no longer apply.
     """
 
     engine: bool
@@ -125,20 +125,20 @@ class Setup:
     grid : Grid or None
         Electricity grid for emissions.
     engines : tuple of ServingEngine
-        Engines that can serve the setup. Integer layouts are limited to those that one of them can start; without
-        engines, any layout is allowed.
+        Engines that can serve the setup. Layouts with integer degrees are limited to layouts that at least one engine
+        can start. Without engines, any layout is allowed.
     left_out : tuple of str
         Requested engines that cannot serve this setup, and pools that are not simulated, with the reason.
     left_open : Open or None
-        Choices that :mod:`inference_econ.answers.deployments.serving_options` may make; None for none.
+        Choices left to :mod:`inference_econ.answers.deployments.serving_options`; None if all are fixed.
     levels : SetupLevels or None
         Measured corrections of the engine; None without an engine, or without similar measured servers.
 
     Raises
     ------
     InputError
-        If the chip has no math unit for a format, does not support the cache format or has no host link for host
-        weights; if the context or the price is out of range; or if nodes are requested and unknown.
+        If the chip has no math unit for a format, does not support the cache format, or has no host link for host
+        weights. Also if the context or the price is out of range, or if nodes are requested and unknown.
     """
 
     model: ModelSpec
@@ -212,8 +212,8 @@ class Setup:
             Model, and chip that it runs on.
         weights, activations, kv : str, optional
             Number formats; by default as published, or the 16-bit format that the chip supports. The default KV-cache
-            format is that of the engines' recipes if they all agree, otherwise that of the activations. If assumptions
-            are given, recipes are used only for a named engine.
+            format is the format of the engines' recipes if they all agree, otherwise the format of the activations. If
+            assumptions are given, recipes are used only for a named engine.
         assumptions : Assumptions, name or path, optional
             Assumptions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.engine.profiles.assumed`).
@@ -227,8 +227,9 @@ class Setup:
             What-ifs on named inputs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
         engine : str or sequence of str, optional
             An engine such as ``vllm`` or ``vllm@0.24.0``: its profile, and only layouts that it can start. With several
-            engines, layouts that one of them can start; engines that cannot serve the setup are listed in ``left_out``.
-            ``any`` allows all layouts. By default, layouts that at least one known engine can start, if there is one.
+            engines, layouts that at least one engine can start. Engines that cannot serve the setup are listed in
+            ``left_out``. ``any`` allows all layouts. By default, layouts that at least one known engine can start. If
+            no engine is known, any layout.
 
         Returns
         -------
@@ -304,7 +305,7 @@ class Setup:
         return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
 
     def with_corrections(self, engine: str | None = None, version: str | None = None) -> Setup:
-        """Setup with the measured corrections of its assumptions, which belong to one engine.
+        """Setup with the measured corrections that its assumptions have for one engine.
 
         Parameters
         ----------
@@ -362,7 +363,7 @@ class Setup:
 
     @property
     def dealing(self) -> Dealing:
-        """Rule that assigns requests to attention-DP groups: the least busy one, unless the only engine has another."""
+        """Rule that assigns requests to attention-DP groups: the rule of the only engine, or the least busy group."""
         return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"
 
     @property
@@ -410,7 +411,7 @@ class Setup:
         return self.rented(instances, accelerators) * self.dollars_per_accelerator_hour
 
     def dollars_per_hour_in_bulk(self, accelerators: npt.ArrayLike) -> Array:
-        """Cost per instance of a large fleet, shape (...) [USD/h]; no fleet costs less per instance."""
+        """Cost per instance of a large fleet, shape (...) [USD/h]: a lower bound for every fleet."""
         return renting.rented_in_bulk(accelerators, self.machines) * self.dollars_per_accelerator_hour
 
     def work(self, plans: Plans) -> Work:
@@ -430,11 +431,11 @@ class Setup:
 
     @property
     def peaks(self) -> Mapping[str, float]:
-        """Dense peak of every math unit of the chip [FLOP/s]."""
+        """Peak of every math unit of the chip without sparsity [FLOP/s]."""
         return self.rates.peaks
 
     def memory(self, plans: Plans) -> Memory:
-        """Memory that the plans need and have."""
+        """Memory that the plans need, and memory that is available to them."""
         if not self.contexts:
             return memory.need(self, plans)
         return memory.mixed([memory.need(setup, plans) for setup in self._apart()], self.contexts, plans)
@@ -450,7 +451,7 @@ class Setup:
         return {name: float(np.average([part[name] for part in parts], weights=counts)) for name in parts[0]}
 
     def _apart(self) -> list[Setup]:
-        """Setups in which all sequences have the same context, one for each of the contexts."""
+        """Setups with one context for all sequences, one setup for each context."""
         return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
 
     @property
@@ -461,7 +462,7 @@ class Setup:
         return None if linked else self.hardware.link_domain
 
     def reasons(self, plans: Plans, layout: TensorLayout, needed: Memory | None = None) -> npt.NDArray[np.intp]:
-        """Reason why each plan cannot run, as a code of :data:`inference_econ.engine.memory.REASONS`.
+        """Code in :data:`inference_econ.engine.memory.REASONS` for each plan: 0, or the reason why it cannot run.
 
         Give ``needed`` if the plans need memory for more than the model, for example for a draft model.
         """
@@ -472,7 +473,7 @@ class Setup:
         return np.where(able | (codes == memory.DIVIDE), codes, memory.ENGINE)
 
     def layout_columns(self, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
-        """Degrees of n plans, and the engines that can start each if the setup has engines."""
+        """Degrees of n plans. If the setup has engines, also the engines that can start each plan."""
         columns = layout_columns(plans, cut, self.assumptions.layout)
         able = {"engine": [", ".join(names) for names in self.engines_of(plans)]} if self.engines else {}
         return {**columns, **able}
@@ -508,7 +509,7 @@ def desk_weights(model: ModelSpec, hardware: HardwareSpec) -> str | None:
 def with_usual_cache(
     precision: Precision, engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
 ) -> Precision:
-    """Formats with the KV-cache format that the first recipes of all engines share; unchanged if they differ."""
+    """Replace the KV-cache format by the format that the first recipes of all engines share, if they agree."""
     first = (practices_in(engine.name, model, hardware, precision)[0] for engine in engines)
     formats = {practice.kv or precision.activations for practice in first}
     usual = replace(precision, kv=formats.pop()) if len(formats) == 1 else precision

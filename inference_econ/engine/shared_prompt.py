@@ -22,14 +22,14 @@ from inference_econ.engine.step import communication, operator_roofline
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """Time of a process for a part of a prompt that starts after cached tokens.
+    """Time that one process takes for its part of a prompt, after the cached tokens before that part.
 
     Attributes
     ----------
     before, after : float
-        Mean time per layer before attention needs the cached tokens of other processes, and from there on [s].
+        Mean time per layer before attention needs the cached tokens of other processes, and after that point [s].
     attention : float
-        Share of ``after`` that reads the cache and computes scores [s].
+        Part of ``after`` in which attention reads the cache and computes scores [s].
     end : float
         Time once per prompt, after the last layer: logits of the last token [s].
     """
@@ -66,7 +66,7 @@ def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float =
 
 
 def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, prompts: float = 1.0) -> PromptPart:
-    """Time of a part of a prompt on one process, split into its pieces.
+    """Time that one process takes for its part of a prompt, split at the point where it needs earlier tokens.
 
     Parameters
     ----------
@@ -77,12 +77,13 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     tokens, cached : float
         Tokens of the part, and of the prompt before it [tokens].
     prompts : float
-        Number of prompts of which all processes prefill the same part at once [1].
+        Number of prompts that are prefilled together; each process has the same part of all of them [1].
 
     Returns
     -------
     PromptPart
-        (before + after) x layers + end is the time of :func:`reading_seconds`. The operator table determines the split.
+        Times of the part, split in proportion to the operator table. (before + after) x layers + end equals
+        :func:`reading_seconds`.
     """
     reading = replace(process, batch=prompts * process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
     after = replace(setup, context=cached)
@@ -134,12 +135,12 @@ def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike)
     size : array_like, shape (...)
         Bytes sent [B].
     domains : array_like, shape (...)
-        1 within a link domain, 2 across two of them [1].
+        Number of link domains: 1 if both chips are in one domain, 2 otherwise [1].
 
     Returns
     -------
     ndarray, shape (...)
-        Time [s] of an exchange of a pair in which one side sends nothing.
+        Time of the one-way transfer [s].
     """
     pair = Collective("point_to_point", np.full((), 2.0), np.asarray(domains, dtype=float), np.full((), 2.0))
     network = Network.of(setup.hardware, setup.assumptions.network)

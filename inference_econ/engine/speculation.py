@@ -47,7 +47,7 @@ class Proposer:
 
     @classmethod
     def of(cls, target: Setup, speculation: Speculation) -> Proposer:
-        """Proposer of a target for a speculation.
+        """Set up a speculation method for a target model.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class Proposer:
         return fastest_cut(self.setup, self.placed(plans)[0])
 
     def memory(self, plans: Plans) -> Memory:
-        """Memory of target and proposer; of the target alone if ``capacity.draft`` is false.
+        """Memory of the target, and of the draft model or head unless ``capacity.draft`` is false.
 
         A head shares the output embedding of the target.
         """
@@ -135,7 +135,7 @@ class Proposer:
         )
 
     def placed(self, plans: Plans) -> tuple[Plans, Array]:
-        """Layout in which a copy of the proposer runs, with its part of the batch, and the number of copies [1].
+        """Layout of one copy of the draft model or head with its part of the batch, and the number of copies [1].
 
         A head runs on the chips of one stage in the target's layout. A draft model with its own layout has one copy,
         split over all chips of a stage. Otherwise it is split like the target's attention.
@@ -238,9 +238,10 @@ class SpeculationRounds:
     def best(self) -> BestDraft:
         """Draft length with the shortest time per token; 0 if plain decoding is allowed and fastest.
 
-        The best length falls with the batch once arithmetic limits the step. At long contexts it stays above 0, because
-        all tokens of a sequence share the cache traffic. It may rise if larger batches touch all experts anyway, if
-        launches of the draft model matter less in longer steps, or if collectives change their protocol.
+        The best length falls as the batch grows, if arithmetic limits the step. At long contexts it stays above 0,
+        because all tokens of a sequence share the cache traffic. It may rise with the batch for three reasons. Larger
+        batches touch all experts anyway, launches of the draft model matter less in longer steps, and collectives may
+        change their protocol.
         """
         return formulas.best_draft_length(self.verify_seconds, self.draft_seconds, self.tokens, self.shortest)
 
@@ -271,7 +272,8 @@ def rounds(
     Returns
     -------
     SpeculationRounds
-        Rounds in which all sequences of the batch have the same draft length and gain tokens independently.
+        Rounds in which all sequences of the batch have the same draft length. Sequences accept draft tokens
+        independently.
 
     Raises
     ------
@@ -291,9 +293,9 @@ def rounds(
     EAGLE, Li et al. (2024), section 3. It runs in the layout of the target; in pipelines, on the chips of one stage.
     Some EAGLE heads of MoE models are dense, and the predicted times are then too long.
 
-    ``serving.draft_placement`` determines where a draft model runs. It is either split like the target's attention, as
-    far as its heads divide, with one copy and a part of the batch per group of chips. Or it runs on all chips of the
-    instance in its own fastest layout, as in the published study.
+    ``serving.draft_placement`` determines where a draft model runs. By default it is split like the target's attention,
+    as far as its heads divide. Each group of chips then has one copy and a part of the batch. With ``own_layout``, as
+    in the published study, it runs on all chips of the instance in its fastest layout.
     """
     setup = setup.for_role(speculates=True)
     serving = setup.assumptions.serving

@@ -34,7 +34,7 @@ PARTS = (
     "host",
     "host_memory",
 )
-#: Further part for measured servers: measured minus predicted time.
+#: Additional part if a measured correction applies: measured minus predicted time.
 MEASURED = "measured"
 
 
@@ -47,8 +47,8 @@ class StepCosts:
     seconds : ndarray, shape (...)
         Total [s].
     parts : mapping of str to ndarray
-        Time by part [s], which add up to the total. Keys are :data:`PARTS`, and :data:`MEASURED` if there is a measured
-        correction.
+        Times by part, which add up to the total [s]. Keys are :data:`PARTS`, and :data:`MEASURED` if there is a
+        measured correction.
     busy : mapping of str to ndarray
         Time of arithmetic and of each kind of memory traffic without overlap [s].
     """
@@ -60,7 +60,10 @@ class StepCosts:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Arithmetic and memory time of one or all operators, and the share of the shorter that does not overlap."""
+    """Arithmetic and memory time of one or all operators [s].
+
+    ``shown`` is the share of the shorter of both times that does not overlap with the longer [1].
+    """
 
     compute: Array
     weights: Array
@@ -214,7 +217,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
 
 
 def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> StepCosts:
-    """Extend a step to the time at which the host has launched its kernels, or delivered weights and cache."""
+    """Extend a step to a later end, for example until the host has launched its kernels or delivered the weights."""
     left = np.maximum(end - costs.seconds, 0.0)
     return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 
@@ -289,7 +292,7 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
 
 
 def _some(values: Array | float) -> bool:
-    """Whether any value is not 0; plain floats, which most entries are, avoid the slower numpy call."""
+    """True if any value is not 0; plain floats, which most entries are, avoid the slower numpy call."""
     return values != 0.0 if isinstance(values, float) else bool(values.any())
 
 
@@ -348,7 +351,7 @@ def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
     Returns
     -------
     ndarray or float, shape (...)
-        Time, at most that of communication and at most that of the work [s].
+        Overlapped time, at most the time of communication and at most the time of the work [s].
 
     Notes
     -----
@@ -392,9 +395,10 @@ def launch_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def host_seconds(setup: Setup, work: Work) -> Array | float:
-    """Time of the host to launch a step's kernels, in parallel with the chip; 0 with CUDA graphs [s].
+    """CPU time to launch a step's kernels, in parallel with the chip; 0 for decode with CUDA graphs [s].
 
-    In small prefill steps, the host launches attention, and one graph for the operators between attention layers.
+    With CUDA graphs, small prefill steps launch attention kernels, and one graph for the operators between two
+    attention layers.
     """
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
@@ -417,9 +421,9 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
 
     Notes
     -----
-    The data of a layer arrive while earlier layers are computed, so a step takes the longer of both times. This is
-    exact up to the time of the longest layer. Writes of prefilled tokens use the other direction of the link and
-    overlap with reads.
+    The data of a layer arrive while earlier layers are computed, so a step takes the longer of both times. The error is
+    at most the time of the longest layer. Writes of prefilled tokens use the other direction of the link and overlap
+    with reads.
     """
     assumed, rate = setup.assumptions.capacity, setup.rates.host_bytes_per_second
     if not rate or not (assumed.host_weights or assumed.host_cache):
@@ -431,7 +435,7 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:
-    """Time of the host per step that does not overlap [s]; each attention-DP group has its own host process."""
+    """CPU time per step that does not overlap with the chip [s]; each attention-DP group has a separate process."""
     assumed = setup.assumptions
     overhead = np.asarray(assumed.host.step_overhead)
     if not assumed.host.sequence_overhead:
@@ -440,7 +444,7 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
 
 
 def host_sequences(setup: Setup, plans: Plans) -> Array:
-    """Sequences of a step in the busiest host process, that of the fullest attention-DP group [1]."""
+    """Sequences of a step in the process of the fullest attention-DP group [1]."""
     layout = setup.assumptions.layout
     return np.asarray(plans.micro_batch / attention_groups(plans, layout) * fullest_group(plans, layout))
 
@@ -458,7 +462,7 @@ def mfu(
     Parameters
     ----------
     setup : Setup
-        Model, chip, formats and assumptions. Each operator uses the peak of its own math unit.
+        Model, chip, formats and assumptions. Each operator uses the peak of the math unit that it runs on.
     accelerators, batch : array_like
         Size of the instance, and its sequences [1], broadcastable to (...).
     seconds : array_like

@@ -1,4 +1,4 @@
-"""Prediction errors of fitted assumptions, and whether a query extrapolates from the calibration data."""
+"""Prediction errors of fitted assumptions, and the properties in which a query is outside the calibration data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from inference_econ.inputs import (
     number,
 )
 
-#: Factor outside the measured range that still counts as measured [1].
+#: Factor by which a value may exceed the measured range and still be treated as measured [1].
 _SLACK = 1.25
 _BILLION = 1e9
 #: Names of unknown parts that are listed [1].
@@ -59,14 +59,14 @@ class Interval(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """Subject of a prediction; None for properties that the query leaves open."""
+    """Model, chip, load and layout of a prediction, to compare with calibration data; None if unspecified."""
 
     model: ModelSpec
     """Model that is served."""
     hardware: HardwareSpec
     """Chip that it runs on."""
     weights: str | None = None
-    """Weight format; None for the published one."""
+    """Weight format; None for the published format."""
     isl: float | None = None
     """Input tokens per request [tokens]."""
     osl: float | None = None
@@ -103,7 +103,7 @@ def asked_subject(
 
 
 class Instances(NamedTuple):
-    """Instances of one setup in a result; those least like measured instances determine the errors."""
+    """Instances of one setup in a result. The least similar to measured instances determines the errors."""
 
     setup: Setup
     """Model, chip and formats."""
@@ -133,7 +133,7 @@ class Instances(NamedTuple):
 
     @property
     def measured(self) -> list[bool]:
-        """Whether each layout was measured in this serving mode, under any engine version."""
+        """True for each layout that was measured in this serving mode, under any engine version."""
         levels = self.setup.levels
         deployed = frozenset[str]() if levels is None else levels.served(speculates=self.speculates).deployed
         return [bare_key(layout) in deployed for layout in self.layouts]
@@ -160,8 +160,8 @@ def interval(
     level : float
         Probability, from 0 to 0.9 [1].
     subjects : iterable of Subject
-        Subjects of the query. The interval widens the less they resemble the measurements; without subjects, nothing
-        resembles them.
+        Subjects of the query. The less they resemble the measurements, the wider the interval. Without subjects, the
+        widest errors are used.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def interval(
 
 
 def factors_of(errors: ErrorSpread, level: float) -> Interval:
-    """Interval of errors at a level [1], as factors on a predicted value [1]."""
+    """Interval that has the probability ``level`` [1], as factors on a predicted value [1]."""
     low, high = likely_ends(errors.quantiles, level)
     return Interval(math.exp(low), math.exp(high))
 
@@ -205,9 +205,9 @@ class LeftOutErrors(NamedTuple):
 def error_spread(
     assumptions: Assumptions, quantity: Quantity, subjects: Iterable[Subject] = ()
 ) -> LeftOutErrors | None:
-    """Widest errors that apply to any of the subjects, from which :func:`interval` is computed.
+    """Widest distribution of errors that applies to any of the subjects.
 
-    See there for the parameters; None if the assumptions were not fitted to the quantity.
+    The parameters are those of :func:`interval`. The result is None if the assumptions were not fitted to the quantity.
     """
     by_part = {} if assumptions.calibration is None else assumptions.calibration.errors
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in by_part.items() if quantity in errors]
@@ -221,9 +221,8 @@ def error_spread(
     share = max((unknown_share(subject.model) for subject in chosen), default=0.0)
     if widest is None or not share:
         return widest
-    # The prediction assumes that an unknown part is read once and multiplied in parallel. It may take no time, as
-    # lookup
-    # tables do, or be multiplied while nothing is read.
+    # Predictions assume that an unknown part is read once and multiplied in parallel. In fact it may take no time, like
+    # a lookup table, or its arithmetic may not overlap with any read.
     shorter, longer = math.log1p(-share), math.log1p(share)
     below, above = (-longer, -shorter) if quantity == "throughput" else (shorter, longer)
     pairs = zip(LEVELS, widest.spread.quantiles, strict=True)
@@ -232,14 +231,14 @@ def error_spread(
 
 
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
-    """Errors of a quantity: its own if known, otherwise those that follow from the TPOT.
+    """Errors of a quantity. If those of throughput are unknown, they are derived from the errors of TPOT.
 
-    See :func:`interval` for the parameters; None if the assumptions were fitted to neither.
+    The parameters are those of :func:`interval`. The result is None if the assumptions were fitted to neither.
 
     Notes
     -----
-    Errors of throughput are opposite to those of TPOT on servers with both measurements
-    (``benchmarks/error_correlations.py``).
+    The errors of throughput are assumed to be the inverse of the errors of TPOT. Servers with both measurements confirm
+    this (``benchmarks/error_correlations.py``).
     """
     errors = error_spread(assumptions, quantity, subjects)
     if errors is not None or quantity != "throughput":
@@ -269,8 +268,7 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
     Parameters
     ----------
     subject : Subject
-        Subject of the query. An unknown version counts as a different one; an unknown engine or layout counts as
-        measured.
+        Subject of the query. An unknown version is treated as unmeasured, and an unknown engine or layout as measured.
     assumptions : Assumptions
         Assumptions of the prediction. The result is empty if they were not fitted.
     """
@@ -306,7 +304,7 @@ class UnlikeReason(NamedTuple):
     """Reason why a query differs from the calibration data."""
 
     kind: str
-    """Kind of reason, by which equal reasons of several subjects are grouped."""
+    """Kind of reason; reasons of several subjects with the same kind are grouped."""
     text: str
     """Text for users, with the numbers."""
     unlike: Unlike
@@ -332,7 +330,7 @@ def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
 
 
 def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeReason]:
-    """Reasons of :func:`outside`, with their kind and held-out property."""
+    """Reasons why a query differs from the calibration data, as in :func:`outside`, with kind and property."""
     if assumptions.calibration is None:
         return []
     calibration = assumptions.calibration
@@ -392,7 +390,7 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]
 
 
 def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:
-    """Subject with each layout that differs from the measured ones, without duplicates."""
+    """Copies of a subject, one for each layout that was not measured."""
     alike = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
     return [
         unlike
@@ -406,7 +404,7 @@ def _worded(text: str, unlike: Unlike) -> UnlikeReason:
 
 
 def _changed(subject: Subject) -> Iterator[UnlikeReason]:
-    """What-ifs on the chip or model: such a chip or model was not measured, although the name was."""
+    """What-ifs on the chip or model. Measurements of the original do not apply to the changed one."""
     parts: tuple[tuple[Unlike, HardwareSpec | ModelSpec], ...] = (
         ("hardware", subject.hardware),
         ("model", subject.model),
@@ -448,7 +446,7 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:
-    """Number format of most weights: that of the experts in MoE models."""
+    """Number format of most weights: the format of the experts in MoE models."""
     precision = Precision.of(model, weights)
     return precision.experts if model.mixtures else precision.weights
 
@@ -456,14 +454,14 @@ def formats(model: ModelSpec, weights: str | None) -> str:
 def margin(
     assumptions: Assumptions, quantity: Quantity, confidence: float, subjects: Iterable[Subject] = ()
 ) -> float | None:
-    """Factor by which a prediction must be better than an SLO so that measured values meet it.
+    """Factor by which a prediction must be better than an SLO, so that measured values meet the SLO.
 
     Parameters
     ----------
     assumptions : Assumptions
         Assumptions of the prediction.
     quantity : {'tpot', 'ttft', 'request', 'throughput'}
-        Quantity of the SLO; times have a maximum, rates a minimum.
+        Quantity of the SLO, which is a maximum for times and a minimum for rates.
     confidence : float
         Probability that the SLO is met, above 0.5 and at most 0.9 [1].
     subjects : iterable of Subject
@@ -472,8 +470,8 @@ def margin(
     Returns
     -------
     float or None
-        Quantile of measured over predicted values at that probability, at least 1, so that a pessimistic bias never
-        loosens an SLO [1]. None if the assumptions were not fitted to the quantity.
+        Quantile of measured over predicted values at that probability [1]. It is at least 1, so that a pessimistic bias
+        never loosens an SLO. None if the assumptions were not fitted to the quantity.
 
     Raises
     ------

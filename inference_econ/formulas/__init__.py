@@ -1,6 +1,6 @@
 """Published equations, one function each: arrays in, arrays out, no state.
 
 Equation numbers refer to E. Erdil, "Inference economics of language models", arXiv:2506.04645 (2025), key ``erdil2025``
-in ``references.bib``. The paper's tables were computed with the author's published code (``erdil2025code``). Where it
-differs from the equations, the docstring states which of the two a function follows.
+in ``references.bib``. The paper's tables were computed with the author's published code (``erdil2025code``). If code
+and equations differ, the docstring of a function names the one that it follows.
 """

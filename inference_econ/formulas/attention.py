@@ -41,7 +41,7 @@ def mean_attended(cached: float, new: float, limit: float = float("inf")) -> flo
 
 
 def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
-    """Mean number of past tokens of its own chunk that a new token attends to.
+    """Mean number of past tokens in the same chunk that a new token attends to.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def recurrence_flop(state_elements: float) -> float:
 def padded_attention_share(
     attended: npt.ArrayLike, width: npt.ArrayLike = np.inf, *, extra_tokens: npt.ArrayLike, extra_elements: float = 0.0
 ) -> Array:
-    """Work that determines the time of attention kernels, over the necessary work.
+    """Ratio of the work that determines the time of an attention kernel to the necessary work.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def padded_attention_share(
     extra_tokens : array_like, shape (...)
         Overhead of a sequence, or of a new token of a prompt: partly filled tiles, start and end of each sum [tokens].
     extra_elements : float
-        The same along a head's width [1].
+        Overhead along a head's width, in elements [1].
 
     Returns
     -------

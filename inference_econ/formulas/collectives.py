@@ -65,7 +65,7 @@ def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Ar
     Notes
     -----
     An all-to-all sends each part directly to its receiver, so the R/n - 1 links to members of the domain carry equal
-    traffic. The same applies to an all-reduce by scatter and gather. It also applies to rings, because the links of R
+    traffic. Links also carry equal traffic in an all-reduce by scatter and gather, and in rings, because the links of R
     chips form R - 1 rings for all R except 4 and 6: Tillson (1980). No algorithm exceeds this bandwidth. A
     point-to-point transfer is a group of two.
 
@@ -96,8 +96,8 @@ def transfer_seconds_per_byte(
         One-way bandwidth per rank inside a domain, and between domains [B/s]; ``inf`` is a free link. An all-reduce
         moves every byte twice, so half of each bandwidth applies.
     overlap : bool
-        Whether traffic inside and between domains runs at the same time (the published code), or in sequence (eqs. (28)
-        and (39)).
+        True if traffic inside and between domains overlaps (the published code), False if both run in sequence (eqs.
+        (28) and (39)).
 
     Returns
     -------
@@ -149,9 +149,9 @@ def reduced_bytes(
 
     Notes
     -----
-    Eqs. (25) and (43) of Erdil (2025), ((1 + 2 / g) h d_h + 2 d + d_ff) b L p with g = h / kv_heads: the outputs of
-    queries, keys and values, of the output projection, and of both sides of the feed-forward block. Valid for 2-D
-    layouts; 1-D layouts sum only the outputs to the residual stream, 2 d.
+    Eqs. (25) and (43) of Erdil (2025): ((1 + 2 / g) h d_h + 2 d + d_ff) b L p with g = h / kv_heads. The terms are the
+    outputs of queries, keys and values, of the output projection, and of both sides of the feed-forward block. Valid
+    for 2-D layouts; 1-D layouts sum only the outputs to the residual stream, 2 d.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def exchange_seconds_per_byte(
     crossing : array_like, shape (...)
         Share of the bytes for other domains that crosses to them; the rest are copies made in the receiving domain [1].
     overlap : bool
-        Whether both kinds of traffic run at the same time, or in sequence.
+        True if both kinds of traffic overlap, False if they run in sequence.
 
     Returns
     -------
@@ -281,7 +281,7 @@ def nccl_seconds(
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
-        An all-reduce passes the tree twice, the others once and with half of the traffic.
+        An all-reduce passes the tree twice. Other collectives pass it once, with half of the traffic.
     ranks, domains : array_like, shape (...)
         Participants, and link domains that they span [1].
     size_bytes : array_like, shape (...)
@@ -460,11 +460,11 @@ def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domain
 
     Notes
     -----
-    Eqs. (23) and (40) of Erdil (2025). By these alone, a larger domain can take longer than several smaller ones. Many
-    small domains can also take less time than a few of the size with which ``t_rank`` was measured. A longest chain c
-    prevents both. A domain of more than c ranks is treated as several where that is faster, down to c ranks each.
-    Domains of fewer than c ranks take at least the time of those with c, because a hop between domains is no faster
-    than one inside. L has its minimum at n = R ln(2) t_rank / t_domain.
+    Eqs. (23) and (40) of Erdil (2025). With these equations alone, a larger domain can take longer than several smaller
+    ones. Many small domains can also take less time than a few domains of the size for which ``t_rank`` was measured. A
+    longest chain c prevents both. A domain of more than c ranks is split into domains of at least c ranks if this is
+    faster. Domains of fewer than c ranks take at least the time of those with c, because a hop between domains is no
+    faster than one inside. L has its minimum at n = R ln(2) t_rank / t_domain.
 
     Examples
     --------
@@ -498,7 +498,7 @@ def mesh_parts(
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
-        An all-reduce goes around twice, the others once and with half of the traffic.
+        An all-reduce goes around twice. Other collectives go around once, with half of the traffic.
     ranks : array_like, shape (...)
         Participants [1].
     size_bytes : array_like, shape (...)

@@ -27,7 +27,7 @@ def padded_share(
     extra_tokens : array_like, shape (...)
         Overhead of an expert in tokens: the empty part of its last tile, and work per tile [tokens].
     extra_elements : array_like, shape (...)
-        The same along width and depth: partly filled tiles, and the start and end of each tile's sum [1].
+        Overhead along width and depth, in elements: partly filled tiles, and the start and end of each tile's sum [1].
 
     Returns
     -------
@@ -38,10 +38,10 @@ def padded_share(
     -----
     A product is computed in tiles. The last tile of an expert is half empty on average, which adds half a tile of rows
     to every expert, so time is linear in m + m0. Before a tile's sum over k, its load pipeline is filled, and
-    afterwards the result is written; both cost the time of some elements of k. The same applies to n. The rate of large
-    products is divided by this factor. It is also valid for experts with different numbers of tokens, because the
-    overhead occurs once per touched expert. Data: DeepGEMM's README (2025) has 1,288 TFLOP/s for n = 4,096 and k =
-    7,168, and 1,093 for n = 7,168 and k = 2,048 at the same m.
+    afterwards the result is written. Both cost the time of some elements of k. Tiles have a similar overhead along n.
+    The rate of large products is divided by this factor. It is also valid for experts with different numbers of tokens,
+    because the overhead occurs once per touched expert. Data: DeepGEMM's README (2025) has 1,288 TFLOP/s for n = 4,096
+    and k = 7,168, and 1,093 for n = 7,168 and k = 2,048 at the same m.
 
     Examples
     --------

@@ -256,8 +256,9 @@ def gathered_over_handed(partition: ArrayLike) -> Array:
     Notes
     -----
     A ring all-gather of C tokens over p processes moves keys and values of (p - 1) C tokens in every layer. A chain
-    moves those before each part: with equal parts (p - 1) C / 2, half of it for any number of processes. Section 8.1 of
-    a summary of Cho et al. (2024) has O(C d) for the one and O(C d / p) for the other.
+    moves the keys and values before each part. With equal parts these are (p - 1) C / 2 tokens, half of an all-gather's
+    for any number of processes. Section 8.1 of a summary of Cho et al. (2024) has O(C d) for all-gathers and O(C d / p)
+    for a chain.
 
     Examples
     --------
@@ -319,8 +320,8 @@ def searched_partition(work: LayerWork, machine: ProcessRates, context: float, p
     -----
     A grid search from coarse to fine, as for KVR-S of Cho et al. (2024). It starts from equal parts and makes the best
     move of one stride of tokens until no move gains 0.05 %. Then it halves the stride, down to 1/1024 of the prompt. A
-    move takes from one process, or from all up to one, and gives to another, or to all after it. If kernel launches
-    limit, many partitions are equally good and the even one is kept.
+    move takes tokens from one process, or from the first processes, and gives them to another one, or to the last
+    processes. If kernel launches limit, many partitions are equally good and the even one is kept.
 
     Examples
     --------

@@ -110,8 +110,8 @@ def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: np
     Notes
     -----
     Eq. (45) of Erdil (2025), inverted: speed^a / price is largest if a is at least the slope of ln(price) over
-    ln(speed) to every slower point, and at most the slope to every faster one. Of points with equal speed, only the
-    cheapest are chosen.
+    ln(speed) to every slower point, and at most the slope to every faster one. If points have equal speed, only the
+    cheapest of them are chosen.
 
     Examples
     --------
@@ -202,8 +202,8 @@ def accelerator_hour_cost(
     Raises
     ------
     InputError
-        If a value is negative or not finite, the lifetime or the utilisation is zero, the utilisation is above 1, or
-        the PUE below 1.
+        If a value is negative or not finite, the lifetime or ``utilisation`` is zero, ``utilisation`` is above 1, or
+        the PUE is below 1.
 
     Notes
     -----

@@ -21,7 +21,7 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
     Returns
     -------
     ndarray, shape (m,)
-        Ascending in seconds and strictly descending in dollars. Of equal points the first is kept.
+        Ascending in seconds and strictly descending in dollars. If points are equal, the first is included.
 
     Notes
     -----
@@ -40,7 +40,7 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
 
 
 def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether another point is at least as good in both time and cost, and better in one.
+    """True for points that another point dominates: at least as good in time and cost, and better in one.
 
     Parameters
     ----------

@@ -146,8 +146,9 @@ def stored_tokens(
 
     Notes
     -----
-    Little's law, Little (1961). One in n turns per second is a conversation's k-th. Its k (u + a) tokens wait for
-    min(Z, L), which is Z (1 - exp(-L / Z)) on average. After the last turn they wait for L.
+    Little's law, Little (1961). One in n turns per second is a conversation's k-th. After turn k, its k (u + a) tokens
+    wait for the shorter of the pause and L, which is Z (1 - exp(-L / Z)) on average. After the last turn they wait for
+    L.
 
     Examples
     --------
@@ -195,8 +196,8 @@ def lifetime_that_fits(
     Notes
     -----
     The characteristic time of Che, Tung and Wang (2002): the lifetime at which stored tokens fill the cache. Let c = (n
-    - 1) / 2, and let r be the time in which new tokens fill the cache. Then L + c Z (1 - exp(-L / Z)) = r has the
-    closed form L = d + Z W(c exp(-d / Z)) with d = r - c Z and Lambert's function W. It is computed by Wright's
+    - 1) / 2, and let r be the time in which new tokens fill the cache. The lifetime solves L + c Z (1 - exp(-L / Z)) =
+    r. The solution is L = d + Z W(c exp(-d / Z)) with d = r - c Z and Lambert's function W. It is computed by Wright's
     omega(x) = W(exp(x)), which does not overflow: Corless and Jeffrey (2002).
 
     Examples

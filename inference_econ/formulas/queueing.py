@@ -85,15 +85,15 @@ def load(
     -----
     Poisson arrivals: without waiting requests this is generalized processor sharing, p(n) ~ prod_k lambda / mu(k), for
     any distribution of lengths: Cohen (1979), Kelly (1979). Beyond ``slots`` the chain continues with the ratio lambda
-    / mu(slots), which is exact for exponential lengths. Requests that wait do so for an exponential time of mean 1 /
+    / mu(slots), which is exact for exponential lengths. The wait of requests that wait is exponential, with mean 1 /
     (mu(slots) - lambda). Other lengths and burstier arrivals multiply that mean by (ca2 + cs2) / 2: Kingman (1961), and
     Allen and Cunneen in Allen (1990).
 
-    Bursty arrivals also occupy more slots at once. The products are raised to the power (1 + cs2) / (ca2 + cs2), and
-    the share of idle time is set so that completions equal arrivals. For a constant rate this is the heavy-traffic
-    limit, Zhang, Dai and Zwart (2011). For slots of constant speed the number of running requests has the peakedness
-    (ca2 + cs2) / (1 + cs2), which is correct for exponential and constant lengths. Otherwise it is an approximation.
-    Sums of logarithms prevent over- and underflow with thousands of slots.
+    Bursty arrivals also occupy more slots at once. For them, the products are raised to the power (1 + cs2) / (ca2 +
+    cs2). The share of idle time is set so that completions equal arrivals. For a constant rate this is the
+    heavy-traffic limit, Zhang, Dai and Zwart (2011). For slots of constant speed the number of running requests has the
+    peakedness (ca2 + cs2) / (1 + cs2), which is correct for exponential and constant lengths. Otherwise it is an
+    approximation. Sums of logarithms prevent over- and underflow with thousands of slots.
 
     Examples
     --------
@@ -183,8 +183,8 @@ def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
 
     Notes
     -----
-    Exact for renewal processes if each arrival is kept with the probability 1 / n independently of the others: the
-    splitting of Whitt (1983).
+    Exact for renewal processes if each arrival goes to the instance with probability 1 / n, independently of the
+    others: the splitting of Whitt (1983).
 
     Examples
     --------
@@ -259,8 +259,8 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
     Notes
     -----
     The inverse of the distribution function, definition 1 of Hyndman and Fan (1996). For step times it is the
-    distribution over tokens. The mean over the life of a request varies less: for constant lengths and no waiting it
-    has two thirds of the variance, because a request runs with nearly the same others from step to step.
+    distribution over tokens. The mean over the life of a request varies less. For constant lengths and no waiting it
+    has two thirds of the variance, because the other requests hardly change from step to step.
 
     Examples
     --------

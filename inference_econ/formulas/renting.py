@@ -29,11 +29,11 @@ def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequ
 
     Notes
     -----
-    An instance does not span machines unless it is larger than the largest of them, and then has its own: n ceil(k / m)
-    m. Otherwise a machine of m contains f = floor(m / k) instances. Each size is a multiple of the one before, so
-    larger machines never contain less per accelerator. The solution therefore uses as many full machines of the largest
-    size as possible, and for the rest either one more, or the same procedure with smaller sizes. Divisible sizes make
-    this packing easy: Coffman, Garey and Johnson (1987).
+    An instance spans machines only if it is larger than the largest machine. It then has separate machines: n ceil(k /
+    m) m. Otherwise a machine of m contains f = floor(m / k) instances. Each size is a multiple of the one before, so
+    larger machines never contain less per accelerator. The solution therefore fills machines of the largest size first.
+    The rest uses one more machine of this size, or the same procedure with smaller sizes. Divisible sizes make this
+    packing easy: Coffman, Garey and Johnson (1987).
 
     Examples
     --------
@@ -114,7 +114,7 @@ def rented_together(first: tuple[int, int], second: tuple[int, int], machines: S
 
     Examples
     --------
-    One of 4 beside another of 4, and beside three of 2:
+    One instance of 4 with another of 4, and with three of 2:
 
     >>> rented_together((1, 4), (1, 4), [8]), rented_together((1, 4), (3, 2), [8])
     (8.0, 16.0)

@@ -1,4 +1,4 @@
-"""Rooflines, and the toy models of sections 2.1 and 2.2 of Erdil (2025) with their closed forms."""
+"""Rooflines, and the toy models of sections 2.1 and 2.2 of Erdil (2025) with their exact optima."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def product_intensity(rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, byt
 
     Notes
     -----
-    2 m k n / (p (m k + k n + m n)), or 2 over p times the sum of 1 / m, 1 / k and 1 / n: the smallest side dominates.
+    The intensity is 2 m k n / (p (m k + k n + m n)), or 2 / (p (1 / m + 1 / k + 1 / n)). The smallest side dominates.
     Zhao (2026): a prompt of n tokens times a weight matrix of d x d has 2 n d / (p (2 n + d)), up to d / p, and is
     compute-bound. In decode n is the batch b, and the intensity is about 2 b / p. A query times n keys is a product
     with one row, which stays below 2 / p at any context. Valid for kernels that keep reused data on the chip.
@@ -138,9 +138,9 @@ def critical_batch(
 
     Notes
     -----
-    b* = s p C / (2 B): the text below eq. (2) of Erdil (2025) for s = 1. With experts each of them gets b / s tokens of
-    a batch, and its weights are read for these. Valid for weights alone. Traffic of activations increases it, and
-    attention has no such batch, because every request reads its own cache.
+    b* = s p C / (2 B): the text below eq. (2) of Erdil (2025) for s = 1. In an MoE model, each expert gets b / s tokens
+    of a batch, and its weights are read for these. Valid for weights alone. Activation traffic increases the critical
+    batch. Attention has no critical batch, because every request reads its own cache.
 
     Examples
     --------
@@ -334,7 +334,7 @@ def toy_minimum_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> ToyOptimum:
-    """Minimum of :func:`toy_latency` over the instance size, in closed form.
+    """Minimum of :func:`toy_latency` over the instance size, solved exactly.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ class FastestCost(NamedTuple):
     by_reads: Array
     """Limit for large instances: three times the cost of weight reads [s]."""
     by_arithmetic: Array
-    """The same limit from arithmetic, which costs as much at the critical batch [s]."""
+    """Limit for large instances from arithmetic, which takes equal time at the critical batch [s]."""
 
 
 def toy_cost_at_minimum_latency(
@@ -447,7 +447,7 @@ def toy_asymptotic_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> Array:
-    """Minimum of :func:`toy_latency` in the limit of large instances, in closed form.
+    """Minimum of :func:`toy_latency` in the limit of large instances.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@
 
 Round-robin routing over many conversations sends each turn to a random replica. A replica then has the conversation up
 to its last turn there, and finds that part of a later prompt if it is still cached. Prefix-aware routing sends all
-turns of a conversation to one replica. That case, like a single replica here, is
-:mod:`inference_econ.formulas.prefix_cache` at the replica's share of the requests.
+turns of a conversation to one replica. For it, and for a single replica, use
+:mod:`inference_econ.formulas.prefix_cache` with the replica's share of the requests.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ def scattered_turns(
 
     Notes
     -----
-    Turn k finds the cache of turn k - m if two conditions hold. That turn was the last one at its replica, with
-    probability (1 - 1/R)^(m-1) / R. And m pauses are shorter than the lifetime: G(m) = P(Erlang(m, Z) <= L). Turn k
+    Turn k finds the cache of turn k - m if two conditions hold. First, turn k - m was the last one at the replica, with
+    probability (1 - 1/R)^(m-1) / R. Second, m pauses are shorter than the lifetime: G(m) = P(Erlang(m, Z) <= L). Turn k
     then finds (k - m) (u + a) tokens; the sum over all k is (u + a) (n - m) (n - m + 1) / 2. The lifetime replaces the
     characteristic time of Che, Tung and Wang (2002), as in :func:`inference_econ.formulas.prefix_cache.returning`,
     which is the case of one replica.
 
     Examples
     --------
-    Of four turns before two replicas, kept for ever:
+    Conversations of four turns on two replicas, with an unlimited lifetime:
 
     >>> found = scattered_turns(4, 100, 400, 2, lifetime_seconds=float("inf"), think_seconds=60)
     >>> float(found.repeated), float(found.cached)
@@ -169,7 +169,7 @@ def scattered_lifetime(
     Notes
     -----
     The characteristic time of Che, Tung and Wang (2002);
-    :func:`inference_econ.formulas.prefix_cache.lifetime_that_fits` is the closed form for one replica.
+    :func:`inference_econ.formulas.prefix_cache.lifetime_that_fits` solves the case of one replica exactly.
 
     Examples
     --------

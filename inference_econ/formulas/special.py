@@ -117,13 +117,13 @@ def poisson_capped(mean: Array, most: Array) -> Array:
 
     Notes
     -----
-    E min(N, m) = m P(m, x) + x Q(m - 1, x) with the regularized incomplete gamma functions, where P(m, x) is the
-    probability of m or more: section 8.2 of the DLMF, Olver et al. (2010). Q(m - 1, x) is Q(m, x) minus the probability
-    x^(m-1) e^-x / Gamma(m). Below m = 1 the result is m times the probability of any.
+    E min(N, m) = m P(m, x) + x Q(m - 1, x) with the regularized incomplete gamma functions: section 8.2 of the DLMF,
+    Olver et al. (2010). P(m, x) is the probability of m or more. Q(m - 1, x) is Q(m, x) minus the probability x^(m-1)
+    e^-x / Gamma(m). Below m = 1 the result is m times the probability of at least one.
 
     Examples
     --------
-    Of two on average, at most one: 1 - e^-2.
+    A mean of two, limited to one, gives 1 - e^-2.
 
     >>> poisson_capped(np.array([2.0]), np.array([1.0])).round(9)
     array([0.86466472])
@@ -161,7 +161,7 @@ def gamma_shares(shapes: Array, values: Array) -> Array:
 
     Examples
     --------
-    Two pauses of a second on average are over after two seconds with 1 - 3 e^-2.
+    Two pauses with a mean of one second end within two seconds with probability 1 - 3 e^-2.
 
     >>> gamma_shares(np.array([2.0]), np.array([2.0])).round(9)
     array([0.59399415])

@@ -225,7 +225,7 @@ def best_draft_length(
 
     Examples
     --------
-    Verifying costs 2 % more per proposal, drafting 10 % of a step, and four of five proposals are accepted.
+    Each draft token lengthens verification by 2% and takes 10% of a step. Four of five draft tokens are accepted.
 
     >>> tokens = [expected_tokens(0.8, n + 1) for n in range(4)]
     >>> best = best_draft_length([0.0100, 0.0102, 0.0104, 0.0106], 0.001, tokens)
@@ -379,8 +379,9 @@ def speculative_sample(
     Notes
     -----
     Algorithm 1 of Leviathan et al. (2023): a draft token x is accepted with the probability min(1, p(x) / q(x)). The
-    first rejected one is replaced by a sample from max(0, p - q), normalized. After k accepted ones the target adds its
-    own. Distributions depend only on the position, so the tokens follow the target's distribution for any draft.
+    first rejected token is replaced by a sample from max(0, p - q), normalized. If all k draft tokens are accepted, the
+    target adds one token. Distributions depend only on the position, so the tokens follow the target's distribution for
+    any draft.
 
     Examples
     --------

@@ -22,8 +22,8 @@ def _hash(block: Hashable) -> int:
 class StackDistances:
     """Online counter of LRU stack distances of blocks in prefixes.
 
-    An LRU cache of C blocks contains a block if fewer than C other blocks were used since. The last blocks of a prefix
-    count as used first, so that its end is evicted before its beginning. If there are more than ``most`` blocks, only
+    An LRU cache of C blocks contains a block if fewer than C other blocks were used since. Within a prefix, the last
+    block is treated as used first, so the end is evicted before the start. If there are more than ``most`` blocks, only
     blocks with a hash below a threshold are tracked, and represent all blocks in proportion. Time grows with the number
     of uses, and memory is constant.
 

@@ -34,7 +34,7 @@ def chips_label(count: float) -> str:
 
 
 def layout_label(layout: Mapping[str, float | str]) -> str:
-    """Layout in short notation: ``tp8``, ``tp4pp2``, ``dp16ep16``; ``tp8 attn4`` if only 4 GPUs run attention.
+    """Abbreviated layout: ``tp8``, ``tp4pp2``, ``dp16ep16``; ``tp8 attn4`` if only 4 GPUs run attention.
 
     Examples
     --------

@@ -297,7 +297,7 @@ def parts_of_pools(
     reading, writing : (mapping, int)
         Layouts and numbers of prefill and decode instances.
     in_flight : float
-        Concurrent requests of a decode instance [1]; both pools use the best draft length at it.
+        Concurrent requests of a decode instance [1]; both pools use the best draft length at this concurrency.
     slots : int, optional
         Maximum concurrent requests of a decode instance [1]; by default the memory limit.
     """

@@ -93,7 +93,7 @@ def extrapolations(instances: Instances) -> list[str]:
 
 
 def misfits(instances: Instances) -> list[str]:
-    """Sentences on measurements of similar servers that the prediction includes, or that are far from it.
+    """Sentences on measurements of similar servers that the prediction includes, or that differ much from it.
 
     Measurements of engines that were not requested are left out.
     """
@@ -147,7 +147,7 @@ def _level(instances: Instances) -> inputs.MeasuredLevel | None:
 
 
 def measurement_warnings(instances: Instances) -> list[str]:
-    """Sentences on measurements of similar servers that change the prediction much, or are far from it."""
+    """Sentences on measurements of similar servers that change the prediction much, or differ much from it."""
     if (level := _level(instances)) is not None:
         return [measurement_note(instances)] if abs(level.decode) >= _BIAS else []
     setup, base = instances.setup, instances.setup.assumptions.extends
@@ -161,9 +161,10 @@ def measurement_warnings(instances: Instances) -> list[str]:
 
 
 def calibration_warnings(shown: Sequence[Instances]) -> list[str]:
-    """Line on the instances with the least calibration data: what is outside it, and the error of times per token.
+    """Warning on the instances with the least calibration data: inputs outside it, and the error of the TPOT.
 
-    Intervals include that error. :func:`error_remarks` has what is outside the calibration data only in some rows.
+    Intervals include that error. :func:`error_remarks` reports inputs that are outside the calibration data in some
+    rows only.
     """
     unlike = []
     for instances in shown:

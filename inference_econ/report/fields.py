@@ -57,7 +57,7 @@ class Field(NamedTuple):
     unit: str
     """Unit in records, 1 for none; empty for texts and records."""
     heading: str
-    """Column heading with the displayed unit; ``{}`` stands for a percentile."""
+    """Column heading with the displayed unit; ``{}`` is replaced by a percentile."""
     writing: str
     """Display format: an optional factor, and a format specification or the name of a formatter."""
     missing: str
@@ -135,7 +135,7 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
     return shown.head(percentile), cells
 
 
-#: Whether tables show 80% intervals.
+#: True if tables show 80% intervals.
 _INTERVALS: ContextVar[bool] = ContextVar("intervals", default=False)
 
 

@@ -38,11 +38,11 @@ def heading(
     Parameters
     ----------
     counted : str
-        What the numbers count.
+        Quantity that the numbers describe.
     setups : iterable of Setup
         Models, GPUs, formats and prices; several where they are compared.
     lengths : iterable of str
-        Lengths of requests (:func:`lengths_label`), or the context of steps. Different ones are not listed.
+        Lengths of requests (:func:`lengths_label`), or the context of steps. Lengths that differ are not listed.
     rate : float, optional
         Requests per second in total [1/s].
     promises : iterable of Targets
@@ -74,7 +74,7 @@ def heading(
 
 
 def frontiers_title(fronts: Sequence[ServiceFrontier | Frontier]) -> str:
-    """Heading of a frontier or several. If some are frontiers of services, the heading describes only those."""
+    """Heading of one or several frontiers; if some are frontiers of services, it describes only these."""
     services = [front for front in fronts if isinstance(front, ServiceFrontier)]
     if services:
         return heading(
@@ -156,7 +156,7 @@ def promises_label(promises: Targets) -> str:
 
 
 def _priced(setup: Setup) -> str:
-    """Name of a GPU with its price, marked if no profile is fitted to servers with it."""
+    """Name of a GPU with its price, marked if the GPU has no fitted profile."""
     chip = _named(setup.hardware)
     if setup.is_bound:
         chip = f"{chip} ({BOUND})"
@@ -171,7 +171,7 @@ def price_label(chip: HardwareSpec, price: HourPrice) -> str:
 
 
 def price_cell(setup: Setup) -> str:
-    """Price of a GPU-hour for a table, marked where it is no on-demand offer of the last quarter; empty if unknown."""
+    """Price of a GPU-hour for a table, marked unless it is a recent on-demand offer; empty if unknown."""
     return f"{setup.hour_price.dollars:.2f} {setup.hour_price.mark}".strip() if setup.is_priced else ""
 
 

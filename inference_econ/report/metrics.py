@@ -22,7 +22,7 @@ class MetricAxis(NamedTuple):
     good: str
     """Better end: ``low`` or ``high``; empty if neither is."""
     question: str
-    """Question that the chart answers, if it is not one of cost."""
+    """Question that the chart answers, if it is not about cost."""
     factor: float
     """Factor from base units to the displayed number [1]."""
     dollars: bool

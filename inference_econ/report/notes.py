@@ -42,7 +42,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
         name, most = model.name, model.max_context
         if most is not None and tokens > most:
             too_long[name] = f"{name} was made for {most:,} tokens at most; these requests have {tokens:,.0f}."
-        # Flags are for biases, which have little effect.
+        # Keys with true or false are flags for biases, which have little effect.
         if keys := [key for key in model.left_out if not key.endswith((" true", " false"))]:
             left_out[name] = LEFT_OUT.format(name, ", ".join(keys))
     setups = [instances.setup for instances in shown]
@@ -160,7 +160,7 @@ def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
 
 
 def scale_notes(setups: Iterable[Setup]) -> list[str]:
-    """Notes on weights with scales under the published study's assumptions, with its formats of the same width."""
+    """Notes on weights with scales under the published study's assumptions, with the study's formats of equal width."""
     formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
     return [
         f"{weights} weights are {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with their scales; the "

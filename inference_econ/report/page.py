@@ -68,7 +68,7 @@ class Sketch:
     x: Sequence[float]
     """Horizontal positions."""
     y: Sequence[float]
-    """Values, as many as ``x``."""
+    """Values, one for each ``x``."""
     x_label: str
     """Label of the x axis, with its unit."""
     y_label: str
@@ -288,7 +288,7 @@ class Fitted(NamedTuple):
 def fitted(table: Table, width: int) -> Fitted:
     """Fit the columns of a table into a width; the least important are left out if necessary.
 
-    Without a wide column, narrower ones of less importance may fit again.
+    If a wide column is left out, narrower columns of less importance may fit again.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def _column(head: str, cells: tuple[str, ...]) -> TableColumn:
 
 
 def is_numeric(cells: Sequence[str]) -> bool:
-    """Return True if a column has numbers, possibly with a word in place of missing ones."""
+    """Return True if a column has numbers, possibly with a word in place of missing numbers."""
     filled = [cell.removesuffix(_MARK) for cell in cells if cell not in ("", "-")]
     words = [cell for cell in filled if not _NUMBER.fullmatch(cell)]
     return bool(filled) and len(filled) >= 2 * len(words) and all(len(word) <= _WORD for word in words)

@@ -51,7 +51,7 @@ def measured_server(request: Request, engine: str) -> ie.MeasuredServer:
 def parts(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> list[PlanPart]:
     """Parts of a selected deployment as services, for their memory.
 
-    Draft lengths are the best ones at their load, as priced.
+    Draft lengths are the best lengths at the load of each part, as in the price.
 
     Raises
     ------

@@ -154,7 +154,7 @@ def with_engines(
     layouts : iterable of mapping
         Layouts with the engines that support them.
     setups : iterable of Setup
-        Setups with the requested engines. Layouts that all of them support are abbreviated as ``all``, if the setups
+        Setups with the requested engines. Layouts that all engines support are abbreviated as ``all``, if the setups
         have the same engines.
     after : str
         Column that precedes the engines.
@@ -177,7 +177,7 @@ def _with_column(table: Table, after: str, head: str, cells: Sequence[str]) -> T
 def with_recipes(table: Table, practices: Sequence[str]) -> Table:
     """Add a column of recipes after the engines; unchanged if all rows have the same.
 
-    A narrow table drops it first, or last if an engine has several recipes.
+    A narrow table drops this column first, or last if an engine has several recipes.
     """
     if len(set(practices)) == 1 or "engine" not in table.columns:
         return table

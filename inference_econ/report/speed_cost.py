@@ -74,7 +74,7 @@ def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
 def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
     """Band above and below a line; None without an error estimate.
 
-    Where the line has a value and the upper end is open (NaN), the band extends to the highest value of both.
+    If the upper end is open (NaN) at a point of the line, the band extends to the highest value of both there.
     """
     low, high = ends
     if low is None or high is None:
@@ -145,7 +145,7 @@ def speed_cost_chart(title: str, lines: Sequence[PlotSeries], setups: Sequence[S
 
 
 def speed_question(y: Metric, of_cost: str) -> str:
-    """Question that such a chart answers, about cost or another metric."""
+    """Question that a chart of a metric against user speed answers."""
     return of_cost if AXES[y].dollars else AXES[y].question
 
 
@@ -195,7 +195,7 @@ class SimilarServer(NamedTuple):
 def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries]:
     """Best measured servers similar to some frontiers, by the labels of their lines: points for each engine.
 
-    Servers that another one beats in both speed and cost are left out.
+    Servers that another server beats in both speed and cost are left out.
     """
     like: list[tuple[str, AnyFront, list[SimilarServer]]] = []
     for label, front in fronts.items():

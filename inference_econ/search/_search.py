@@ -44,7 +44,7 @@ def hold(assumptions: Assumptions) -> bool:
     falls and communication grows with the chips of a stage, and that work does not overlap with communication. This
     requires:
 
-    - ``layout.attention_groups: idle``: groups that share the batch have less communication, and caches of their own;
+    - ``layout.attention_groups: idle``: groups that share the batch have less communication, and separate caches;
     - ``layout.kv_placement: spread``: if the cache is placed with its heads, fewer ranks have fewer copies;
     - ``experts.parallel_counts: requests``: expert parallelism starts at a number of sequences, not of new tokens;
     - ``experts.all_to_all_traffic: as_all_reduce``: the bound of a collective does not cover traffic over a rank's own

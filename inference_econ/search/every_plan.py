@@ -58,7 +58,7 @@ class PlanTable:
     seconds, dollars : ndarray
         Time per token [s] and cost [USD per 1e6 tokens].
     dominated : ndarray of bool
-        Whether another plan is at least as good in speed and cost, and better in one.
+        True for plans that another plan dominates: at least as good in speed and cost, and better in one.
     infeasible : mapping of str to int
         Number of plans that cannot run, by reason.
     """

@@ -114,9 +114,9 @@ def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
 
     Notes
     -----
-    For a given x_m, ln(cost) is linear in -log(1 - x / x_m) and is fitted in closed form. x_m is found on successively
-    finer grids that minimize the residual. The published code of Erdil (2025) maximizes the same likelihood numerically
-    in four unknowns.
+    For a given x_m, ln(cost) is linear in -log(1 - x / x_m), and the fit is a linear regression. x_m is found on
+    successively finer grids that minimize the residual. The published code of Erdil (2025) maximizes the same
+    likelihood numerically in four unknowns.
     """
     speeds, logarithms = np.asarray(tokens_per_second, dtype=float), np.log(dollars)
     if speeds.size < _FEWEST_POINTS:
@@ -309,7 +309,7 @@ def most_saved(speeds: Array, costs: Array, bound_speeds: Array, bound_costs: Ar
     speeds, costs : ndarray, shape (n,)
         Startable layouts: speed [tokens/s per user] and cost [USD per 1e6 tokens].
     bound_speeds, bound_costs : ndarray, shape (m,)
-        The same for arbitrary layouts.
+        Arbitrary layouts: speed [tokens/s per user] and cost [USD per 1e6 tokens].
 
     Examples
     --------

@@ -150,8 +150,9 @@ def simulate_where_needed(service: Service, arrivals: ArrivalProcess = POISSON) 
 def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
     """Number of requests per simulated run [1].
 
-    The number grows with the slots and the burstiness. It does not depend on the rate, so that all rates share request
-    lengths and arrivals up to a time scale. Random noise then cannot hide the effect of a small change of the rate.
+    The number grows with the slots and the burstiness. It does not depend on the rate. All rates therefore share
+    request lengths and, up to a time scale, arrivals. Random noise then cannot hide the effect of a small change of the
+    rate.
     """
     if isinstance(arrivals, Recorded):
         return len(arrivals.seconds)

@@ -60,7 +60,7 @@ def new_tokens(requests: Requests, shares: Array) -> Array:
 
 
 def captured_ends(setup: Setup, longest: float) -> list[float]:
-    """Longest prompt that runs in captured CUDA graphs, and the next longer one [tokens].
+    """Longest prompt that runs in captured CUDA graphs, and the next longer length [tokens].
 
     The prefill time jumps between the two. The list is empty if no prompt exceeds the captured size.
     """

@@ -23,9 +23,9 @@ from inference_econ.serving.steady import Steady
 
 #: Prompts ahead whose lengths are sampled; further ones have the mean length [1].
 _ONE_BY_ONE = 8
-#: Largest utilization and smallest share in formulas that divide by the rest [1].
+#: Largest utilization, and smallest share, in formulas that would otherwise divide by zero [1].
 _BUSIEST, _LEAST = 1.0 - 1e-9, 1e-9
-#: Mean of a Poisson distribution from which a normal distribution replaces it [1].
+#: Mean from which a normal distribution replaces a Poisson distribution [1].
 _MANY = 40.0
 
 
@@ -81,7 +81,7 @@ class LengthSample:
         return np.asarray(tokens[drawn] / tokens.mean())
 
     def left(self, prompts: Array) -> Array:
-        """Remaining work of prompts that are each met at a random time, in mean prompt lengths, shape (count,) [1]."""
+        """Remaining work of prompts at random points of their prefill, in mean prompt lengths, shape (count,) [1]."""
         mean = (1.0 + self.requests.isl.scv) / 2.0
         return self._sum(prompts, lambda place: self.found("found", place) * self.shares("left", place), mean)
 
@@ -145,8 +145,8 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     Returns
     -------
     ndarray
-        The rest of the running step and the other prompts of the own step. The means are those of the states.
-        Deviations of the already scheduled steps from their mean are added.
+        Rest of the running step, and time of the other prompts in the request's own step. The means agree with the
+        means of the states. Deviations of already scheduled steps from their mean are added.
 
     Notes
     -----
@@ -184,8 +184,8 @@ def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
 
     Notes
     -----
-    The number of prompts ahead has a geometric distribution, and each of them is found at a random time. This is the
-    Pollaczek-Khinchine formula as a sum. The rest of the running step is uniformly distributed.
+    The number of prompts ahead has a geometric distribution. An arriving request meets each of them at a random time.
+    This is the Pollaczek-Khinchine formula as a sum. The rest of the running step is uniformly distributed.
     """
     busy = np.clip(states.apart_share, _LEAST, _BUSIEST)
     ahead = np.floor(np.log1p(-drawn.shares("ahead")) / np.log(busy))
@@ -201,7 +201,7 @@ def per_token(states: Steady, drawn: LengthSample) -> Array:
 
     Notes
     -----
-    Decode steps are those of the state that a request finds. The number of prompts that lengthen them is
+    Decode steps have the duration of the state that a request finds. The number of prompts that lengthen them is
     Poisson-distributed, so a short output may meet none or several.
     """
     share, steps = np.minimum(states.prefill_share, _BUSIEST), np.maximum(drawn.answers() - 1.0, 1.0)
@@ -294,7 +294,7 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
     -----
     A request sees the steady state that it finds on arrival; see :func:`occupancy`. Its TTFT uses its own prompt
     length. Bursty arrivals lengthen the prompts ahead by (ca2 + cs2) / (1 + cs2) (Allen and Cunneen, in Allen, 1990).
-    Its TPOT is the one of that state, so its last token arrives (osl - 1) * TPOT after the first.
+    Its TPOT is the TPOT of that state, so its last token arrives (osl - 1) * TPOT after the first.
     """
     queue, state = occupancy(service, requests_per_second, arrivals)
     seen = _seen(service, queue, state, arrivals)
@@ -347,8 +347,8 @@ def slo_met_share(
 
     Notes
     -----
-    Each request has the TPOT of the steady state that it finds. The same requests therefore violate SLOs of all kinds:
-    long ones, and those that arrive at high concurrency.
+    Each request has the TPOT of the steady state that it finds. Requests that violate one SLO therefore often violate
+    the others: long requests, and requests that arrive at high concurrency.
     """
     for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):
         if not value > 0:

@@ -59,7 +59,8 @@ class SharedWork:
     counts : ndarray, shape (m,)
         Chunks of an attention-DP group: 1 up to the most that fit in a step [1].
     even, uneven : ndarray, shape (..., m)
-        Relative time if every group has that number, and if one group has it and all others have one less [1].
+        Relative time if every group has this number of chunks, and if one group has it and all others have one chunk
+        less [1].
     groups : ndarray, shape (..., 1)
         Groups that step together [1].
     alone : ndarray, shape (..., 1)
@@ -272,7 +273,7 @@ def _read_between(batches: Batches, rate: Array) -> tuple[Array, Array]:
 
 
 def _part_share(batches: Batches, number: Array) -> Array:
-    """GPU time per chunk of chunks processed together, relative to one alone [1]."""
+    """GPU time per chunk if several chunks share a step, relative to a chunk alone [1]."""
     stages = batches.reading.seconds / batches.reading.busy_seconds
     return np.asarray(stages * batches.shared.at((number / stages)[..., None])[..., 0] / number)
 
@@ -284,8 +285,8 @@ def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
 
     Notes
     -----
-    Prompts that arrive during a step lengthen the next one by the GPU time of one more prompt. The rest of the mean
-    step is treated as fixed. CPU overhead lengthens all steps equally.
+    Prompts that arrive during a step lengthen the next one by the GPU time of one more prompt. The other parts of the
+    mean step are treated as constant. CPU overhead lengthens all steps equally.
     """
     decode, others = batches.decode, batches.others
     share, working = (
@@ -333,8 +334,9 @@ def chunked_steps(batches: Batches) -> Added:
     time of the fullest group, with ceil(N / G) chunks. Longer steps also collect more prompts (:func:`_gated`,
     :func:`_by_length`).
 
-    A prompt finds the mean number of others in its step. They add the GPU time of all minus C. Pipeline stages process
-    chunks in turn. Every prompt adds at least a share of W, since its tokens limit how many prompts share a step.
+    A prompt shares its step with the mean number of other prompts. They add the GPU time of all minus C. Pipeline
+    stages process chunks in turn. Every prompt adds at least a share of W, since its tokens limit how many prompts
+    share a step.
     """
     parts, part = batches.parts, _part(batches)
     # Prompts of several chunks, no two of which share a step.

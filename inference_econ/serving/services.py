@@ -36,8 +36,7 @@ from inference_econ.serving.steady import Steady, decode_steps, steady
 
 #: Equally likely requests in averages over lengths [1].
 _LIKELY = 400
-#: Squared share of a group's requests whose contexts grow together if all outputs have one length, from simulations
-#: [1].
+#: Squared share of a group's requests whose contexts grow together, for outputs of one length; from simulations [1].
 _IN_WAVES = 0.5
 #: Decay of that share with the squared coefficient of variation of output lengths [1]. It is the squared characteristic
 #: function of a normal length, at the frequency of one length.
@@ -58,8 +57,8 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
         # reserved shares of its own and the other outputs.
         prompt, whole = _ends(setup, plans, speculation)
         limits = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
-    # Every second iteration approaches from below and ends at a batch that fits: a larger assumed batch leaves less
-    # room.
+    # A larger assumed batch leaves less room, so every second iteration approaches from below and ends at a batch that
+    # fits.
     for _ in range(4):
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
         # All attention-DP groups have room for the same number.
@@ -119,9 +118,9 @@ class KvPressure:
     n concurrent requests of a group need n times the mean, with a standard deviation of s sqrt(n + k n^2). Here s is
     the variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
 
-    The need is treated as normally distributed. Requests beyond the memory are preempted. Meanwhile the request at the
-    head of the queue finds between nothing and its own prompt free. The mean is half its prompt, weighted by waiting
-    time (renewal theory: Cox, 1962).
+    The need is treated as normally distributed. Requests beyond the memory are preempted. Meanwhile, the free memory is
+    between zero and the prompt of the request at the head of the queue. The mean is half its prompt, weighted by
+    waiting time (renewal theory: Cox, 1962).
 
     A token that is generated while memory is full preempts another request, which is recomputed, unless a request ends
     in the same step. Contexts are assumed unsynchronized until memory is full, so recomputation starts only there.
@@ -529,7 +528,7 @@ def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
 
 
 def _batches(most: Array, count: int | None) -> Array:
-    """Batches in equal ratios from one to each layout's maximum, which repeats if other layouts go further."""
+    """Batches in equal ratios from one to each layout's maximum, which is repeated if others have more."""
     if count is not None:
         return np.asarray(most[:, None] ** (np.arange(count) / (count - 1.0)))
     steps = math.ceil(math.log(float(most.max(initial=RATIO)), RATIO) - 1e-9)

@@ -57,7 +57,7 @@ class Steady:
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
     apart_share : ndarray
-        ``prefill_share`` if no step read weights for both decode and prefill [1].
+        Value of ``prefill_share`` if no step read weights for decode and prefill at once [1].
     follow_share : ndarray
         Mean number of prompts that arrive during a prefill and delay earlier prompts [1].
     queue_seconds, running_seconds : ndarray
@@ -151,7 +151,7 @@ class Steady:
         return replace(first._mapped(lambda *values: np.stack(values)[:, None], *others), prompts=self.prompts)
 
     def without_prompts(self, steps: float, taken_seconds: float = 0.0) -> Steady:
-        """States of these batches on a decode instance, which receives prompts after their prefill.
+        """States with equal batches on a decode instance, which receives prompts after their prefill.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Steady:
         Returns
         -------
         Steady
-            States in which a request counts from its first decode step.
+            States in which the time of a request starts with its first decode step.
         """
         none = np.zeros_like(self.decode_seconds)
         working = np.maximum(steps * self.decode_seconds / self.batch, taken_seconds)
@@ -229,8 +229,8 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests (:attr:`Requests.mean_context`).
     plans : Plans
-        Deployments, shape (...). The batch is the one that a request sees, itself included, and ascends along the last
-        axis. Attention-DP groups without a sequence step without work.
+        Deployments, shape (...). The batch is the number of requests that a request sees, itself included. It ascends
+        along the last axis. Attention-DP groups without a sequence step without work.
     requests : Requests
         Lengths and cached tokens.
     speculation : Speculation, optional
@@ -257,9 +257,9 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     together, and each takes less (:func:`inference_econ.engine.prefill.shared_steps`). If decoding pauses, this applies
     when more than one prompt starts per step on average.
 
-    The concurrency follows from the share of time that a request decodes. An arriving request finds the state of the
-    others (Reiser and Lavenberg, 1980). Utilization is at most 1. A new prompt waits for the rest of the running step
-    and for earlier prompts; see :func:`inference_econ.serving.prefill_interference.waits`.
+    The concurrency follows from the share of time that a request decodes. An arriving request finds the state of an
+    instance with one request less (Reiser and Lavenberg, 1980). Utilization is at most 1. A new prompt waits for the
+    rest of the running step and for earlier prompts; see :func:`inference_econ.serving.prefill_interference.waits`.
 
     With speculation, (osl - 1) / V rounds of V tokens replace osl - 1 steps. Prefill does not get shorter, so its share
     per token stays (B - 1) / (osl - 1) x P. The draft model processes every prompt as well, because it may draft as

@@ -111,7 +111,7 @@ class ChartLine:
     x: Sequence[float]
     """Horizontal positions."""
     y: Sequence[float]
-    """Values, as many as ``x``."""
+    """Values, one for each ``x``."""
     points: bool = False
     """Draw points instead of a line."""
 

@@ -187,8 +187,8 @@ class LayoutCurves(CostCurves):
 class InstanceCurves(CostCurves):
     """Cost over speed of decode steps, for instances of every size in their fastest layout at every batch.
 
-    Between two batches of an instance, cost is a power of speed. The same holds between two points of a frontier on the
-    study's grid, because its sizes are continuous. The key of an instance is its number of GPUs.
+    Between two batches of an instance, cost is a power of speed. This also applies between two points of a frontier on
+    the study's grid, because its sizes are continuous. The key of an instance is its number of GPUs.
     """
 
     front: Frontier

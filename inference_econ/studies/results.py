@@ -460,7 +460,7 @@ def common_speeds(frontiers: Sequence[Array]) -> list[float]:
     Returns
     -------
     list of float
-        A few speeds, ascending; the fastest speed if there is no round one [tokens/s per user].
+        A few round speeds, ascending; only the fastest speed if no speed is round [tokens/s per user].
 
     Examples
     --------

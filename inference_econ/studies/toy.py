@@ -78,7 +78,7 @@ def bytes_per_parameter(setup: Setup) -> float:
 
 
 def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
-    """Fastest instance with its critical batch, in closed form."""
+    """Fastest instance with its critical batch, solved exactly."""
     width, bandwidth = bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
     best = roofline.toy_minimum_latency(
         setup.model.total_parameters,

@@ -417,7 +417,7 @@ def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sh
 
 
 def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float, sharp: float) -> Iterator[_Found]:
-    """Changes of the layout between two values, by bisection; changes that no half shows at its ends are missed."""
+    """Changes of the layout between two values, by bisection; changes that cancel are missed."""
     before, after = best(left).layout, best(right).layout
     if before == after:
         return
@@ -435,7 +435,7 @@ def _flat(
 ) -> tuple[float, float] | None:
     """Values between which costs become flat at the level of the last value; None if they do not.
 
-    Two values must be flat, so that a nearly level end is not one.
+    At least two values must be flat, so that a curve that is nearly level at one end does not qualify.
     """
     last = math.log(best(ordered[-1]).dollars)
 

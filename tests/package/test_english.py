@@ -18,7 +18,13 @@ ROOT = Path(__file__).parents[2]
 FINISHED: tuple[str, ...] = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/index.md", "docs/start.md", "docs/concepts.md"),
     *("docs/reading.md", "docs/faq.md", "docs/glossary.md", "docs/evidence/index.md", "docs/evidence/fidelity.md"),
-    *("docs/tutorials", "inference_econ/requests", "inference_econ/search", "cli"),
+    *("docs/tutorials", "docs/howto", "docs/model", "docs/notebooks", "docs/evidence/asks.md", "docs/reference/cli.md"),
+    *("docs/reference/formulas.md", "docs/reference/index.md", "docs/reference/python.md", "docs/reference/yaml.md"),
+    *(
+        f"inference_econ/{name}"
+        for name in ("answers", "engine", "formulas", "records", "report", "requests", "search")
+    ),
+    *("inference_econ/serving", "inference_econ/studies", "benchmarks", "cli"),
 )
 #: Private words as regular expressions, with the trade's words and contexts in which they are allowed.
 WORDS = [
@@ -29,7 +35,7 @@ FIRST = re.compile(r"(?:Of|What|Who|Whose|Whoever|Whether|Where|That|Those|The s
 #: Longest sentence [words].
 LONGEST = 35
 #: Code blocks, doctests, underlines of headings, and names of parameters.
-CODE = r"^(?:```.*?^```|~~~.*?^~~~)|^ *>>>.*?(?=^\s*$|\Z)|^ *-{3,}$|^ *\*?[\w, *]+ : .*$"
+CODE = r"^(?:```.*?^```|~~~.*?^~~~)|^ *>>>.*?(?=^\s*$|\Z)|^ *-{3,}$|^ *\*?[\w, *]+ : [^\n]*$"
 #: Ends of paragraphs: empty lines, list items, table cells, headings.
 BREAKS = r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.|#+|>)\s)|\||^#+ .*$"
 #: Code, roles and links within a sentence.

@@ -51,8 +51,8 @@ def cheapest(
 ) -> list[Deployment]:
     """Select the cheapest instances that meet the SLOs, best first; one per offer and instance size.
 
-    Deployments that save at most 10% compared with a simpler one are left out. The cheapest one with tensor parallelism
-    only is included for every GPU.
+    Deployments that save at most 10% compared with a simpler deployment are left out. For every GPU, the cheapest
+    deployment with tensor parallelism only is included.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def cheapest(
 
 
 def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> list[DeploymentT]:
-    """Selected deployments, plus the first of all ranked ones with tensor parallelism only if several are wanted."""
+    """Selected deployments. If several are wanted, the best deployment with tensor parallelism only is added."""
     plain = next((choice for choice in ranked if choice.is_plain), None)
     if plain is None or len(chosen) < 2 or any(choice.is_plain for choice in chosen):
         return list(chosen)
@@ -190,7 +190,7 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
     """Deployment with the number of instances that its simulated load needs; None if they cost more than the limit.
 
     For bursty arrivals the analytical model may need more instances than necessary, so fewer are tried too. Numbers of
-    instances are resolved to one in :data:`_FINEST`.
+    instances are exact to one part in :data:`_FINEST`.
     """
     service, closed_fewest = choice.service, choice.replicas
     arrivals = arrivals_of(service.requests, arrival_scv)

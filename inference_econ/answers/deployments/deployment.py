@@ -27,7 +27,7 @@ class Deployment:
     service : Service
         One aggregated or decode instance.
     replicas : int
-        Instances [1]; 1 for pools; ``fleet`` has their sizes.
+        Instances [1]; 1 for pools, whose sizes are in ``fleet``.
     load : Loaded
         Load of one instance; for pools, the total load.
     dollars_per_hour : float

@@ -26,7 +26,7 @@ class Margin:
     """
 
     headroom: float = 0.0
-    """Additional load as a share of the stated one [1]."""
+    """Additional load as a share of the stated load [1]."""
     spare: int = 0
     """Additional replicas; for pools, additional prefill and additional decode instances [1]."""
     utilization: float = 1.0
@@ -104,8 +104,8 @@ def at_rate(
 ) -> Deployment:
     """Return a deployment under another load, with its own number of instances or with ``counts``.
 
-    ``counts`` has one number, or one each for prefill and decode instances [1]. See :func:`with_margin` for the other
-    parameters.
+    ``counts`` has one number of instances, or separate numbers for prefill and decode instances [1]. See
+    :func:`with_margin` for the other parameters.
     """
     fleet, service = deployment.fleet, deployment.service
     if fleet is not None:

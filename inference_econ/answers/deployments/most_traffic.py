@@ -102,8 +102,8 @@ def most_traffic(
 
     Notes
     -----
-    Layouts are tried in the order of their steady rates within the SLOs, which no load exceeds. Each must first reach
-    the best rate found for its size.
+    The steady rate of a layout within the SLOs is an upper bound on its load. Layouts are tried in descending order of
+    this bound. A layout is dropped if it misses the SLOs at the best rate found so far for its size.
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv

@@ -68,7 +68,7 @@ class Burstiness:
 
 
 def other_scv(arrival_scv: float) -> float:
-    """Variation to compare with an assumed one [1]: bursts, or Poisson if bursts are assumed."""
+    """Variation of interarrival times for the comparison [1]: bursts, or Poisson if bursts are assumed."""
     return CROWDS if arrival_scv <= POISSON else POISSON
 
 
@@ -95,7 +95,7 @@ def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_
     player = simulate_where_needed(service, Gamma(max(other, load.arrivals.scv)))
     others = loaded(service, rate, arrivals=Gamma(other).among(replicas))
     if needs_simulation(service, others) or load.played:
-        # Use one method for both: their difference must not include that between simulation and analytical model.
+        # Both use one method, so that their difference does not include the error of the analytical model.
         others, load = player.played(others), load if load.played else player.played(load)
     return Burstiness(rate * replicas, arrival_scv, other, load, others, service.requests.traffic)
 
@@ -154,7 +154,7 @@ class Users:
             raise InputError(f"think_time is 0 s or more, got {self.think_seconds:g} s", option="think_time")
 
     def requests_per_second(self, e2e_seconds: float) -> float:
-        """Return their request rate at a mean E2E latency, by Little's law [1/s]."""
+        """Return the request rate of all users at a mean E2E latency, by Little's law [1/s]."""
         return self.number / (e2e_seconds + self.think_seconds)
 
 
@@ -275,10 +275,10 @@ def recommend(
     Recommendation
         Ascending in cost; at equal cost, highest P(SLO met) first.
 
-        - Aggregated: one per recipe and instance size, without those that save at most 10% compared with a simpler one,
-          and one with tensor parallelism only.
-        - Disaggregated: one per recipe, if 10% cheaper than aggregated ones on the same GPU. If there is none, the best
-          of equal cost, provided that one of the cheapest instances is unlikely to meet an SLO.
+        - Aggregated: one per recipe and instance size, and one with tensor parallelism only. Deployments that save at
+        most 10% compared with a simpler deployment are left out.
+        - Disaggregated: one per recipe, if 10% cheaper than aggregated ones on the same GPU. If no pools are 10%
+        cheaper, the best pools of equal cost, provided that one of the cheapest instances is unlikely to meet an SLO.
 
         GPUs without measured servers come last, because their numbers are bounds.
 
@@ -373,10 +373,10 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
 
 
 def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: float = FILLED) -> float:
-    """Rate that loads one instance, or group of pools, with the cheapest requests to a share of its capacity [1/s].
+    """Rate that loads the instance or group with the lowest cost per request to a share of its capacity [1/s].
 
-    Pools are used if they are 10% cheaper. If no layout meets the SLOs, the rate is arbitrary: the search at any rate
-    raises that error.
+    Pools are used if they are 10% cheaper. If no layout meets the SLOs, the rate is arbitrary, because the search fails
+    at every rate.
     """
     usual = [_naturally_filled(candidate, targets, filled) for candidate in candidates]
     rate, per_dollar = max(usual, key=lambda filled: filled[1])
@@ -451,8 +451,8 @@ def _worthwhile(
 ) -> list[Deployment]:
     """Pools that are 10% cheaper than other deployments; else the best pools of equal cost, if they are worth it.
 
-    They are worth it if one of the cheapest others is unlikely to meet an SLO, and the pools are likelier than all of
-    them.
+    Pools are worth it if one of the cheapest other deployments is unlikely to meet an SLO, and if the pools are more
+    likely to meet it than all of these.
 
     Raises
     ------
@@ -504,7 +504,7 @@ def fleets(
 
 
 def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, int]:
-    """Probability that the first deployment is cheaper than the next more expensive one, and its index.
+    """Probability that the first deployment is cheaper than the next more expensive one, and the index of the latter.
 
     None if there is none, or without an error estimate.
     """

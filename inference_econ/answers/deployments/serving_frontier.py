@@ -73,7 +73,7 @@ class _Place(NamedTuple):
     row: int
     """Row of the layout."""
     column: int
-    """Column of the batch, or of the one before the position."""
+    """Column of the batch; for a position between two batches, of the smaller one."""
     share: float | None
     """Position between this batch and the next, in logarithms of speed [1]; None at a batch."""
     dollars: float
@@ -109,8 +109,8 @@ class ServicePoint:
     requests_per_second, accelerators, concurrency, batch : float
         Instance or group: completed requests [1/s], GPUs, concurrent requests, and decode batch [1].
     layout : dict
-        Degrees, and engines that support them; for pools the decode degrees, ``prefill``, ``prefill_instances`` and
-        ``decode_instances``.
+        Degrees, and the engines that support them. For pools, these are the decode degrees, and the dictionary also has
+        ``prefill``, ``prefill_instances`` and ``decode_instances``.
     recipe : str
         KV-cache format and speculation method, as words.
     kv : str
@@ -159,8 +159,8 @@ _NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
 class _ServiceStates:
     """Steady states of candidates, with their metrics.
 
-    All arrays have shape (n,). Cost and tokens per GPU or megawatt give the same order, because all GPUs have one price
-    and power.
+    All arrays have shape (n,). All GPUs have one price and one power. Cost, tokens per GPU and tokens per megawatt
+    therefore give the same order.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class _ServiceStates:
     promises : Targets
         SLOs on means without a queue that every point meets.
     saving : Saving or None
-        Saving of layouts that no engine supports over those that one does, if compared.
+        Saving of layouts that no engine supports over supported ones, if compared.
     """
 
     candidates: tuple[Candidate, ...]
@@ -257,7 +257,7 @@ class _ServiceStates:
     def _other_prefill_chips(self) -> tuple[Setup, Array] | None:
         """Setup of prefill pools on another kind of GPU, and their GPUs at every point, shape (n,) [1].
 
-        None if all GPUs are of one kind. Otherwise every candidate has the same two kinds.
+        None if all GPUs are of one kind. If there are two kinds, they are the same for every candidate.
         """
         pools = self.candidates[0].pools
         if pools is None or not pools.pools.prefill_chip:
@@ -571,7 +571,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         Raises
         ------
         InputError
-            If no service is that fast.
+            If no service reaches the speed.
         """
         place = self.place(tokens_per_second)
         least = self._place(tokens_per_second)
@@ -676,7 +676,7 @@ def frontier(
     space : Space, optional
         Instances to search; by default all integer degrees.
     speculation : Speculation, None or 'recipe'
-        Speculation method on the same GPUs; None for none; by default as in the recipes.
+        Speculation method on the same GPUs; None for no speculation; by default as in the recipes.
     arrangement : {'both', 'aggregated', 'disaggregated'}
         Arrangements to search.
     pooling : Pooling, optional

@@ -174,7 +174,7 @@ class Candidate:
 
     @cached_property
     def _waits(self) -> Array:
-        """Mean TTFT of every state, shape (n, k) [s]; pools have a queue each."""
+        """Mean TTFT of every state, shape (n, k) [s]."""
         rows, columns = np.indices(self.metrics.tpot_seconds.shape)
         return self.ttft_seconds(rows.ravel(), columns.ravel()).reshape(rows.shape)
 
@@ -183,7 +183,7 @@ class Candidate:
         return np.where(kept_states(self.means(promises.given), promises), self.dollars, np.nan)
 
     def means(self, promised: Collection[str] = NAMES) -> dict[str, Array]:
-        """Mean latencies by the names of SLOs: TPOT, and those with an SLO; shape (n, k) each [s]."""
+        """Mean latencies by the names of SLOs: TPOT, and the latencies with an SLO; shape (n, k) each [s]."""
         tpot = self.metrics.tpot_seconds
         times = {"tpot": tpot}
         if {"ttft", "e2e"} & set(promised):
@@ -281,14 +281,15 @@ class Pooling:
     decode: Setup | None = None
     """Same model on another kind of GPU for decoding; it has the engine and KV-cache format of the prefill pool."""
     layer_by_layer: bool = True
-    """Send the cache of each layer during the prefill of the next one; otherwise all of it after the prefill."""
+    """True to send the cache of each layer during the prefill of the next layer; False to send all of it after the
+    prefill."""
     chains: Sequence[int] = ()
     """Lengths of prefill chains to try in place of single prefill instances [processes]."""
 
 
 #: Maximum machines of a disaggregated deployment if any group is tried [1].
 _MACHINES = 4
-#: For each arrangement, whether pools serve.
+#: Kinds of deployments of each arrangement: False for aggregated instances, True for pools.
 _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "aggregated": (False,), "disaggregated": (True,)}
 
 
@@ -311,14 +312,15 @@ def market(
     ----------
     setup : Setup
         Model, GPU, formats, price and assumptions. If it leaves the engine open, all engines that support the model are
-        candidates under their own profiles. Without assumptions of its own, each has the KV-cache formats and
-        speculation methods of its recipes.
+        candidates under their own profiles. Unless the setup has explicit assumptions, each candidate has the KV-cache
+        format and speculation method of a recipe.
     traffic : Traffic or Requests
         Lengths and cached tokens.
     space : Space, optional
         Instances to try. Fixed degrees select aggregated instances.
     speculation : Speculation, None or 'recipe'
-        Speculation method of all candidates; None for none; by default the recipes' methods, and none as well.
+        Speculation method of all candidates; None for no speculation. By default each recipe with its method, and
+        without speculation.
     arrangement : {'both', 'aggregated', 'disaggregated'}
         Arrangements to try.
     pooling : Pooling, optional
@@ -393,7 +395,7 @@ def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "n
     Raises
     ------
     NothingFitsError
-        If there are none; the message has the closest ones.
+        If there are no candidates; the message has the closest ones.
     """
     kinds = ("measured",) if least == "measured" else ("measured", "near")
     kept = tuple(candidate for candidate in candidates if candidate.evidence.kind in kinds)
@@ -547,7 +549,7 @@ def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
 
 
 def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: bool) -> Services:
-    """Layouts in common use: instances of one machine, of the fewest that fit the model, or of a size in the recipe.
+    """Layouts in common use: instances of one machine, of the fewest machines that suffice, or of a recipe's size.
 
     All layouts are returned if a size or a degree is fixed, or any layout is requested. With speculation, attention DP
     is used only if the recipe has it, because recipes set different draft lengths with and without it.
@@ -589,7 +591,7 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
 
 
 def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services | None:
-    """Aggregated layouts as decode layouts, if both are equal and measured corrections do not distinguish them."""
+    """Reuse aggregated layouts as decode layouts, if both are equal and have the same measured corrections."""
     setup = layouts.setup.for_role(apart=True)
     takes = layouts.setup.levels is None or (setup.levels is not None and setup.levels.takes_as(layouts.setup.levels))
     chosen = (_chosen(practised, space, apart=way) for way in (False, True))

@@ -117,7 +117,8 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
     Returns
     -------
     tuple of int
-        One number per pool; one in total if both have the same GPUs, because instances may then share machines.
+        One number per pool. If both pools have the same GPUs, a single number, because instances may then share
+        machines.
     """
     sides = [
         (pool.setup, (count, int(pool.accelerators[index])))
@@ -137,7 +138,7 @@ def bill(pools: Pools, chips: tuple[int, ...]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Decode instance by its number of concurrent requests; arrays of shape (slots,).
+    """Rates and latencies of a decode instance at 1, 2, .. concurrent requests; arrays of shape (slots,).
 
     Attributes
     ----------
@@ -174,9 +175,9 @@ class Decoder:
     ) -> tuple[Decoder, Loaded]:
         """Decode instance with the most slots that meets the TPOT SLO under a stream, and its load.
 
-        If all slots that fit in memory miss the SLO, the concurrency is sometimes too high. The slots that meet the SLO
-        at any load are then used; for a mean, possibly a few more. No number between these and all slots meets an SLO
-        on a percentile.
+        If the instance misses the SLO with all slots that fit in memory, its slots are reduced. The result is the
+        number that meets the SLO at any load. For an SLO on a mean, a few more slots may meet it. For a percentile, no
+        larger number below all slots does.
         """
 
         def limited(slots: int) -> tuple[Decoder, Loaded]:
@@ -287,7 +288,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     Returns
     -------
     Fleet
-        Its load is a request stream that finds the same state.
+        Pools with the request stream that leads to the same state.
 
     Raises
     ------
@@ -299,8 +300,8 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     A request of a closed loop with N requests sees the loop as an outside arrival sees a loop with N - 1 (Reiser and
     Lavenberg, 1980). The result is therefore :func:`pools_under_load` at the rate at which an arriving request finds N
     - 1
-    others. By Little's law these are rate x (TTFT + steps x TPOT), which grows without bound up to the capacity of the
-    slower pool. Throughput is N / (TTFT + steps x TPOT), at most that capacity.
+    others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). It grows without bound as the rate
+    approaches the capacity of the slower pool. Throughput is N / (TTFT + steps x TPOT), at most that capacity.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -400,9 +401,9 @@ def prefill_queue(
 def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_scv: float = 1.0) -> queueing.Load:
     """Queue of prompts for instances with the given rates at 1, 2, ... prompts [1/s].
 
-    Prompts within an instance are served in order, so a long prompt delays the next ones; slots that share an instance
-    ignore that. By the Pollaczek-Khinchine formula there are 1 + cs2 / 2 times as many prompts as with equal lengths.
-    Each instance has one of them in service.
+    Prompts within an instance are served in order, so a long prompt delays the next ones. The queue model of slots
+    ignores this delay. By the Pollaczek-Khinchine formula there are 1 + cs2 / 2 times as many prompts as with equal
+    lengths. One of the prompts of each instance is in service.
     """
     scv = pools.requests.isl.scv
     crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / rates.size)
@@ -486,8 +487,8 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
 
     Notes
     -----
-    Prompts that wait are also the ones with the longest time in an instance. Each prompt has its own prefill time in
-    place of the mean, as in :func:`inference_econ.serving.load.loaded`. Its length is independent of the queue.
+    Prompts that wait also have the longest times in an instance. The prefill time follows the length of each prompt, as
+    in :func:`inference_econ.serving.load.loaded`. Its length is independent of the queue.
     """
     inside, pool, places = seconds_inside(pools, layouts, count), pools.prefill, levels(drawn.count)
     latency = float(np.broadcast_to(pool.latency, len(pool.services))[layouts[0]])
@@ -519,7 +520,7 @@ MOST_RATIO = 16
 
 
 def fewest_beside(instances: int) -> int:
-    """Fewest instances of one pool for a number of the other [1]."""
+    """Minimum number of instances of one pool for a given number of instances of the other [1]."""
     return math.ceil(instances / MOST_RATIO)
 
 
@@ -592,7 +593,10 @@ class DisaggregationTerms:
 
     @property
     def kept(self) -> Targets:
-        """SLOs. Without a TTFT SLO, the wait for a decode slot is limited as the prompt queue is."""
+        """SLOs that pools must meet.
+
+        Without a TTFT SLO, the wait for a decode slot has the limit of the prompt queue.
+        """
         if "ttft" in self.targets.given:
             return self.targets
         return replace(self.targets, fullest=min(self.targets.fullest, self.fullest_reading))
@@ -603,7 +607,7 @@ class DisaggregationTerms:
         return min(self.fullest, FILLED)
 
     def predicted(self, pools: Pools) -> DisaggregationTerms:
-        """Terms that predictions must meet, so that measured servers meet these, for any layouts of two pools."""
+        """Stricter terms for predictions, so that measured servers meet these terms with any layouts of two pools."""
         if self.targets.confidence is None:
             return self
         by = self.margins(pools)
@@ -801,10 +805,10 @@ def played(
 
     Notes
     -----
-    Prompts wait in one queue. A free instance starts a step with the waiting prompts (or its share, if others are free)
-    within its token and slot limits. Later prompts wait until the step ends. The cache is then sent to a decode
-    instance with a free slot. Decode instances share the requests evenly, at a speed that depends on the current
-    concurrency (processor sharing).
+    Prompts wait in one queue. A free instance starts a step with the waiting prompts, within its token and slot limits.
+    If several instances are free, they share the prompts. Later prompts wait until the step ends. The cache is then
+    sent to a decode instance with a free slot. Decode instances share the requests evenly, at a speed that depends on
+    the current concurrency (processor sharing).
     """
     if concurrency < 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")

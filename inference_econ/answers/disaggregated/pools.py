@@ -161,7 +161,7 @@ _LONGEST, _TABLE_SECONDS, _PROCESS_SECONDS = 64, 0.6, 0.05
 
 
 def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math.inf) -> PoolLayouts:
-    """Layouts of a prefill pool, and chains of each of them that prefill one prompt after the other.
+    """Add chains of each layout to a prefill pool. A chain prefills one prompt after the other.
 
     Parameters
     ----------
@@ -175,16 +175,16 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
     Returns
     -------
     Pool
-        A chain is an instance with the GPUs of its processes. Its prompt time, and the time of its busiest process, are
-        those of one process scaled by :class:`PrefillChain`. Other processes work on the next prompts meanwhile. The
-        last process has the whole cache and sends it to the decode instances.
+        A chain is an instance with the GPUs of its processes. The prompt time of a chain, and the time of its busiest
+        process, are the times of one process scaled by :class:`PrefillChain`. Other processes work on the next prompts
+        meanwhile. The last process has the whole cache and sends it to the decode instances.
 
     Raises
     ------
     InputError
         If a number is out of range, or no KV cache is stored.
     NothingFitsError
-        If no layout can be a process of such chains.
+        If no layout can be a process of a chain.
     """
     services = pool.services
     tokens, cached = round(services.requests.new_tokens), float(services.requests.cached)
@@ -424,7 +424,7 @@ def _transfer(pools: Pools) -> Transfer:
     left = seconds
     if pools.layer_by_layer:
         layers = sender.model.layers
-        # Remaining: the part of the last layer, or what a link slower than the prefill has not sent yet.
+        # After the prefill, the last layer remains, or the data that a link slower than the prefill has not sent yet.
         behind = seconds - reading.prefill_seconds[:, None] * (1.0 - 1.0 / layers)
         left = np.maximum(seconds / layers, behind)
     fast = np.broadcast_to(fast, seconds.shape)

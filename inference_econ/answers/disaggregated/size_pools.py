@@ -61,8 +61,8 @@ def smallest(
     requests_per_second : float
         Request rate [1/s].
     terms : Terms
-        SLOs, arrivals, ratios, and largest load of prefill instances. The rate is the full load, so decode instances
-        may be as full as those of :func:`inference_econ.answers.deployments.recommend.recommend`.
+        SLOs, arrivals, ratios, and largest load of prefill instances. The rate is the largest load, so decode instances
+        have the load limit of :func:`inference_econ.answers.deployments.recommend.recommend`.
     limit : float
         Upper limit on the cost, exclusive [USD/h].
     layouts : (int, int), optional
@@ -71,7 +71,7 @@ def smallest(
     Returns
     -------
     Fleet or None
-        Best pair of layouts and numbers of instances; None if the only ones cost the limit or more.
+        Best pair of layouts and numbers of instances; None if all pools that meet the SLOs cost the limit or more.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def smallest(
     Notes
     -----
     Pairs are tried in ascending order of a lower bound on their cost, until the bound exceeds the best result. The
-    bound first uses the instances that sustain the rate, then those that each pool needs alone.
+    bound first uses the instances that sustain the rate, then the instances that each pool needs alone.
     """
     check_rate(requests_per_second)
     if "e2e" in terms.targets.given:
@@ -271,7 +271,7 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     Returns
     -------
     Fleet or None
-        Best pair of layouts and numbers of instances; at equal rates, the one with fewer instances. Its load is the
+        Best pair of layouts and numbers of instances; at equal rates, the pair with fewer instances. Its load is the
         largest that meets the SLOs and the maximum load of each pool. None if none exceeds ``least``.
 
     Raises
@@ -421,7 +421,7 @@ class _Budget:
         return _rented(self.pools, self.means, chips) <= self.given
 
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> PooledFleet | None:
-        """Pools at the rate, or at the next smaller one at which both waits together meet the SLO."""
+        """Pools at the rate, or at the next smaller rate at which both waits together meet the SLO."""
         for _ in range(_ATTEMPTS):
             terms = self.terms
             fleet = pools_under_load(

@@ -156,8 +156,8 @@ def _instances(
 ) -> tuple[Indices, Indices, Array]:
     """Numbers of prefill and decode instances for some ratios, and the share of the ratio that they feed.
 
-    Shape (m, k) each. The share is 1 if the group with the lowest cost per request has at least the ratio, and less if
-    it has a smaller one. The numbers are 0 if no group has a wanted ratio.
+    Shape (m, k) each. The share is 1 if the group with the lowest cost per request has at least the wanted ratio. It is
+    less than 1 if this group has a smaller ratio. The numbers are 0 if no group has a wanted ratio.
 
     ``reading`` and ``decoding`` are the GPUs of an instance of each kind, shape (m,). ``whole`` has the GPUs of a node:
     one number if both pools share nodes, else one per pool. ``most`` is the maximum number of GPUs of a group.

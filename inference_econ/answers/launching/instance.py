@@ -105,7 +105,7 @@ def check(service: Service, needed: Room, tokens: int) -> None:
     Raises
     ------
     InputError
-        If weights and one longest request do not fit; the message has the request length that does.
+        If the weights and one request of the longest length do not fit; the message has the length that fits.
     """
     if needed.cache >= needed.request:
         return
@@ -256,8 +256,8 @@ class InstanceLimits:
     def of(cls, service: Service, engine: LaunchEngine, role: Role, longest: int | None = None) -> InstanceLimits:
         """Limits from the request lengths with some slack, or from a given longest request [tokens].
 
-        Requests of a mean length must be within the model's maximum context. Longer ones of a distribution are rejected
-        by the engine. Sessions use the slots of their simulation.
+        Requests of a mean length must be within the model's maximum context. The engine rejects longer requests of a
+        distribution. Sessions use the slots of their simulation.
 
         Raises
         ------

@@ -142,7 +142,7 @@ def run(
     load : OfferedLoad
         Load.
     server : str
-        vLLM version of the server, to use its generator; empty for the newest recorded one.
+        vLLM version of the server, to use its generator; empty for the newest recorded version.
     statistics : collection of str
         Predicted statistics (means and percentiles) to report, if the generator supports it.
 
@@ -318,7 +318,7 @@ class Start:
     expected : sequence of Expected
         Predictions under that load.
     pick : str
-        Which deployment of a result it is, as words.
+        Selected deployment of a result, as words.
     said : sequence of str
         Notes for the operator.
     """

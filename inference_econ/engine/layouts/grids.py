@@ -21,7 +21,7 @@ _TRAY = 4
 
 
 def machine(hardware: HardwareSpec) -> int:
-    """Chips of a machine, or of a fast-link domain if that is larger [1].
+    """Chips of a machine, or of a fast-link domain if the domain is larger [1].
 
     Examples
     --------
@@ -33,7 +33,7 @@ def machine(hardware: HardwareSpec) -> int:
 
 
 def node(hardware: HardwareSpec) -> int:
-    """Chips that engines treat as a node, and that form a pipeline stage [1]: the full machine as it is rented.
+    """Chips of a node, which engines use as one pipeline stage [1]: the largest machine that can be rented.
 
     Chips without known rental machines use :func:`machine`, and racks use a tray.
 
@@ -54,7 +54,7 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
     Parameters
     ----------
     hardware : HardwareSpec
-        Chip, whose :func:`machine` is used.
+        Chip, which determines the size of machines.
     largest : float
         Largest instance [1].
 
@@ -76,24 +76,25 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
 def sensible_stages(
     accelerators: Array, stage: Array, hardware: HardwareSpec, smallest: float
 ) -> npt.NDArray[np.bool_]:
-    """Whether engines' documentation recommends such pipeline stages, broadcast over the arguments.
+    """True for pipeline stages that engines' documentation recommends, broadcast over the arguments.
 
     The documentation recommends one stage per node, with tensor parallelism inside it, for models that are too large
-    for a node (``EngineFacts.stages_over``). Stages within a node are for chips without a fast link. No measured server
-    on one machine used stages, so predictions for them are not validated.
+    for a node (``EngineFacts.stages_over``). Chips without a fast link may also have several stages within a node. No
+    measured server on one machine used pipeline stages, so predictions for such stages are not validated.
 
     Parameters
     ----------
     accelerators, stage : ndarray
         Chips of instances, and of their stages [1].
     hardware : HardwareSpec
-        Chip, whose nodes and machines are used.
+        Chip, which determines the size of nodes and machines.
     smallest : float
-        Chips that the weights just fill [1].
+        Chips whose memory the weights fill exactly [1].
 
     Examples
     --------
-    A model for 12 chips, and one for two, on one machine of 8 and on two, whose chips have a fast link, or none:
+    A model that needs 12 chips and a model that needs 2, on one or two machines of 8 chips with a fast link. Then the
+    smaller model on chips without a fast link:
 
     >>> from inference_econ.inputs import catalog
     >>> sizes, stages = np.array([8.0, 16.0, 16.0]), np.array([4.0, 8.0, 4.0])
@@ -117,9 +118,9 @@ _EVERY_SIZE = np.arange(1, 129)
 class ContinuousLayouts:
     """Layouts of the published study: every degree is a real number.
 
-    For each instance, ``depths`` are the pipeline depths to try, with 0 for no such depth. ``variants`` adds leading
-    axes for the chips of attention and of experts. ``attention_ranks`` are the chips that attention may run on in
-    real-valued stages, for bounds. ``unpinned`` is the family for a draft model with its own layout.
+    ``depths`` lists the pipeline depths to try for each instance; 0 marks a depth that does not fit. ``variants`` adds
+    a leading axis for the number of attention ranks. ``attention_ranks`` lists these numbers for a stage, from which
+    searches compute bounds. ``unpinned`` is the family for a draft model with its own layout.
 
     Attributes
     ----------
@@ -144,7 +145,7 @@ class ContinuousLayouts:
         return replace(plans, attention_ranks=self.attention_ranks(model, assumptions, plans.stage))
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
-        """Attention ranks T^(1 - j/steps) [1]."""
+        """Attention ranks T^(1 - j/steps) for a stage of T chips and j = 0 .. steps [1]."""
         del model
         steps = assumptions.layout.attention_scale_down_steps
         if steps == 0:
@@ -152,7 +153,7 @@ class ContinuousLayouts:
         return stage / stage ** _column(np.arange(steps + 1) / steps, stage)
 
     def unpinned(self) -> ContinuousLayouts:
-        """The same layouts, which have no pins."""
+        """Return the object itself, because real-valued layouts have no fixed degrees."""
         return self
 
 
@@ -165,12 +166,12 @@ class WholeLayouts:
     pipeline : bool
         Try pipeline depths other than 1.
     pins : Pins
-        Fixed degrees, which are tried whether they divide or not.
+        Fixed degrees. They are tried even if they do not divide the model.
     hardware : HardwareSpec or None
-        Chips whose machines limit tensor parallelism, and whose nodes form pipeline stages, unless these are pinned;
-        None for no limit.
+        Chip whose machine size limits tensor parallelism, and whose nodes form pipeline stages, unless these degrees
+        are fixed. None for no limit.
     smallest : float
-        Chips that the weights just fill [1]; used only with hardware.
+        Chips whose memory the weights fill exactly [1]; used only with ``hardware``.
     """
 
     pipeline: bool
@@ -189,7 +190,7 @@ class WholeLayouts:
             if None not in (self.pins.tp, self.pins.dp):
                 possible = possible & (accelerators == depth * chips)
             if self.hardware is not None and None in (self.pins.tp, self.pins.dp):
-                # A pinned instance size means that all of its chips are used.
+                # If the instance size is fixed, all of its chips are used.
                 needed = self.smallest if self.pins.accelerators is None else self.pins.accelerators
                 stage = accelerators / depth
                 possible = possible & sensible_stages(accelerators, stage, self.hardware, needed)
@@ -200,7 +201,7 @@ class WholeLayouts:
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
         """Plans with each number of attention ranks and of expert ranks, as two leading axes.
 
-        The numbers divide the heads or experts, and the stage of at least one instance.
+        The numbers divide the heads or the experts, and the chips of a stage of at least one instance.
         """
         stage = plans.stage
         ranks = self._only_ranks(assumptions.layout, stage)
@@ -226,7 +227,7 @@ class WholeLayouts:
         return np.asarray(degrees[powers_of_two & (degrees <= machine(self.hardware))])
 
     def _only_ranks(self, assumed: LayoutAssumptions, stage: Array) -> Array | None:
-        """Number of attention ranks if there is no choice, shape (1, *stage.shape) [1]."""
+        """Number of attention ranks if it is fixed, shape (1, *stage.shape) [1]; None if it is searched."""
         if self.pins.tp is not None:
             return np.full((1, *stage.shape), float(self.pins.tp))
         if self.pins.dp is not None or assumed.attention_scale_down_steps == 0:
@@ -234,7 +235,7 @@ class WholeLayouts:
         return None
 
     def unpinned(self) -> WholeLayouts:
-        """All layouts, without pins."""
+        """Layouts without fixed degrees."""
         return WholeLayouts(self.pipeline)
 
 
@@ -243,12 +244,12 @@ Layouts: TypeAlias = ContinuousLayouts | WholeLayouts
 
 
 def _column(values: Array, instances: Array) -> Array:
-    """Values along a new first axis in front of the axes of instances."""
+    """Values as an array with a new first axis, followed by axes of length 1 for the instances."""
     return values.reshape(-1, *([1] * instances.ndim))
 
 
 def _dividing(degrees: Array, stage: Array) -> Array:
-    """Degrees that divide one of the stages."""
+    """Degrees that divide the chips of at least one stage."""
     return np.asarray(degrees[(np.unique(stage) % degrees[:, None] == 0).any(axis=1)])
 
 
@@ -269,7 +270,7 @@ class InstanceGrid:
     layouts: Layouts
 
     def pairs(self) -> tuple[Array, Array]:
-        """Every pair as an open grid: shapes (n, 1) and (1, m)."""
+        """Sizes and batches as arrays that broadcast to every pair: shapes (n, 1) and (1, m)."""
         return self.accelerators[:, None], self.batch[None, :]
 
 
@@ -281,7 +282,7 @@ def paper_grid(
     Parameters
     ----------
     smallest : float
-        Instance that the weights just fill, p P / M; may be a fraction of a chip [1].
+        Chips whose memory the weights fill exactly, p P / M; may be a fraction [1].
     sparsity : float
         Experts over active experts [1].
     pipeline : bool
@@ -314,7 +315,7 @@ def whole_grid(
     Parameters
     ----------
     smallest : float
-        Instance that the weights just fill [1].
+        Chips whose memory the weights fill exactly; the smallest instance [1].
     pipeline : bool
         Try pipeline depths other than 1.
     largest : int, optional
@@ -324,8 +325,8 @@ def whole_grid(
     pins : Pins, optional
         Fixed degrees; only sizes and batches that fit them are included.
     hardware : HardwareSpec, optional
-        Chips whose machines determine the instance sizes (:mod:`inference_econ.engine.layouts.grids`); without them,
-        all sizes are included.
+        Chip whose machines determine the instance sizes, see :func:`instance_sizes`; without it, all sizes are
+        included.
     """
     fixed = Pins() if pins is None else pins
     whole = 0 if hardware is None else machine(hardware)
@@ -353,5 +354,5 @@ def whole_grid(
 
 
 def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:
-    """Integers from 1 on, eight per doubling once there are that many."""
+    """Integers from 1 on: all up to 16, then eight per doubling."""
     return np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(doublings)])

@@ -26,7 +26,7 @@ _MOST = 1e9
 
 
 def divisors(*factors: int) -> list[int]:
-    """Integers that divide a product of factors, each up to the largest possible degree [1].
+    """All divisors of a product of positive integers, ascending [1].
 
     Examples
     --------
@@ -42,7 +42,7 @@ def divisors(*factors: int) -> list[int]:
 
 
 def nearest(wanted: int, possible: list[int]) -> str:
-    """Possible values next to a requested one, below and above it.
+    """Nearest possible values below and above a requested value.
 
     Examples
     --------
@@ -58,14 +58,14 @@ def nearest(wanted: int, possible: list[int]) -> str:
 class Pins:
     """Fixed degrees of a deployment, as in engines and on the command line.
 
-    ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If any of ``tp``, ``dp``
+    ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If one of ``tp``, ``dp``
     and ``pp`` is given, the others default to 1. ``"any"`` searches a degree: ``Pins(tp=8, dp="any")`` has 8, 16, 24,
     .. chips. If none is given, all are searched.
 
     Attributes
     ----------
     tp, dp : int or None
-        Accelerators that share the attention weights, and groups of them per pipeline stage [1]; None to search.
+        Tensor-parallel attention ranks, and attention-DP groups per pipeline stage [1]; None to search.
     pp : int or None
         Pipeline stages [1].
     ep : int or None
@@ -77,7 +77,7 @@ class Pins:
     dcp : int or None
         Attention ranks that split the cached tokens of a sequence in decode [1]; None for 1.
     opened : frozenset of str
-        Degrees among ``tp``, ``dp`` and ``pp`` that are searched although another one is given.
+        Degrees among ``tp``, ``dp`` and ``pp`` that are searched although another degree is fixed.
 
     Raises
     ------
@@ -123,7 +123,7 @@ class Pins:
             object.__setattr__(self, name, None if name in _DEGREES and _is_any(value) else _number(name, value))
 
     def given(self) -> dict[str, float]:
-        """Pinned axes with their values."""
+        """Fixed degrees and sizes by name."""
         axes = (axis.name for axis in fields(self) if axis.name != "opened")
         return {name: value for name in axes if (value := getattr(self, name)) is not None}
 
@@ -146,12 +146,12 @@ class Pins:
 
     @property
     def groups(self) -> int:
-        """Number of parts that a batch splits into at least [1]."""
+        """Minimum number of parts that a batch is split into [1]."""
         return (self.dp or 1) * (self.pp or 1)
 
     @property
     def chips(self) -> int:
-        """Size of the instance, or a divisor of it if a degree is searched [1]."""
+        """Size of the instance [1]; if a degree is searched, a number that divides every possible size."""
         stage = (self.tp or 1) * (self.dp or 1)
         return (self.pp or 1) * (stage if self.complete else math.lcm(stage, self.ep or 1))
 
@@ -193,7 +193,7 @@ def _is_any(value: object) -> bool:
 
 
 def _number(name: str, value: Any) -> float | None:
-    """Number to pin, as int if it is an integer."""
+    """Checked number of a fixed degree, as int if it is an integer."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -257,7 +257,7 @@ def instance_pins(
     dcp: int | None = None,
     write: Callable[[str, object], str] = as_setting,
 ) -> Pins:
-    """Pins from degrees as command lines, scenarios and engine options give them.
+    """Create pins from the degrees of command lines, scenarios or engine options.
 
     Parameters
     ----------
@@ -305,8 +305,8 @@ def layout_columns(
 ) -> dict[str, list[float] | list[str]]:
     """Degrees of n plans, each as a list; integers except on the published study's grid.
 
-    A stage has tp x dp = moe_tp x ep chips. In the published study only tp of them compute attention and the others
-    wait, so moe_tp x ep is larger.
+    A stage has tp x dp = moe_tp x ep chips. In the published study only tp of these chips compute attention and the
+    others wait, so moe_tp x ep is larger than tp x dp.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ def layout_columns(
     cut : ndarray of str, shape (n,)
         How their matrices are split.
     assumptions : LayoutAssumptions
-        Whether attention-DP groups share the batch.
+        Rule on whether attention-DP groups share the batch.
     """
     stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
     groups = np.broadcast_to(attention_groups(plans, assumptions), plans.shape)
@@ -344,7 +344,7 @@ def layout_key(tp: float, dp: float, pp: float, ep: float = 1.0) -> str:
 
 
 def key_degrees(key: str) -> dict[str, float]:
-    """Degrees of a :func:`layout_key`; degrees that it omits are 1.
+    """Degrees in a :func:`layout_key`; degrees that the key omits are 1.
 
     Examples
     --------

@@ -31,7 +31,7 @@ class Plans:
     batch : ndarray
         Sequences that the instance decodes at once, b [1].
     pp : ndarray
-        Pipeline stages; each has N / pp chips and works on b / pp sequences at a time [1].
+        Pipeline stages; each has N / pp chips and works on b / pp sequences at once [1].
     attention_ranks : ndarray
         Chips of a stage that share the attention weights, at most N / pp [1].
     ep : ndarray or None
@@ -39,17 +39,17 @@ class Plans:
     new_tokens : float
         Tokens per sequence and step: 1, or more for verification of drafts and for prefill [1].
     prefill : bool
-        The step is a prefill, where only the last token of each sequence needs logits.
+        True for a prefill step, in which only the last token of each sequence needs logits.
     whole : bool
-        Degrees must be integers that divide heads, layers and experts.
+        True if degrees must be integers that divide heads, layers and experts.
     dcp : float
         Decode-context-parallel ranks, which split the cached tokens of each sequence; equal for all plans [1].
     fullest : ndarray, float or None
         Sequences of the fullest attention-DP group over the mean [1]; None for round-robin assignment, see
         :func:`fullest_group`.
     riding, riding_fullest : ndarray or float
-        Prompt tokens that a micro-batch prefills in the same step [tokens], and those of the fullest group over the
-        mean [1]. All operators except attention process them with the decode tokens.
+        Prompt tokens that a micro-batch prefills in the same step [tokens], and the tokens of the fullest group over
+        the mean [1]. All operators except attention process prompt tokens together with decode tokens.
     """
 
     accelerators: Array
@@ -82,7 +82,7 @@ class Plans:
 
     @property
     def micro_batch(self) -> Array:
-        """Sequences that a stage works on at a time, u = b / pp [1]."""
+        """Sequences that a stage works on at once, u = b / pp [1]."""
         return self.batch / self.pp
 
     @classmethod
@@ -126,7 +126,7 @@ class Plans:
         return replace(parts[0], **joined)  # type: ignore[arg-type]
 
     def verifying(self, new_tokens: int) -> Plans:
-        """The same deployments with another number of tokens per sequence and step."""
+        """Copy with another number of tokens per sequence and step."""
         return replace(self, new_tokens=new_tokens)
 
 
@@ -143,7 +143,7 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     plans : Plans
         Deployments, shape (...).
     assumed : LayoutAssumptions
-        Whether groups share the batch.
+        Rule on whether attention-DP groups share the batch.
 
     Returns
     -------
@@ -179,8 +179,8 @@ def dealt(sequences: Array, groups: Array) -> Array:
 def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAssumptions) -> Array:
     """Expert-parallel ranks of one stage for a block with ``experts`` experts [1], shape (...).
 
-    ``plans.ep`` if given. Otherwise the maximum for the chips and experts, unless the micro-batch is too small (Erdil
-    2025, published code; its text has no such limit).
+    ``plans.ep`` if given. Otherwise the smaller of the chips and the experts, or 1 if the micro-batch is too small
+    (Erdil 2025, published code; its text has no such limit).
     """
     if experts == 1:
         return np.ones(())
@@ -206,7 +206,7 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
     ranks : array_like, shape (...)
         Expert-parallel ranks, each with the same number of experts [1].
     assumed : ExpertAssumptions
-        Whether there are copies, and their minimum number.
+        Minimum number of copies, if there are any.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
 
     Examples
     --------
-    256 experts on 72 ranks take 288 places, four on each:
+    256 experts on 72 ranks take 288 slots, four on each:
 
     >>> from inference_econ.inputs import catalog
     >>> expert_slots(256, [1, 8, 72], catalog.assumptions("deployable").experts)
@@ -229,12 +229,12 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
 
 
 def has_experts(model: ModelSpec) -> bool:
-    """Whether any layer is a mixture of experts."""
+    """True if at least one layer of the model has routed experts."""
     return bool(model.mixtures)
 
 
 def copied_by_groups(model: ModelSpec, assumed: LayoutAssumptions) -> bool:
-    """Whether each attention-DP group has its own dense layers, embeddings and routers."""
+    """True if each attention-DP group has its own dense layers, embeddings and routers."""
     held = assumed.attention_groups == "data_parallel" and assumed.group_copies == "held"
     return held and has_experts(model)
 
@@ -261,13 +261,14 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     Notes
     -----
     A stage starts with a domain. A domain can contain c = ``link_domain / stride`` members of a group, so R members
-    span R / c domains, rounded up. A group that would cross a border starts in the next domain; the unused rest is as
-    if domains were smaller. Larger domains therefore never give worse results. If a domain is smaller than a stage,
+    span R / c domains, rounded up. A group that would cross a border starts in the next domain, which leaves some chips
+    of a domain unused. Larger domains therefore never give worse results. If a domain is smaller than a stage,
     tensor-parallel and expert-parallel groups cannot both fit inside it.
 
     Examples
     --------
-    Eight groups of 4 side by side on 32 chips in domains of 8, and what cuts across them; groups of 3; of 12:
+    Domains of 8 chips. Groups of 4 adjacent chips on 32 chips, and groups of 8 that take one chip of each of these.
+    Then adjacent groups of 3 and of 12 on 24 chips:
 
     >>> [float(domains_spanned(*group, 8)) for group in ((4, 1, 32), (8, 4, 32), (3, 1, 24), (12, 1, 24))]
     [1.0, 4.0, 1.0, 2.0]
@@ -296,7 +297,7 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
     plans : Plans
         Deployments with p pipeline stages, shape (...).
     assumed : LayoutAssumptions
-        Whether stages may be uneven.
+        Rule on whether pipeline stages may be uneven.
 
     Returns
     -------
@@ -306,8 +307,8 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
     Notes
     -----
     vLLM, ``get_pp_indices`` (``vllm/distributed/utils.py``): every stage has floor(L / p) layers. The remaining layers
-    go to the stages from the last but one towards the first. The slowest stage sets the pace of the pipeline, so each
-    of the p micro-batches takes p times the time of that stage.
+    are added one by one to stages, from the last but one towards the first. The slowest stage sets the pace of the
+    pipeline, so each of the p micro-batches takes p times the time of that stage.
     """
     if assumed.pipeline_stages == "even" or not plans.whole:
         return 1.0
@@ -319,8 +320,8 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
 def depths(layers: int, assumed: LayoutAssumptions) -> list[int]:
     """Pipeline depths to try, shallowest first [1].
 
-    Depths that divide the layers. With uneven stages, all depths up to 16 and powers of two, except those where one
-    stage fewer has the same pace, ceil(L / p) (p - 1) >= L.
+    All depths that divide the layers; at most 16 with uneven stages. With uneven stages, also powers of two up to 16. A
+    power of two is left out if one stage fewer has the same pace, ceil(L / p) (p - 1) >= L.
 
     Examples
     --------

@@ -42,7 +42,7 @@ RULES: Mapping[RuleCode, str] = {
 
 
 class Rule(NamedTuple):
-    """Rule of an engine, with the plans that break it."""
+    """Rule that an engine has for layouts, and the plans that break the rule."""
 
     code: RuleCode
     """Code of the rule."""
@@ -51,14 +51,14 @@ class Rule(NamedTuple):
 
 
 def rule_text(code: RuleCode, engines: Sequence[ServingEngine], model: ModelSpec) -> str:
-    """Text for users of a rule that some engines have for a model."""
+    """Text that explains a rule of some engines for a model to users."""
     return RULES[code].format(engines=", ".join(engine.label for engine in engines), model=model.name)
 
 
 def rules_of(
     engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> Iterator[Rule]:
-    """Rules of an engine, with the plans that break each.
+    """Yield the rules that an engine has for layouts of a model.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def rules_of(
     Yields
     ------
     Rule
-        All rules for the model, whether any plan breaks them or not.
+        Every rule for the model, with the plans that break it; a rule may have no such plan.
 
     Examples
     --------
@@ -108,9 +108,9 @@ def rules_of(
 
 
 def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
-    """Whether attention-DP groups of an engine form one instance, instead of replicas of the full model.
+    """True if attention-DP groups of an engine form one instance, instead of replicas of the full model.
 
-    Groups share work only in experts, or if the engine splits dense layers over all of them.
+    Groups share work in experts, and in dense layers if the engine splits these over all groups.
     """
     support = facts.support(model.architecture, generation)
     cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
@@ -130,8 +130,8 @@ def any_takes_turns(
 ) -> npt.NDArray[np.bool_]:
     """Plans for which some engine supports two-batch overlap, broadcastable to their shape.
 
-    Engines overlap the all-to-alls of experts that are spread over all ranks of a stage. Without engines, all such
-    plans are included.
+    Engines overlap the all-to-alls of experts that are spread over all ranks of a stage. Without engines, all plans
+    with such experts are included.
     """
     if plans.ep is None:
         return np.zeros((), dtype=bool)
@@ -161,7 +161,7 @@ _MOST_COPIES = 1 / 8
 #: Chips of a typical machine; layouts with copies of experts are multiples of it [1].
 MACHINE = 8
 
-#: Codes of what integer plans would have to split unevenly.
+#: Codes of the parts that integer plans would have to split unevenly.
 ProblemCode = Literal[
     "batch", "layers", "stages", "accelerators", "stage", "square", "query_heads", "state_heads", "kv_heads",
     "context_ranks", "experts", "expert_ranks", "width", "blocks",
@@ -216,7 +216,7 @@ def indivisible(
     layout : {'1d', '2d'}
         How weight matrices are split.
     assumed : Assumptions
-        Whether attention-DP groups share the batch, stages may be uneven, and experts have copies.
+        Rules on attention-DP groups, on uneven stages, and on copies of experts.
     blocks : (int, int)
         Elements that share a scale and must stay together, in dense matrices and in experts [1].
 
@@ -284,7 +284,7 @@ def _indivisible_heads(spec: Attention, ranks: Array) -> list[UnevenSplit]:
 def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[UnevenSplit]:
     """Ranks that cannot share the tokens of a sequence: vLLM's ``--decode-context-parallel-size``.
 
-    The ranks replace copies of the cache, so there can be at most as many as ranks per KV head.
+    The ranks replace copies of the cache, so their number is limited by the ranks per KV head.
     """
     if not spec.caches:
         return []
@@ -294,7 +294,7 @@ def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[Uneve
 
 
 def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether ``whole`` does not split into an integer number of ``parts``, or that number is not an integer."""
+    """True if ``whole`` is not a multiple of ``parts``, or if ``parts`` is not a positive integer."""
     return np.asarray((np.mod(whole, parts) != 0) | (np.mod(parts, 1) != 0) | (np.asarray(parts) < 1))
 
 
@@ -327,7 +327,7 @@ def _up_to(most: float) -> Array:
 
 
 def _even(uneven: list[npt.NDArray[np.bool_]], most: float) -> Array:
-    """Numbers up to ``most`` at which nothing is uneven."""
+    """Numbers up to ``most`` that split every layer evenly."""
     possible = ~np.any([np.zeros(_up_to(most).shape, dtype=bool), *uneven], axis=0)
     possible[0] = True  # if nothing divides, one plan remains to report the problem
     return np.asarray(_up_to(most)[possible])

@@ -1,4 +1,4 @@
-"""Check that an engine can start pinned degrees; errors name the rule and the nearest layout."""
+"""Check that an engine can start the fixed degrees; errors name the rule and the nearest layout."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from inference_econ.engine.protocols import Served
 from inference_econ.errors import InputError
 from inference_econ.inputs import ModelSpec, ServingEngine, TensorLayout
 
-#: Degrees to try in place of degrees that are not pinned, or that cannot be started [1].
+#: Values to try for degrees that are not fixed, or that no engine can start [1].
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
-#: Weights in the search for the nearest layout, relative to a doubling of a pinned degree: doublings of the instance,
-#: and of pipeline stages that are not pinned [1].
+#: Weights in the search for the nearest layout [1]: of a doubling of the instance, and of a doubling of pipeline stages
+#: that are not fixed. A doubling of a fixed degree has weight 1.
 _SIZE_WEIGHT, _STAGES_WEIGHT = 4.0, 2.0
 
 
 def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None:
-    """Reject pinned degrees that no engine can start with any values of the other degrees.
+    """Reject fixed degrees that no engine can start, whatever the other degrees are.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
     Raises
     ------
     InputError
-        If there are more pipeline stages than layers, if a stage does not split into the expert ranks, or if more ranks
-        share the tokens of a sequence than there are copies.
+        If there are more pipeline stages than layers, or if a stage does not split into the expert ranks. Also if more
+        ranks share the tokens of a sequence than there are copies of its cache.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(

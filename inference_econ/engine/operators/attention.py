@@ -25,7 +25,7 @@ _LEAST_ATTENDED = 1e-9
 
 
 class Reach(NamedTuple):
-    """Efficiencies of attention kernels, and their work over the necessary work; by default unknown."""
+    """Efficiencies of attention kernels, and factors by which padding increases arithmetic and cache reads."""
 
     rates: Rates | None = None
     padding: Array | float = 1.0
@@ -35,13 +35,13 @@ class Reach(NamedTuple):
 def reach_of_kernels(
     table: OperatorTable, cached: Literal["grouped", "latent"], attended: float, width: float | None = None
 ) -> Reach:
-    """Efficiencies from the curve of the cache's format: see :class:`inference_econ.inputs.ScoresKernel`.
+    """Efficiencies of attention kernels for the cache format, see :class:`inference_econ.inputs.ScoresKernel`.
 
-    ``attended`` are past tokens of a new token. ``width`` is the number of elements of a head's keys or values if
-    prefill decompresses them; without it, prefill attends to latents, as decode does.
+    ``attended`` is the number of past tokens that a new token attends to. ``width`` is the number of elements of a
+    head's keys or values if prefill decompresses them. Without it, prefill attends to latents, as decode does.
     """
     kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
-    # Work close to zero takes no time, whatever its factor.
+    # Work close to zero takes no time, so its padding factor is left out.
     if kernel is None or attended < _LEAST_ATTENDED:
         return Reach()
     decode, prompts = kernel.decode, kernel.prompts
@@ -73,9 +73,9 @@ def scores(
     """Row of attention scores of one layer: arithmetic per new token, and cache read per sequence.
 
     The kernels are rotation and cache write, attention over parts of the context, and the sum of the parts. ``heads``
-    is the number of heads that ranks can split. With ``whole``, every rank of a group computes all sequences of the
-    group. ``shared_bytes`` are read once by each attention-DP group with a sequence. ``dtype`` is by default that of
-    the cache; ``reach`` are the efficiencies of the kernels, if known.
+    is the number of heads that ranks can split. If ``whole`` is True, every rank of a group computes all sequences of
+    the group. ``shared_bytes`` are read once by each attention-DP group with a sequence. ``dtype`` defaults to the
+    format of the cache. ``reach`` has the efficiencies of the kernels, if known.
     """
     within = Reach() if reach is None else reach
     follows = table.assumptions.chip.math_unit_follows
@@ -133,9 +133,9 @@ def context_exchange(
 
     ``queries`` and ``values`` are elements per token over all heads. ``latent`` are elements cached per token if they
     serve all heads. As in vLLM (``cp_lse_ag_out_rs``), the queries of the ranks are all-gathered, and each rank
-    computes all heads over its part of the tokens. The logarithms of the sums are all-gathered in 32 bits, and the
-    scaled outputs are reduce-scattered. Prefill has all new tokens, and gathers the queries for cached tokens, or the
-    cached latents.
+    computes all heads over its part of the tokens. The log-sum-exp values are all-gathered in 32 bits, and the scaled
+    outputs are reduce-scattered. In prefill, each rank has all new tokens. For the cached tokens it gathers the
+    queries, or the cached latents.
     """
     sharing, past = table.plans.dcp, table.context > 0
     if sharing <= 1 or (table.plans.prefill and not past):
@@ -157,7 +157,7 @@ def context_exchange(
 
 
 def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed: float) -> Iterator[Operator]:
-    """Projections, norms of queries and keys, an indexer, scores, and the gate of the output."""
+    """Rows of grouped-query attention: projections, norms, an indexer, scores, and the output gate."""
     queries, values = spec.query_heads * spec.head_dim, spec.query_heads * spec.value_width
     projected = float(spec.projected_width)
     name, attended, read = _reach(table, spec)
@@ -197,12 +197,12 @@ def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed
 
 
 def _fused(table: OperatorTable, name: str) -> Operator:
-    """Pointwise work without kernels in the operator table; engines may have kernels for it, or fuse it."""
+    """Row of pointwise work that is assumed to be fused; engine facts may add kernels for it."""
     return Operator(name, table.precision.activations, launches=0.0, grouped=True)
 
 
 def _reach(table: OperatorTable, spec: GroupedQueryAttention) -> tuple[str, float, float]:
-    """Name of the scores' row, attended past tokens per new token, and cached tokens that a sequence moves."""
+    """Name of the row of scores, past tokens that a new token attends to, and cached tokens that a sequence reads."""
     window = float(spec.window or spec.index_top_k or math.inf)
     if spec.chunk is None or window < spec.chunk / 2:
         name = "attention" if spec.window is None else f"attention (last {window:g})"
@@ -214,14 +214,14 @@ def _reach(table: OperatorTable, spec: GroupedQueryAttention) -> tuple[str, floa
 
 
 def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> Iterator[Operator]:
-    """Projections, then scores over latents or over decompressed keys and values."""
+    """Rows of MLA: projections, then scores over latents or over decompressed keys and values."""
     hidden, rank = table.hidden, float(spec.kv_rank)
     down, up, _ = spec.projections(hidden)
     queries = float(spec.query_heads * (spec.nope_head_dim + spec.rope_head_dim))
     expanded = float(spec.query_heads * (spec.nope_head_dim + spec.value_head_dim))
     limit = math.inf if spec.index_top_k is None else float(spec.index_top_k)
     whole = table.assumptions.attention.latent_down == "replicated"
-    # The study includes the compression of keys and of values separately in arithmetic, but reads one matrix.
+    # The study computes the compression of keys and of values separately, but reads their matrix once.
     read_down = [(rank + spec.rope_head_dim + (spec.query_rank or 0), hidden)]
     if whole:
         read_down = list(spec.parameters(hidden).shared)
@@ -250,10 +250,10 @@ def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> I
 
 
 def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) -> Iterator[Operator]:
-    """Attention of MLA: absorbed, over a decompressed cache, or with decompression in each step.
+    """Scores of MLA: with absorbed projections, over a decompressed cache, or with decompression in each step.
 
     With absorbed projections, the latent is the key and value of every head. The up-projection of new tokens is the
-    same in all three variants, and is a row of its own.
+    same in all three variants, and has a separate row.
     """
     variant = table.assumptions.attention.latent
     if table.plans.prefill and variant != "decompressed":
@@ -304,7 +304,10 @@ def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) ->
 
 
 def compressed_rows(table: OperatorTable, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
-    """DeepSeek-V4: the last raw tokens and, before them, pooled entries, all of one shared key-value vector."""
+    """Rows of DeepSeek-V4 attention over recent tokens and pooled groups of earlier tokens.
+
+    All heads share one vector per recent token, and one per pooled group.
+    """
     parameters, assumed = spec.parameters(table.hidden), table.assumptions.attention
     apart = () if assumed.indexer == "scan" else parameters.indexer
     if assumed.latent_down == "replicated":
@@ -332,7 +335,7 @@ def compressed_rows(table: OperatorTable, spec: CompressedAttention, summed: flo
 
 
 def recurrent_rows(table: OperatorTable, spec: RecurrentMixer, summed: float) -> Iterator[Operator]:
-    """Projections, and a state that is read and written once per step at any context length."""
+    """Rows of a recurrent mixer: projections, and a state that is read and written once per step."""
     weights, cache = spec.parameters(table.hidden).total, spec.cache
     yield table.projection("mixer", [(weights / table.hidden, table.hidden)], reduced=summed)
     yield scores(

@@ -30,7 +30,7 @@ from inference_econ.inputs import (
 
 
 def dense_rows(table: OperatorTable, spec: DenseFeedForward) -> Iterator[Operator]:
-    """Both sides, split over all chips of a stage, or over those of an attention-DP group that has a copy."""
+    """Rows of a dense feed-forward block, split over a stage, or over each attention-DP group with a copy."""
     width, dtype = float(spec.intermediate_size), table.precision.weights
     cut = table.ranks if table.copied else table.stage
     yield from both_sides(table, "ff", spec, width, dtype, cut, cut, grouped=table.copied)
@@ -47,10 +47,10 @@ def both_sides(
     *,
     grouped: bool,
 ) -> Iterator[Operator]:
-    """Both sides of a block that every token passes, split over ``ranks`` chips of a stage.
+    """Rows of the input and output matrices of a block that every token passes, split over ``ranks`` chips.
 
-    ``summing`` is the number of chips that sum the output: all ranks, unless another operator sums it. With
-    ``grouped``, each attention-DP group has a copy for its own tokens.
+    ``summing`` is the number of chips that sum the output: all ranks, unless another operator sums it. If ``grouped``
+    is True, each attention-DP group has a copy for its own tokens.
     """
     for side, matrices, output in sides(spec, width, table.hidden):
         weights = matrices * table.hidden * width
@@ -73,7 +73,7 @@ def both_sides(
 def sides(
     spec: DenseFeedForward | ExpertFeedForward, width: float, hidden: float
 ) -> tuple[tuple[str, int, float], tuple[str, int, float]]:
-    """Both sides of a block: name, matrices, and output width."""
+    """Input and output side of a feed-forward block: name, number of matrices, and output width."""
     return ("in", spec.input_matrices, width), ("out", spec.output_matrices, hidden)
 
 
@@ -82,7 +82,7 @@ _WIRE_FORMATS: Mapping[str, WireFormat] = {"fp8": "fp8_g128", "fp8_block": "fp8_
 
 
 def expert_rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
-    """Router, shared expert, and routed experts on the expert-parallel ranks of the stage."""
+    """Rows of an MoE block: router, shared expert, and routed experts on the expert-parallel ranks."""
     if spec.router:
         # The matrix, then the selection of experts.
         yield _shared_matrix(table, "router", spec.experts, launches=2.0)
@@ -101,7 +101,7 @@ def expert_rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Opera
 
 
 def _shared_matrix(table: OperatorTable, name: str, width: float, launches: float = 1.0) -> Operator:
-    """A small matrix applied to the residual stream, split over the chips of a stage or copied to each.
+    """Row of a small matrix applied to the residual stream, split over the chips of a stage or copied to each.
 
     With copies, each rank of a group multiplies all tokens of the group.
     """
@@ -119,7 +119,7 @@ def _shared_matrix(table: OperatorTable, name: str, width: float, launches: floa
 
 
 def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
-    """Routed experts: dispatch, both sides on the ranks that share an expert, combine."""
+    """Rows of routed experts: dispatch, both sides on the ranks that share an expert, and combine."""
     assumptions = table.assumptions
     different, active, kept = _routed(spec, assumptions.experts)
     spread = expert_ranks(table.plans, spec.experts, kept, assumptions.experts)
@@ -221,7 +221,7 @@ class _Curve(NamedTuple):
         return cls(kernel.math_efficiency, kernel.hbm_efficiency, kernel.overlap, *extra, *unit)
 
     def padding(self, tokens: Array, depth: Array | float, width: Array | float) -> Array:
-        """Arithmetic time over that of the necessary products, by the tokens of an expert [1]."""
+        """Arithmetic time over the time of the necessary products, by the tokens of an expert [1]."""
         return padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=self.extra_elements)
 
     def rates(self, vendor: str, tokens: Array, depth: Array | float, width: Array | float) -> Rates:
@@ -232,7 +232,7 @@ class _Curve(NamedTuple):
 
 
 def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: bool) -> _Curve:
-    """Constants of each plan: if ranks exchange tokens, those of the engine's kernels for it, if known."""
+    """Constants of the kernel of each plan. If ranks exchange tokens, the engine may use other kernels."""
     curve = _Curve.of(kernel)
     if kernel.exchanged is None or not exchanged.any():
         return curve
@@ -258,7 +258,7 @@ def _exchange(
     token_bytes: Array | float,
     stride: Array | float,
 ) -> Collective:
-    """Dispatch or combine: an all-to-all with one copy of a token per rank that it is sent to."""
+    """Dispatch or combine: an all-to-all that sends copies of each token to the ranks of its experts."""
     reached = np.minimum(active, spread)
     ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
     # Copies of a token, including those to experts on its own rank.
@@ -290,7 +290,7 @@ def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
 
 
 def expert_thresholds(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
-    """Micro-batches at which expert parallelism starts, for each MoE block of a model [1]."""
+    """Sizes of micro-batches from which expert parallelism is used, for each MoE block of a model [1]."""
     requests = assumed.parallel_min_requests_per_sparsity
     return [requests * _routed(spec, assumed)[2] for spec in model.mixtures]
 

@@ -34,7 +34,7 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
     Parameters
     ----------
     works : sequence of Work
-        Operator tables of the step if all sequences had each of the contexts.
+        Operator tables of the step, one for each context, as if all sequences had this context.
     contexts : tuple of (float, float)
         Contexts [tokens], and number or share of sequences [1].
     groups : int
@@ -43,8 +43,8 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
     Returns
     -------
     Work
-        Amounts per sequence are means over sequences, separately for each kind of layer. If groups wait for the one
-        with the most cached tokens, they are means over its sequences.
+        Amounts per sequence are means over sequences, separately for each kind of layer. If attention-DP groups wait
+        for each other, they are means over the group with the most cached tokens.
     """
     shares = np.array([count for _, count in contexts], dtype=float)
     shares = shares / shares.sum()
@@ -56,9 +56,9 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
 def fullest_tokens(contexts: Contexts, groups: int) -> float:
     """Cached tokens per sequence in the attention-DP group with the most, over the mean of all sequences [1].
 
-    Sequences are assigned from the longest on, each to the group with the fewest tokens. The tokens of the fullest
-    group are divided by the largest number of sequences in a group. If contexts have shares of a batch, which add up to
-    1, all groups are equal.
+    Sequences are assigned from the longest on, each to the group with the fewest tokens. The mean of the fullest group
+    is its number of tokens over the largest number of sequences in a group. If contexts have shares of a batch, which
+    add up to 1, all groups are equal.
     """
     if groups == 1 or sum(count for _, count in contexts) <= 1.0:
         return 1.0
@@ -71,7 +71,7 @@ def fullest_tokens(contexts: Contexts, groups: int) -> float:
 
 
 def _mixed(rows: Sequence[Operator], shares: npt.NDArray[np.float64], longer: float) -> Operator:
-    """Row with amounts that are means over sequences, where they differ."""
+    """Row whose amounts per sequence are means over sequences with different contexts."""
     first = rows[0]
     columns = ((row.flop_per_token, row.flop_per_sequence, row.kv_bytes_per_sequence) for row in rows)
     amounts = (tuple(float(np.ravel(value)[0]) for value in column) for column in columns)

@@ -62,12 +62,13 @@ class Collective:
     repeats : float
         Times per occurrence of the operator [1].
     own_link : bool
-        Each rank sends the tensor over its own links; otherwise a group sends it over all of its links together.
+        True if each rank sends the tensor over its own links; False if a group sends it over all of its links together.
     crossing : ndarray or float
-        Share of an own-link tensor's bytes for other domains that crosses to them, see
+        Share of the bytes for other domains that is sent between domains, if ranks use their own links; see
         :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte` [1].
     busiest : ndarray or float
-        Bytes that the busiest receiver of an own-link tensor gets over the mean; included in the bytes [1].
+        Bytes of the busiest receiver over the mean, if ranks use their own links; ``bytes_per_token`` includes this
+        factor [1].
     """
 
     kind: Kind
@@ -87,7 +88,7 @@ class Adapted:
     Attributes
     ----------
     shrunk, expanded : ndarray or float
-        Input widths, once per matrix, and output widths: weights of an adapter of rank 1 [1].
+        Sum of the input widths of all matrices, and of their output widths: the weights of an adapter of rank 1 [1].
     share : ndarray or float
         Share of the tokens of a micro-batch that the accelerator processes [1].
     """
@@ -124,16 +125,16 @@ class Operator:
     collectives : mapping of str to tuple of Collective
         Collectives after the operator, for each way to split matrices.
     on_attention_ranks : bool
-        The operator runs on the attention ranks of a stage, not on all of its chips.
+        True if the operator runs on the attention ranks of a stage, and not on all chips of the stage.
     launches : float
         Kernels per occurrence [1].
     padding, kv_padding : ndarray or float
-        Computed over necessary arithmetic, or an equivalent increase of time, for example from partly filled tiles; and
-        the same for cache reads [1].
+        Computed over necessary arithmetic, for example from partly filled tiles; and the same ratio for cache reads
+        [1].
     rates : Rates or None
         Efficiencies of its kernels; None without a measured curve.
     grouped : bool
-        Each attention-DP group works on its own sequences, and all wait for the fullest.
+        True if each attention-DP group works on its own sequences, and all groups wait for the fullest.
     mixer : str
         For norms, the kind of attention in their layers.
     attention : str
@@ -168,7 +169,7 @@ class Operator:
 
     @property
     def part(self) -> str:
-        """Name without the text in brackets, by which engines' kernels are counted."""
+        """Name without the text in brackets: the key of the kernel counts of engines."""
         name = self.name.partition(" (")[0]
         return f"latent {name}" if self.attention == "latent" and name == "attention" else name
 
@@ -192,10 +193,10 @@ class OperatorTable:
     context : float
         Tokens in the cache of a sequence before the step [tokens].
     spread : float
-        Width of the distribution of contexts, or of the steps of a chunked prefill, around it; at most twice the
-        context [tokens].
+        Width of the distribution of contexts around ``context``, or of the steps of a chunked prefill; at most twice
+        the context [tokens].
     read_once : float
-        Tokens of it that an attention-DP group reads once for all of its sequences [tokens].
+        Tokens of the context that an attention-DP group reads once for all of its sequences [tokens].
     """
 
     def __init__(self, setup: Served, plans: Plans) -> None:
@@ -225,12 +226,13 @@ class OperatorTable:
         whole: bool = False,
         adapters: int = 1,
     ) -> Operator:
-        """One weight matrix, or several in parallel, on the attention ranks.
+        """Row of one weight matrix, or of several in parallel, on the attention ranks.
 
-        ``shapes`` are read from memory; ``count`` weights are multiplied, by default all. ``reduced`` elements per
-        token are all-reduced afterwards. ``output`` projections may have another format. ``whole`` matrices are not
-        split: every rank multiplies all tokens of its group by them. ``adapters`` is the number of matrices in each
-        shape that have separate adapters, for example three for queries, keys and values; 0 for none.
+        ``shapes`` are the matrices that are read from memory. ``count`` is the number of weights that are multiplied,
+        by default all. ``reduced`` elements per token are all-reduced afterwards. ``output`` projections may have
+        another format. ``whole`` matrices are not split: every rank multiplies all tokens of its group by them.
+        ``adapters`` is the number of matrices in each shape that have separate adapters: three for queries, keys and
+        values, 0 for none.
         """
         ranks = np.ones_like(self.ranks) if whole else self.ranks
         dtype = self.precision.attention_output if output else self.precision.attention
@@ -266,9 +268,8 @@ class OperatorTable:
         """All-reduces of ``elements`` per token over the ranks that split a matrix, for each way to split.
 
         A one-dimensional split sums over all ranks after the second matrix of a pair. It uses one all-reduce, or two
-        exchanges of half the traffic if each rank keeps its own tokens. A two-dimensional split sums over the square
-        root of their number. ``owners`` are the chips that share the sum; members of a group lie ``stride`` chips
-        apart.
+        exchanges of half the traffic if each rank keeps its own tokens. A two-dimensional split sums over groups of
+        sqrt(ranks). ``owners`` are the chips that share the sum; members of a group lie ``stride`` chips apart.
         """
         domains = self.domains(ranks, stride)
         size = elements * self.activation_width / owners
@@ -301,7 +302,10 @@ class OperatorTable:
         return np.asarray(self.ranks == self.stage)
 
     def attended(self, limit: float = math.inf) -> float:
-        """Past tokens that a new token attends to, at most ``limit``; including masked ones if the assumptions do."""
+        """Past tokens that a new token attends to, at most ``limit``.
+
+        Masked tokens are included if the assumptions compute their scores.
+        """
         if self.plans.prefill and self.assumptions.attention.masked_scores == "computed":
             return min(self.context + self.plans.new_tokens, limit)
         if self.plans.prefill or self.assumptions.serving.verify_context == "mean":
@@ -309,16 +313,16 @@ class OperatorTable:
         return min(self.context, limit)
 
     def read(self, limit: float = math.inf) -> float:
-        """Cached tokens that a sequence moves in a step: read in decode, read or written in prefill."""
+        """Tokens of the KV cache that a sequence reads in a decode step, or reads and writes in a prefill step."""
         if self.plans.prefill:
             return min(self.context, limit) + self.plans.new_tokens
         return self.attended(limit)
 
     def attended_in_chunk(self, chunk: float) -> float:
-        """Mean number of past tokens of its own chunk that a new token attends to [tokens].
+        """Mean number of past tokens in the same chunk that a new token attends to [tokens].
 
-        In the first chunk the number grows with the position. Later it drops to zero at every border. For contexts
-        without a spread, the mean over a chunk is used.
+        The number grows with the position within a chunk, and drops to zero at every border. For contexts without a
+        spread, the mean over a chunk is used.
         """
         if self.assumptions.attention.chunk_position == "middle":
             return self.attended(chunk / 2)
@@ -329,7 +333,7 @@ class OperatorTable:
         return mean_attended_in_chunks(self.context - self.spread / 2, self.spread + new, chunk)
 
     def read_in_chunk(self, chunk: float) -> float:
-        """Cached tokens of a chunk that a sequence moves in a step, see :meth:`read` [tokens]."""
+        """Tokens of the KV cache in a chunk that a sequence reads or writes in a step, see :meth:`read` [tokens]."""
         if self.assumptions.attention.chunk_position == "middle":
             return self.read(chunk / 2)
         new = self.plans.new_tokens
@@ -350,15 +354,15 @@ class OperatorTable:
         """Share of the cache of a stage's sequences that one chip stores and reads.
 
         In the published study the cache is spread evenly. Otherwise each attention-DP group stores its own sequences,
-        and every rank the heads that it computes. Ranks in excess of the heads store copies, or with decode context
-        parallelism other tokens if the cache is ``by_token``.
+        and every rank stores the heads that it computes. Ranks in excess of the heads store copies, or with decode
+        context parallelism other tokens if the cache is ``by_token``.
         """
         if self.assumptions.layout.kv_placement == "spread":
             return 1.0 / self.stage
         return 1.0 / (self.groups * np.minimum(self.ranks, heads * self.plans.dcp if by_token else heads))
 
     def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
-        """Collective by the way in which matrices are split, equal for all ways."""
+        """Assign one collective to every way to split matrices."""
         return dict.fromkeys(self.assumptions.layout.tensor_layouts, (collective,))
 
 
@@ -378,7 +382,7 @@ def distinct(adapters: int, sequences: Array) -> Array:
 
 
 def adapters(table: OperatorTable, rows: Iterable[Operator]) -> Iterator[Operator]:
-    """Rows of adapters; none if no adapters are served."""
+    """Rows of low-rank adapters; no rows if no adapters are served."""
     assumed = table.assumptions.adapters
     if not assumed.loras:
         return
@@ -414,8 +418,8 @@ def held_bytes(table: OperatorTable, rows: Iterable[Operator]) -> Array | float:
 def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
     """Norms and activation functions of every layer: memory traffic and launches, with negligible arithmetic.
 
-    Every rank of a group processes the residual streams of all of the group's tokens, or of a part of them. ``pace`` is
-    the ratio of layers on the critical path to layers passed [1].
+    A rank of a group processes the residual streams of all tokens of the group, or of a part of these tokens. ``pace``
+    is the ratio of layers on the critical path to layers passed [1].
     """
     model, dtype, width = table.model, table.precision.activations, table.activation_width
     for block in model.blocks:
@@ -454,7 +458,7 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
 
 
 def _mixing(table: OperatorTable, repeats: Array | float, streams: int, outputs: int) -> Operator:
-    """Matrix over all copies of the residual stream; traffic of the other copies is added to that of the norms.
+    """Row of a matrix over all copies of the residual stream, with the memory traffic of the further copies.
 
     Every rank of a group processes all of the group's tokens. Each chip of a stage, or of a group with a copy, stores a
     part of the matrix.

@@ -68,7 +68,7 @@ FEED_FORWARDS: Mapping[str, Rows] = {
 
 
 def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
-    """Projections on the attention ranks; scores, cache and state as the assumptions place them.
+    """Rows of the attention, or of another mixer, of a block of layers.
 
     ``pace`` is the ratio of layers on the critical path to layers passed [1].
     """
@@ -81,7 +81,7 @@ def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list
 
 
 def feed_forward(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
-    """Dense matrices or experts, split over the expert-parallel ranks of the stage."""
+    """Rows of the dense feed-forward part, or of the experts, of a block of layers."""
     return repeated(FEED_FORWARDS[block.feed_forward.kind](table, block.feed_forward), block.layers * pace)
 
 
@@ -96,16 +96,16 @@ class Work:
     tokens, sequences : ndarray
         Tokens and sequences of one micro-batch [1].
     layers : ndarray or float
-        Layers on the critical path of a token [1]; more than the layers it passes if a fuller pipeline stage sets the
-        pace.
+        Layers on the critical path of a token [1]. They exceed the layers of the model if the fullest pipeline stage
+        sets the pace.
     groups : ndarray or float
         Attention-DP groups [1].
     fullest, fullest_tokens : ndarray or float
         Sequences, and tokens, of the fullest group over the mean [1].
     prefill : bool
-        The step is a prefill.
+        True for a prefill step.
     summed : ndarray or bool
-        Several chips of a stage share each matrix, and sum its output.
+        True if several chips of a stage share each matrix and sum its output.
     """
 
     operators: tuple[Operator, ...]
@@ -119,25 +119,25 @@ class Work:
     summed: npt.NDArray[np.bool_] | bool = False
 
     def tokens_of(self, operator: Operator) -> Array:
-        """Tokens of an operator [1]; if groups work separately, as if all were as full as the fullest."""
+        """Tokens that an operator processes [1]. If groups work separately, all take the time of the fullest."""
         return _filled(self.tokens, self.fullest_tokens) if operator.grouped else self.tokens
 
     def sequences_of(self, operator: Operator) -> Array:
-        """Sequences of an operator [1]."""
+        """Sequences that an operator processes [1]."""
         return _filled(self.sequences, self.fullest) if operator.grouped else self.sequences
 
     def tokens_sent(self, operator: Operator, collective: Collective) -> Array:
         """Tokens that a collective sends [1].
 
-        If each rank uses its own links, the slowest rank determines the end. It is in the fullest group, or receives
-        the most.
+        If each rank uses its own links, the slowest rank determines the time. This rank is in the fullest group, or
+        receives the most tokens.
         """
         if operator.grouped or not collective.own_link:
             return self.tokens_of(operator)
         return _filled(self.tokens, np.maximum(self.fullest_tokens / collective.busiest, 1.0))
 
     def collective_bytes(self, operator: Operator, layout: TensorLayout) -> Array:
-        """Tensors that a row's collectives reduce or exchange, over all its occurrences [B]."""
+        """Size of the tensors that a row's collectives reduce or exchange, over all its occurrences [B]."""
         total = np.zeros(())
         for collective in operator.collectives.get(layout, ()):
             size = collective.bytes_per_token * self.tokens_sent(operator, collective)

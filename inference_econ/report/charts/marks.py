@@ -14,7 +14,7 @@ from altair.utils.schemapi import debug_mode
 from inference_econ.report.charts import theme
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 
-#: Create charts without a schema check of each piece, which takes longer than a query. Tests check whole charts.
+#: Create charts without a schema check of each piece, which takes longer than a query. Tests check complete charts.
 quickly = debug_mode(False)
 C = TypeVar("C")
 #: Row of data: numbers and texts by field.

@@ -346,7 +346,7 @@ class RecipesPage(Page):
 
 
 def _degrees(counts: Mapping[str, int]) -> str:
-    """Degrees in short notation: ``tp8``, ``dp8ep8``.
+    """Abbreviated degrees: ``tp8``, ``dp8ep8``.
 
     Examples
     --------

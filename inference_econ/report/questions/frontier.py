@@ -255,7 +255,7 @@ def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
 
 
 def plans_table(plans: PlanTable) -> Table:
-    """Table of the plans of a grid: number of feasible and of useful ones, and reasons for the others."""
+    """Table of the plans of a grid: numbers of feasible and of useful plans, and reasons why others are infeasible."""
     dominated = int(plans.dominated.sum())
     counts = {
         "feasible, on the frontier": len(plans) - dominated,

@@ -90,7 +90,7 @@ def stored_record(model: ModelSpec, checkpoint: Checkpoint) -> dict[str, object]
 
 
 def _uncounted(model: ModelSpec, checkpoint: Checkpoint) -> int | None:
-    """Stored text parameters that are not counted; None if shapes are unknown."""
+    """Stored text parameters that the count omits; None if shapes are unknown."""
     if checkpoint.packed or not checkpoint.elements:
         return None
     return sum(count for part, count in checkpoint.parameters.items() if part not in OUTSIDE) - model.total_parameters

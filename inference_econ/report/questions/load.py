@@ -237,7 +237,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
 
 
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
-    """Loads of an instance at some points, under other arrivals or the assumed ones; simulated where the points are.
+    """Loads of an instance at some points, under given arrivals; simulated if the points are simulated.
 
     Bursts are always simulated, which takes a second or two.
     """

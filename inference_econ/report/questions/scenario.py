@@ -72,7 +72,7 @@ class ScenarioPage(AnswerPage[Result]):
 
     @property
     def drawn(self) -> Page:
-        """Page of the measured deployment, or this one."""
+        """Page of the measured deployment if there is one, else this page."""
         return self._assessed or self
 
     @property

@@ -39,7 +39,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
         return shown
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of the known ones of requests per minute, lengths, and cache hit rates."""
+        """Charts of requests per minute, lengths, and cache hit rates, if the trace has them."""
         return {"traffic": charts.line_charts(plots(self.answer), f"What is in {self.answer.origin}?")}
 
     def question(self) -> str:

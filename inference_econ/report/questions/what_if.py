@@ -101,7 +101,7 @@ def effects_table(answer: WhatIf) -> Table:
 
 
 def _at(answer: WhatIf) -> str:
-    """Varied result, as words."""
+    """Description of the varied result, as words."""
     best = answer.best[0]
     counted = "concurrent requests" if isinstance(answer.front, ServiceFrontier) else "decoded together"
     return (
@@ -146,7 +146,7 @@ def steps_table(answer: WhatIf) -> Table:
 def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
     """Tornado charts of the ends of the ranges: cost at equal speed, and speed at equal cost.
 
-    The label of an input has both ends if they are counts, and the ends without a result.
+    The label of an input shows both ends if they are counts. It also shows ends without a result.
     """
     low, high = answer.span
     ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")

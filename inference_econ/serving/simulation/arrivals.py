@@ -43,7 +43,7 @@ Session = tuple[Turn, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Sessions of agents or users, who start a new one after each, or sessions that start at a rate.
+    """Sessions of agents or users that start a new session after each, or sessions that start at a rate.
 
     Attributes
     ----------
@@ -52,8 +52,8 @@ class Sessions:
     shared_tokens : int
         Prefix of all prompts [tokens].
     under_way : int
-        Sessions that run at the start, each at a random turn with its earlier turns cached; or agents, if they rest
-        [1].
+        Sessions that run at the start, each at a random turn with its earlier turns cached [1]. If agents rest between
+        sessions, the number of agents.
     count : int
         Requests of the run [1].
     sessions_per_second : float
@@ -97,9 +97,9 @@ def draw_sessions(spec: SessionSpec, seed: int = 0) -> tuple[Session, ...]:
     Returns
     -------
     tuple of Session
-        Up to some hundreds, fewer if they are long. Turn counts follow their distribution exactly, in random order. So
-        do lengths within a session, or over all sessions of one turn each. With few turns per session, sample means
-        deviate by about 5%.
+        Up to some hundreds, fewer if they are long. Turn counts follow their distribution exactly, in random order.
+        Lengths follow theirs exactly within a session, or over all sessions if each has one turn. With few turns per
+        session, sample means deviate by about 5%.
     """
     random = np.random.default_rng([seed, 7])
     usual = sum(step.agents * step.turns.mean for step in spec.steps)
@@ -456,8 +456,8 @@ class Changing:
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Arrival times at a mean rate [1/s], shape (count,) [s].
 
-        Lower rates than the workload's are a random part of it, with an index of dispersion nearer to 1 (Cox and Isham,
-        1980, section 4.3). Higher rates are the sum of several workloads.
+        At a lower rate than the workload's, a random part of its requests arrives, with an index of dispersion nearer
+        to 1 (Cox and Isham, 1980, section 4.3). At a higher rate, several workloads are added up.
         """
         part = min(requests_per_second / float(np.mean(self.rates)), 1.0)
         within = Gamma(1.0 + part * (self.whole_scv - 1.0))
@@ -777,7 +777,7 @@ class SessionFeed:
     def _say(self, played: _Played, number: int) -> tuple[Parts, int]:
         """Record the parts of a turn's prompt and output, without its last output token, which is never computed.
 
-        Return the parts that the prompt starts with, and the name of its own part.
+        Return the parts that the prompt starts with, and the name of the new part.
         """
         turn, name = played.session[number], (played.number + 1) * _MOST_TURNS + played.heads[number]
         shared = ((0, self._sessions.shared_tokens // self._block),)

@@ -2,8 +2,8 @@
 
 Prefill instances keep prefixes. Outputs are generated elsewhere, so the next turn of a session processes the last
 output again. The KV cache of the full prompt moves to a decode instance, which keeps nothing for the next turn. SGLang
-works this way ("KV cache is forced as chunk cache for decode server") unless a radix cache is enabled there. vLLM's
-connectors skip what the decode side still has, so simulated links are busier than theirs.
+works this way ("KV cache is forced as chunk cache for decode server") unless a radix cache is enabled on decode
+instances. Connectors of vLLM do not transfer blocks that the decode side still has, so simulated links are busier.
 """
 
 from __future__ import annotations

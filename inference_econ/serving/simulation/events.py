@@ -1,8 +1,9 @@
 """Discrete-event simulator of a server with continuous batching.
 
 It follows every request from arrival to last token, for streams, closed-loop clients and sessions. In the validated
-range of :mod:`inference_econ.formulas.queueing` both agree within the confidence interval. The simulator also covers
-prompts that share steps, admission only at step boundaries, simultaneous completions, and growing contexts.
+range of :mod:`inference_econ.formulas.queueing`, queueing model and simulator agree within the confidence interval. The
+simulator also covers prompts that share steps, admission only at step boundaries, simultaneous completions, and growing
+contexts.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ Policy = Literal["prefill_first", "chunked"]
 Evicted = Literal["last", "fewest_tokens", "nobody"]
 #: Name of the GPU memory among the cache tiers.
 HBM = "HBM"
-#: Load difference and load ratio above which a request leaves the place with its prefix; rule of SGLang's router [1].
+#: Load difference and load ratio above which a request is sent to the least busy place, and not to the place with its
+#: prefix; rule of SGLang's router [1].
 _FAR_BUSIER, _TIMES_BUSIER = 64, 1.5
 Router = Literal["round_robin", "least_busy", "prefix_aware"]
 
@@ -73,7 +75,7 @@ class KvCacheMemory:
     block_tokens: int = 1
     """Block size [tokens]."""
     request_tokens: int = 0
-    """Tokens of every request in addition to prompt and output: cached ones, and states as a number of tokens."""
+    """Tokens of every request in addition to prompt and output: cached tokens, and states converted to tokens."""
     own_answer: float = 0.0
     """Share of a request's own output that must be free in addition to its prompt before admission [1]."""
     other_answers: float = 0.0
@@ -81,8 +83,9 @@ class KvCacheMemory:
     evicted: Evicted = "last"
     """Request that is preempted when a step does not fit, and recomputed before queued requests start.
 
-    ``last``: the one that was admitted last; ``fewest_tokens``: the one with the shortest output so far; ``nobody``:
-    none, if full outputs have memory. A request that runs alone is never preempted.
+    ``last`` is the request that was admitted last, and ``fewest_tokens`` the request with the shortest output so far.
+    With ``nobody``, no request is preempted, because memory for full outputs is reserved. A request that runs alone is
+    never preempted.
     """
 
     def __post_init__(self) -> None:
@@ -109,7 +112,7 @@ class _PromptPart(NamedTuple):
     launch_seconds: float
     """Share of that time in which the GPU waits for the CPU [s]."""
     beyond_seconds: float
-    """GPU time above that of the same number of tokens of usual prompts, if known [s]."""
+    """GPU time in excess of the time for as long a part of a mean prompt, if known [s]."""
 
 
 def _nothing(_first: int, _second: int) -> float:
@@ -131,8 +134,8 @@ class StepTimes:
     chip_seconds: Callable[[int, int], float] | None = None
     """GPU time within ``prefill_seconds`` [s]; all of it by default.
 
-    In the rest the GPU waits for the CPU to launch kernels, once for all prompts of a step. With ``chunked``, decoding
-    runs meanwhile.
+    In the remaining time the GPU waits for the CPU to launch kernels, once for all prompts of a step. With ``chunked``,
+    decoding runs meanwhile.
     """
     together: Callable[[int, int], float] = _nothing
     """(tokens of the fullest group, tokens of all groups) in a step -> GPU seconds for usual prompts [s].
@@ -169,7 +172,7 @@ class StepTimes:
     def part(self, chunk: int, prompt: int, cached: int, done: int, taken: int) -> _PromptPart:
         """Part of a prompt, as its share of the steps of the prompt alone.
 
-        The GPU times of the parts add up to that of the prompt. The remaining CPU time applies to each part.
+        The GPU times of the parts add up to the GPU time of the prompt. The remaining CPU time applies to each part.
         """
         start = done - (done - cached) % chunk
         part = self._step(min(chunk, prompt - start), start)
@@ -224,7 +227,8 @@ class Server:
     steps_ahead: int = 0
     """Steps that are scheduled ahead and that new requests cannot join; an idle server has none [1]."""
     groups: int = 1
-    """Attention-DP groups that step together [1]. Each has its own requests, and steps wait for the fullest."""
+    """Attention-DP groups that step together [1]. Each group has its own requests, and steps wait for the fullest
+    group."""
     dealing: Dealing = "least_busy"
     """Group of a new request: ``round_robin`` for the next one, or ``least_busy`` for the one with the fewest requests.
 
@@ -273,14 +277,14 @@ def simulate(
     requests : Stream, Loop or Sessions
         Open-loop stream, closed loop, or sessions.
     warm_up, cool_down : float
-        Shares of the requests, by arrival, that are not measured [1]. The first find the server too empty, and no
-        further requests join the last.
+        Shares of the requests, by arrival, that are not measured [1]. The first requests find the server too empty, and
+        no further requests join the last ones.
     instances : int
         Servers [1].
     router : str
         Server of a request: ``round_robin``; ``least_busy``, with the fewest requests; or ``prefix_aware``, with the
-        longest cached prefix unless it is much busier (the rule of SGLang's router). It also applies to the groups of a
-        server.
+        longest cached prefix unless it is much busier (the rule of SGLang's router). This rule also selects a group
+        within a server.
     stop_after : int, optional
         Number of completed requests that ends the run [1].
 
@@ -356,7 +360,7 @@ class _Log:
         self.prompts, self.answers, self.isl, self.osl = ([0] * count for _ in range(4))
         self.sent, self.let_in, self.started, self.first_token, self.finished = ([-1.0] * count for _ in range(5))
         self.evictions, self.session = [0] * count, [-1] * count
-        #: Leading parts of a prompt, their blocks, and the name of its own part.
+        #: Leading parts of a prompt, their blocks, and the name of the part that it adds.
         self.before: list[Parts] = [()] * count
         self.blocks_before, self.own = [0] * count, [-1] * count
         #: Tokens that need no prefill, and tokens that each memory had at the first admission.
@@ -488,7 +492,7 @@ class ServerFleet:
 
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
-    """Place with most of a prompt cached, or the least busy place if the former is much busier."""
+    """Place that has cached most of a prompt, or the least busy place if that place is much busier."""
     most = max(hits)
     best = min((place for place, hit in enumerate(hits) if hit == most), key=busy.__getitem__)
     least = min(busy)
@@ -714,7 +718,7 @@ class Engine:
             self.look()
 
     def stop(self, time: float) -> None:
-        """Stop at a time: finish started decode steps, and record the output of running requests."""
+        """Stop the simulation: finish started decode steps, and record the output of running requests."""
         log = self.log
         if self.planned:
             start, first, growth = self.plan

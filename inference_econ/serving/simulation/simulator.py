@@ -95,7 +95,7 @@ def server(
     Notes
     -----
     Attention-DP groups have their own requests and step together. Pipeline stages process prompts in turn, each in its
-    share of the instance time. Prompts that share a step take the time of the same number of mean prompts.
+    share of the instance time. Prompts that share a step take the time of an equal number of mean prompts.
     """
     assumed, requests, chunk = service.setup.assumptions, service.requests, _chunk(service)
     groups, longest = _groups(service), int(lengths.max())
@@ -318,8 +318,8 @@ def rehearse(
     -------
     Trace
         Latencies, and rates of one instance. For a saturated service, TTFT and waits depend on the length of the
-        stream. Recorded blocks are simulated on the instances that share them, behind a prefix-aware router. Otherwise
-        one instance represents all.
+        stream. If the workload has recorded blocks, all instances are simulated, behind a prefix-aware router.
+        Otherwise one instance represents all.
 
     Raises
     ------
@@ -358,9 +358,9 @@ def stream_of(
 ) -> Stream:
     """Requests at a mean rate [1/s], with the new tokens of their prompts.
 
-    Recorded requests arrive once each, as recorded. At lower rates only every n-th arrives, at its recorded time, as if
-    more servers shared the same period. If prompts are recorded as blocks and ``block_tokens`` is positive, prompts are
-    complete, with their parts, in recorded order under any arrivals.
+    Recorded requests arrive once each, as recorded. At lower rates only every n-th request arrives, at its recorded
+    time, as if more servers shared the recorded requests. If prompts are recorded as blocks and ``block_tokens`` is
+    positive, prompts are complete, with their parts, in recorded order under any arrivals.
     """
     if requests.table is None:
         prompts, cached = length_sampler(requests.isl), round(requests.cached)
