@@ -12,7 +12,17 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.answers.layout_services import beyond_model
-from inference_econ.engine import Instances, Setup, bare_key, bounds, chance, check_confidence, layout_keys, margin
+from inference_econ.engine import (
+    Instances,
+    Setup,
+    bare_key,
+    bounds,
+    chance,
+    check_confidence,
+    evidence_of,
+    layout_keys,
+    margin,
+)
 from inference_econ.errors import InputError
 from inference_econ.formulas import special
 from inference_econ.inputs import Quantity
@@ -609,24 +619,26 @@ class Likely(NamedTuple):
         return (low + high) / 2.0, (high - low) / 2.0 / _HALF_WIDTH
 
 
-#: Scales of :func:`interval_scale` [1]: of speculating or disaggregated deployments, and of aggregated ones in measured
-#: and in unmeasured layouts. Each was set so that 80% of the servers of docs/evidence/costs.md lie inside.
-_WIDTH_APART, _WIDTH_KNOWN, _WIDTH_UNKNOWN = 0.6, 0.8, 1.3
+#: Scales of :func:`interval_scale` [1], each set so that 80% of the servers of docs/evidence/costs.md lie inside: of
+#: aggregated deployments with ``measured`` evidence and with less, of disaggregated ones, and of disaggregated ones that
+#: speculate in layouts without measurements.
+_WIDTH_MEASURED, _WIDTH_UNMEASURED, _WIDTH_DISAGGREGATED, _WIDTH_UNKNOWN = 0.55, 0.85, 0.6, 1.1
 
 
 def interval_scale(instances: Instances) -> float:
     """Width of a cost's 80% interval, relative to the combined errors of speed and rate, in logarithms [1].
 
-    Speed and rate depend on the same step times, so adding both errors gives an interval that is too wide. Unmeasured
-    layouts of a model that was measured on the GPU have larger errors.
+    Speed and rate depend on the same step times, so adding both errors gives an interval that is too wide. Deployments
+    without measurements have larger errors.
     """
-    levels = instances.setup.levels
-    if instances.speculates or (levels is not None and levels.apart):
-        return _WIDTH_APART
-    if levels is None or levels.known is None:
-        return 1.0
-    known = all(bare_key(layout) in levels.known.aggregated for layout in instances.layouts)
-    return _WIDTH_KNOWN if known else _WIDTH_UNKNOWN
+    setup, levels = instances.setup, instances.setup.levels
+    if levels is not None and levels.apart:
+        known = levels.known is not None and all(
+            bare_key(each) in levels.known.aggregated for each in instances.layouts
+        )
+        return _WIDTH_UNKNOWN if instances.speculates and not known else _WIDTH_DISAGGREGATED
+    evidence = evidence_of(setup, disaggregated=False, speculates=instances.speculates)
+    return _WIDTH_MEASURED if evidence.kind == "measured" else _WIDTH_UNMEASURED
 
 
 def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Array, Array]:
