@@ -88,9 +88,9 @@ def test_a_picture_after_o_is_drawn_as_by_plot(command: Command, tmp_path: Path)
 
 def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp_path: Path) -> None:
     short, long = command(*SUBJECT).out, command(*SUBJECT, "--why").out
-    assert short.endswith("\n\n--why: what this rests on\n")
+    assert short.endswith("\n\n--why: assumptions and errors\n")
     assert "Assumptions: profiles/vllm_hopper" not in short
-    for text in ("Assumptions: profiles/vllm_hopper", "Layouts are those that", "80 % of measured TPOTs lie"):
+    for text in ("Assumptions: profiles/vllm_hopper", "Layouts are those that", "80% intervals of errors"):
         assert text in long
     assert "--why" not in long
     assert command(*SUBJECT, "-o", "a.txt").code == 0
@@ -108,7 +108,7 @@ def test_a_narrow_terminal_says_what_it_leaves_out(
     subject = (*SUBJECT, "--decode-only")
     printed = command(*subject).out
     assert "MFU %" not in printed.splitlines()[2]
-    assert printed.endswith("--why: what this rests on; --csv: MFU %, MBU % too\n")
+    assert printed.endswith("--why: assumptions and errors; --csv: MFU %, MBU %\n")
     assert command(*subject, "-o", "a.txt").code == 0
     assert "MBU %" in (tmp_path / "a.txt").read_text(encoding="utf-8")
 
