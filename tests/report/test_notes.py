@@ -109,16 +109,16 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
     subject = f"vllm / NVIDIA H100 SXM5 80GB / {catalog.model('llama_3_8b').name}"
     known = fitted(subjects=(subject,), layouts=("tp1",), errors=errors)
     seen, unseen = Instances(setup(known), [1], [8]), Instances(setup(known, "qwen3_8b"), [1], [8])
+    layout = "55 measurements, cross-validated without their layout"
     version = "measurements, cross-validated without the version of their engine"
     for instances, rows, without, factor in (
         # Nobody said which version it will be.
         (seen, f"77 {version}", "version", math.sqrt(1.25)),
-        (seen._replace(layouts=["tp1"]), f"77 {version}", "version",
-         math.sqrt(1.25)),
-        (seen._replace(layouts=["tp1", "tp2"]), "55 measurements, cross-validated without their layout", "layout", 1.25**3),
+        (seen._replace(layouts=["tp1"]), f"77 {version}", "version", math.sqrt(1.25)),
+        (seen._replace(layouts=["tp1", "tp2"]), layout, "layout", 1.25**3),
         (unseen, "1,234 measurements, cross-validated without their model", "model", 1.25),
         # Of servers that speculate nothing is known: the widest of all.
-        (seen._replace(speculates=True), "55 measurements, cross-validated without their layout", "layout", 1.25**3),
+        (seen._replace(speculates=True), layout, "layout", 1.25**3),
     ):  # fmt: skip
         assert f"to {100 * factor - 100:+.0f}% ({rows})" in interval_note(instances, ["tpot"])
         assert errors_of(instances, "tpot")["without"] == without

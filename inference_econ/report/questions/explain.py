@@ -122,7 +122,10 @@ def explain_table(explanation: Explanation) -> page.Table:
 
 def _explain_notes(explanation: Explanation) -> Iterator[str]:
     """Notes on the layout, the effect on users, cost and power, and warnings."""
-    setup, layout = explanation.setup, explanation.layout
+    setup, layout, uncapped = explanation.setup, explanation.layout, explanation.uncapped_seconds
+    if uncapped is not None:
+        slower = 100.0 * (explanation.seconds / (uncapped or explanation.seconds) - 1.0)
+        yield f"The power cap of {setup.hardware.power_cap:g} W makes the step {slower:.1f}% longer."
     replicas, share = float(layout["dp"]), ""
     if replicas > 1:
         share = f" ({explanation.batch / replicas:g} per attention rank, {replicas:g} ranks)"
@@ -139,14 +142,11 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
     yield f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f}%."
 
     if explanation.joules is not None:
-        uncapped, chip, cap = explanation.uncapped_seconds, setup.hardware, ""
-        if uncapped is not None:
-            slower = 100.0 * (explanation.seconds / (uncapped or explanation.seconds) - 1.0)
-            cap = f", capped at {chip.power_cap:g} W, which makes the step {slower:.1f}% longer"
+        chip = setup.hardware
         tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
         yield (
             f"Board power is {explanation.joules / explanation.seconds:.0f} of {chip.watts:g} W, "
-            f"{amount(explanation.joules / tokens)} J per token ({power_basis(setup)}){cap}."
+            f"{amount(explanation.joules / tokens)} J per token ({power_basis(setup)})."
         )
 
     if explanation.beside_seconds is not None:

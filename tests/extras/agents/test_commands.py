@@ -151,8 +151,8 @@ def test_pools_for_agents_are_shown_saved_and_started(
     said = command("launch", tmp_path / "plan.json")
     assert said.code == 0 and "predicted of 200 agents (helpers.yaml)" in said.out, said.err
     assert "\nprefill)" in said.out and "\ndecode)" in said.out
-    shown = command("price", *asked)
-    assert f"{readers}P{writers}D" in shown.out and "read again what was answered" in shown.said
+    shown = command("price", *asked, "--why")
+    assert f"{readers}P{writers}D" in shown.out and "recompute outputs of earlier turns" in shown.said
     bill = record(command, "price", *asked)
     assert bill["dollars_per_hour"] == choice["dollars_per_hour"] and bill["serving"] == "disaggregated"
     assert bill["agent_use"] == choice["agent_use"]
