@@ -103,7 +103,7 @@ def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = 
     With ``promised`` it states whether the fleet meets its SLOs under the other arrivals.
     """
     load, other = compared.assumed, compared.other
-    arrivals = arrivals_label(compared.other_scv)
+    arrivals = arrivals_label(compared.other_scv).replace(" (", " arrivals (")
     where = f"At {100 * load.utilization:.0f}% load, {arrivals} "
     if other.saturated:
         waited = _rounded(targets.statistic("ttft", load))
@@ -131,10 +131,10 @@ def arrivals_label(scv: float) -> str:
     Examples
     --------
     >>> arrivals_label(1.0), arrivals_label(10.0)
-    ('Poisson arrivals (--arrival-scv 1)', 'bursty arrivals (--arrival-scv 10)')
+    ('Poisson (--arrival-scv 1)', 'bursty (--arrival-scv 10)')
     """
-    kind = "Poisson" if scv == POISSON else "bursty" if scv > POISSON else "regular"
-    return f"{kind} arrivals (--arrival-scv {scv:g})"
+    kind = "Poisson" if scv == POISSON else "bursty" if scv > POISSON else "more regular than Poisson"
+    return f"{kind} (--arrival-scv {scv:g})"
 
 
 def _rounded(seconds: float) -> str:

@@ -115,7 +115,7 @@ def test_promises_and_caches_of_a_scenario(write: Write) -> None:
     assert front.tpot_seconds.max() <= 0.008
     assert front.concurrency.max() <= 9.0 * (1 + 1e-3)
     assert front.requests.cached == 50
-    assert "mean TTFT <= 60 ms and TPOT <= 8 ms" in scenario_table(run(write(text))).notes[0]
+    assert "mean TTFT <= 60 ms, TPOT <= 8 ms" in scenario_table(run(write(text))).notes[0]
     none = _edited(SERVICES, ("max_instance_gpus: 4}", "max_instance_gpus: 4, tpot: 0.1 ms}"))
     with pytest.raises(NothingFitsError, match=r"nothing keeps a mean TPOT of 0.1 ms, .*; relax the SLO"):
         run(write(none))

@@ -119,7 +119,7 @@ def test_shipped_sessions_beyond_a_model_are_written_to_a_file_to_be_changed(com
     assert ie.Agents.of("mine.yaml").spec == ie.Agents.of("coding_agent").spec
     written = (tmp_path / "mine.yaml").read_text(encoding="utf-8")
     (tmp_path / "mine.yaml").write_text(written.replace("compacts_at: 120000", "compacts_at: 40960"), encoding="utf-8")
-    outcome = command(*words, "mine.yaml")
+    outcome = command(*words, "mine.yaml", "--why")
     assert outcome.code == 0, outcome.err
     assert "3 side agents" in outcome.said
 
