@@ -11,7 +11,6 @@ import textwrap
 from collections.abc import Iterator
 
 import pytest
-from inference_econ_cli import show
 
 from benchmarks import pages
 from inference_econ.report.page import Page, Table
@@ -63,9 +62,9 @@ DESCRIBED = re.compile(
 
 def _have_short_notes_in_plain_english(page: Page) -> None:
     """Notes without ``--why`` have 25 words, titles two lines at 100 columns, long tables 60 words around them."""
-    room, texts = show.MOST_NOTES, list[str]()
+    room, texts = pages.show.MOST_NOTES, list[str]()
     for table in (block for block in page.blocks() if isinstance(block, Table)):
-        notes = show.first_notes(table, room)
+        notes = pages.show.first_notes(table, room)
         room -= len(notes)
         assert len(textwrap.wrap(table.title, 100)) <= 2, table.title
         assert max((len(note.split()) for note in notes), default=0) <= 25, notes
