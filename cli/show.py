@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from .outputs import Output
 
 _BAR_AFTER_SECONDS = 1.0
+#: Notes of a result without ``--why`` [1].
+MOST_NOTES = 3
+#: Words of the title and the notes of a long table without ``--why``, and the rows of a long table [1].
+_MOST_WORDS, _LONG = 60, 5
 #: Longest line of text [characters].
 _TEXT_WIDTH = 100
 #: Longest line of a table in a file [characters].
@@ -147,9 +151,9 @@ def coloured() -> bool:
 
 
 def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
-    """Tables, character plots and notes for the terminal; only tables with ``--quiet``.
+    """Tables, character plots and the first notes for the terminal; only tables with ``--quiet``.
 
-    Files contain all columns and all notes.
+    Files, and terminals with ``--why``, contain all notes. Files contain all columns.
     """
     from inference_econ.report.page import Headline, Remarks, ShareBar, Sketch, Table, least_width
 
@@ -158,12 +162,15 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
     everything, told = output.why or written, output.why or not quiet
     parts: list[str] = []
     left_out: list[str] = []
+    room, more = MOST_NOTES, False
     for block in blocks:
         match block:
             case Table():
                 text, without = _table_text(block, max(_FILE_WIDTH, least_width(block)) if written else _width())
                 left_out += without
-                notes = block.every_note if everything else block.notes
+                notes = block.every_note if everything else first_notes(block, room)
+                room -= len(notes)
+                more |= len(notes) < len(block.every_note)
                 parts += [text, *(["\n".join(map(_wrapped, notes))] if notes and told else [])]
             case Headline():
                 parts.append("\n".join(map(_wrapped, block.lines)))
@@ -171,21 +178,30 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
                 parts.append(_sketch_text(block))
             case ShareBar() if not quiet:
                 parts.append(_bar_text(block.parts))
-            case Remarks() if everything and told:
-                parts.append("\n".join(_wrapped(f"- {line}", "  ") for line in block.lines))
-    more = not everything and any(
-        block.why if isinstance(block, Table) else isinstance(block, Remarks) for block in blocks
-    )
+            case Remarks():
+                more |= not everything
+                if everything and told:
+                    parts.append("\n".join(_wrapped(f"- {line}", "  ") for line in block.lines))
     if not quiet and (more or left_out):
         parts.append(_hint(left_out, more=more))
     lines = "\n\n".join(part.rstrip("\n") for part in parts).splitlines()
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
+def first_notes(table: report.page.Table, room: int) -> tuple[str, ...]:
+    """Select the most consequential notes of a table, at most ``room``; around a long table only those that fit."""
+    shown, words = list[str](), len(table.title.split())
+    for note in table.notes:
+        words_then = words + len(note.split())
+        if len(shown) < room and (not shown or len(table.rows) < _LONG or words_then <= _MOST_WORDS):
+            shown, words = [*shown, note], words_then
+    return tuple(shown)
+
+
 def _hint(left_out: Sequence[str], *, more: bool) -> str:
     """Hint at omitted columns and notes, and how to see them."""
-    columns = f"--csv: {', '.join(dict.fromkeys(left_out))} too" if left_out else ""
-    return _wrapped("; ".join(filter(None, ("--why: what this rests on" if more else "", columns))))
+    columns = f"--csv: {', '.join(dict.fromkeys(left_out))}" if left_out else ""
+    return _wrapped("; ".join(filter(None, ("--why: assumptions and errors" if more else "", columns))))
 
 
 def _wrapped(text: str, indent: str = "") -> str:

@@ -349,7 +349,7 @@ def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeRea
 def _unknown(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     if subject.hardware.family not in calibration.families:
         yield _worded(
-            f"no chip of the family {subject.hardware.family} was measured ({', '.join(calibration.families)})",
+            f"no {subject.hardware.family} was measured ({', '.join(calibration.families)})",
             "hardware",
         )
     if subject.engine and subject.engine not in calibration.engines:
@@ -426,9 +426,9 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     parameters = Range(low=calibration.parameters.low / _BILLION, high=calibration.parameters.high / _BILLION)
     values: tuple[tuple[str, str, float | None, Range, Unlike], ...] = (
         ("parameters", "{} billion parameter{}", subject.model.total_parameters / _BILLION, parameters, "model"),
-        ("isl", "isl of {} token{}", subject.isl, calibration.isl, "traffic"),
-        ("osl", "osl of {} token{}", subject.osl, calibration.osl, "traffic"),
-        ("context", "context of {} token{}", subject.context, context, "traffic"),
+        ("isl", "ISL {}", subject.isl, calibration.isl, "traffic"),
+        ("osl", "OSL {}", subject.osl, calibration.osl, "traffic"),
+        ("context", "context {}", subject.context, context, "traffic"),
         ("accelerators", "{} accelerator{}", subject.accelerators, calibration.accelerators, "layout"),
         (
             "requests per accelerator",

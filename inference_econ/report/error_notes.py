@@ -8,7 +8,6 @@ from operator import itemgetter
 
 from inference_econ import inputs
 from inference_econ.engine import Instances, Interval
-from inference_econ.engine.bounds import LEVEL
 from inference_econ.records.deviations import known_errors, outside_of
 from inference_econ.records.texts import words
 
@@ -48,27 +47,26 @@ def error_remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Qua
 
 def with_labels(texts: Mapping[str, Sequence[str]]) -> list[str]:
     """Sentences, each after the labels of the deployments that it applies to."""
-    return [f"{', '.join(labels)}: {text}" if any(labels) else text for text, labels in texts.items()]
+    return [f"{', '.join(dict.fromkeys(labels))}: {text}" if any(labels) else text for text, labels in texts.items()]
 
 
 def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -> str:
     """Sentence on the interval of measured values around predictions, or that it is unknown."""
-    parts: list[str] = []
-    without: list[str] = []
+    name, parts, without = assumptions_label(instances.setup.assumptions), list[str](), list[str]()
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
-        verb, beside = ("lie ", " around such predictions") if not parts else ("", "")
         own, bias = errors.spread.own, errors.spread.bias
         rows = f"{errors.spread.rows:,}"
-        rows = f"{rows} rows" if own is None else f"{own:,} rows, interval mostly of the {rows} of its base"
+        rows = (
+            f"{rows} measurements" if own is None else f"{own:,} measurements, pooled with {rows} of the base profile"
+        )
         if WITHOUT[errors.unlike] not in without:
             without.append(WITHOUT[errors.unlike])
-            rows += f", by fits without {without[-1]}"
-        half = f", half of them beyond {100 * math.expm1(bias):+.0f} %" if abs(bias) >= _BIAS else ""
-        parts.append(f"{_NAMES[quantity]} {verb}{percent(likely)}{beside}{half} ({rows})")
-    name = assumptions_label(instances.setup.assumptions)
+            rows += f", cross-validated without {without[-1]}"
+        median = f", median {100 * math.expm1(bias):+.0f}%" if abs(bias) >= _BIAS else ""
+        parts.append(f"{_NAMES[quantity]} {percent(likely)}{median} ({rows})")
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
-    return f"{100 * LEVEL:.0f} % of measured {', of '.join(parts)}: {name}."
+    return f"80% intervals of errors, {name}: {'. '.join(parts)}."
 
 
 def assumptions_label(assumptions: inputs.Assumptions) -> str:
@@ -79,7 +77,7 @@ def assumptions_label(assumptions: inputs.Assumptions) -> str:
 
 def percent(interval: Interval) -> str:
     """An interval around 1 as percentages."""
-    return f"from {100 * (interval.low - 1):+z.0f} % to {100 * (interval.high - 1):+z.0f} %"
+    return f"{100 * (interval.low - 1):+z.0f}% to {100 * (interval.high - 1):+z.0f}%"
 
 
 def extrapolations(instances: Instances) -> list[str]:
@@ -87,8 +85,8 @@ def extrapolations(instances: Instances) -> list[str]:
     always, sometimes = outside_of(instances)
     if not always and not sometimes:
         return misfits(instances)
-    text = "; ".join([*always, *([f"among the rows, {'; '.join(sometimes)}"] if sometimes else [])])
-    unlike = f"Unlike what {instances.setup.assumptions.name} was fitted to, so that errors may be larger: {text}."
+    text = "; ".join([*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])])
+    unlike = f"Outside the calibration data of {instances.setup.assumptions.name}, so errors may be larger: {text}."
     return [*misfits(instances), unlike]
 
 
@@ -101,11 +99,13 @@ def misfits(instances: Instances) -> list[str]:
     meant = {engine.name for engine in setup.engines}
     if _level(instances) is not None and setup.levels is not None:
         series = inputs.misfits_of(setup.model.name, setup.hardware.name)
-        why = [f"Of {misfit.engine}: {misfit.why}." for misfit in series if misfit.engine == setup.levels.engine]
+        why = [
+            f"Outliers of {misfit.engine}: {misfit.why}." for misfit in series if misfit.engine == setup.levels.engine
+        ]
         return [" ".join([measurement_note(instances), *why])]
     return [
-        f"Measured servers of {misfit.engine} with {setup.model.name} on {setup.hardware.name} took {misfit.factor:g} "
-        f"times the predicted time per token ({misfit.rows} rows): {misfit.why}."
+        f"{misfit.rows} measurements of {misfit.engine} with {setup.model.name} on {setup.hardware.name} have "
+        f"{misfit.factor:g}x the predicted TPOT: {misfit.why}."
         for misfit in inputs.misfits_of(setup.model.name, setup.hardware.name)
         if not meant or misfit.engine in meant
     ]
@@ -116,25 +116,25 @@ def measurement_note(instances: Instances) -> str:
     setup, level = instances.setup, _level(instances)
     if setup.levels is None or level is None:
         return ""
-    levels, server = setup.levels, f"with {setup.model.name} on {setup.hardware.name}"
+    levels, factors = setup.levels, f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
     # Measurements of the engine over all models.
-    beside = " and ".join(
-        f"{shared.rows} rows of {levels.engine} with proposed tokens (all models), "
-        f"{math.exp(shared.decode):.3g} x per token"
-        for shared in levels.served(speculates=instances.speculates).counted
-    )
+    shared = [
+        f"{each.rows} speculative runs of {levels.engine} (all models): decode {math.exp(each.decode):.3g}x"
+        for each in levels.served(speculates=instances.speculates).counted
+    ]
     if levels.widest is None:
-        return f"Measured: {beside}; counted."
-    counted = f"{math.exp(level.decode):.3g} x per token and {math.exp(level.prefill):.3g} x for prompts"
+        return f"Step times include the measured factor of {' and '.join(shared)}."
+    of_them = f" This includes {' and '.join(shared)}." if shared else ""
+    runs = f"{level.rows} runs of {levels.engine}"
+    server = f"with {setup.model.name} on {setup.hardware.name}"
     if levels.version is not None:
-        engine = f"{levels.engine} {levels.version}".strip()
-        return f"Measured: {level.rows} rows of {engine} {server}, {counted}; counted{beside and f', with {beside}'}."
+        return f"Step times include measured factors of {runs} {levels.version} {server}: {factors}.{of_them}"
     others = ", ".join(
-        f"{version.version or 'no version'} {math.exp(version.decode):.3g} x" for version in levels.versions
+        f"{version.version or 'no version'} {math.exp(version.decode):.3g}x" for version in levels.versions
     )
     return (
-        f"Measured: {level.rows} rows of {levels.engine} in other versions {server} ({others}); {counted} are "
-        f"counted of them for this one{beside and f', with {beside}'}."
+        f"Step times include measured factors of {runs} in other versions {server}: {factors}.{of_them} "
+        f"By version: {others}."
     )
 
 
@@ -147,24 +147,27 @@ def _level(instances: Instances) -> inputs.MeasuredLevel | None:
 
 
 def measurement_warnings(instances: Instances) -> list[str]:
-    """Sentences on measurements of similar servers that change the prediction much, or differ much from it."""
-    if (level := _level(instances)) is not None:
-        return [measurement_note(instances)] if abs(level.decode) >= _BIAS else []
+    """Sentences on measurements of similar servers that change the prediction much, or are far from it."""
+    if (level := _level(instances)) is not None and instances.setup.levels is not None:
+        engine = instances.setup.levels.engine
+        ways = " with speculation" if instances.speculates else ""
+        factors = f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
+        text = f"Step times of {engine}{ways} include measured factors ({level.rows} runs): {factors}."
+        return [text] if abs(level.decode) >= _BIAS else []
     setup, base = instances.setup, instances.setup.assumptions.extends
     levels = inputs.catalog.assumptions(base).levels if base in inputs.catalog.names("assumptions") else None
     if levels is None or levels.of(setup.model.name, setup.hardware.name) is None:
         return [text.rsplit(": ", 1)[0] + "." for text in misfits(instances)]
     return [
-        f"Constants of {base} are changed: what was measured of {levels.engine} with {setup.model.name} on "
-        f"{setup.hardware.name} beside them is not counted, so compare only with answers under changed constants."
+        f"Changed constants of {base} exclude the measured factors of {levels.engine} with {setup.model.name} on "
+        f"{setup.hardware.name}. Compare only results with changed constants."
     ]
 
 
 def calibration_warnings(shown: Sequence[Instances]) -> list[str]:
-    """Warning on the instances with the least calibration data: inputs outside it, and the error of the TPOT.
+    """Line on the instances with the least calibration data: the first reason, and the error of TPOT.
 
-    Intervals include that error. :func:`error_remarks` reports inputs that are outside the calibration data in some
-    rows only.
+    Intervals include that error. :func:`error_remarks` has all reasons.
     """
     unlike = []
     for instances in shown:
@@ -175,9 +178,11 @@ def calibration_warnings(shown: Sequence[Instances]) -> list[str]:
             unlike.append((math.inf if likely is None else max(likely.high, 1.0 / likely.low), instances, always))
     if not unlike:
         return []
-    factor, instances, (first, *more) = max(unlike, key=itemgetter(0))
-    others = f", and {len(more)} more" if more else ""
-    factor_text = f"times per token lie within a factor of {factor:.2g} ({100 * LEVEL:.0f} %)"
-    far = factor_text if math.isfinite(factor) else "nobody knows how far off times per token are"
-    which = f"{instances.label}, the least measured of these" if instances.label else "Unlike the measured servers"
-    return [f"{which}: {first}{others}; {far}."]
+    factor, instances, (first, *_) = max(unlike, key=itemgetter(0))
+    far = f"TPOT errors reach {factor:.2g}x (80% interval)" if math.isfinite(factor) else "The TPOT error is unknown"
+    which = (
+        f"{instances.label.removeprefix('NVIDIA ')} is least calibrated"
+        if instances.label
+        else "Outside the calibration data"
+    )
+    return [f"{which}: {first}. {far}."]

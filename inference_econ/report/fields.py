@@ -37,10 +37,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
 #: Largest number that is written as an integer when it exceeds its digits [1].
 _WHOLE = 1e15
 #: Definition of GB for all sizes.
-GIGABYTES = (
-    "GB are decimal, 10^9 B, of chips, weights and caches alike. Memory is sold in GiB that are called GB: an H100 of "
-    "80 GB has 85.5 here."
-)
+GIGABYTES = "GB are decimal (10^9 B). Vendors sell GiB as GB, so an H100 with 80 GB has 85.5 GB here."
 #: Suffixes of the ends of the 80% interval.
 ENDS: Mapping[str, str] = {"_low": "Lower", "_high": "Upper"}
 #: Prefix of columns that only tables have.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.slo import Targets
-from inference_econ.engine import PROPOSERS, Setup, Speculation
+from inference_econ.engine import Setup, Speculation
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import HardwareSpec, ModelSpec, Requests
 from inference_econ.inputs.prices import HourPrice
@@ -15,13 +17,15 @@ from inference_econ.records.texts import chips_label, formats_label
 from inference_econ.search import Frontier
 
 #: Mark of a GPU without a profile: its numbers assume the best known kernels and no CPU overhead.
-BOUND = "a bound: fitted to no server with it"
+BOUND = "uncalibrated"
 #: Quantity on frontiers of services.
-SERVICES = "Services, prefill included"
+SERVICES = "Services"
 #: Quantity on frontiers of decode steps.
-DECODE_STEPS = "Decode steps alone, no prefill"
+DECODE_STEPS = "Decode steps without prefill"
 #: Maximum number of unknown parts in a heading [1].
 _NAMED = 2
+#: SLOs from here on are in seconds [ms].
+_SECONDS = 1e4
 
 
 def heading(
@@ -53,17 +57,22 @@ def heading(
     Returns
     -------
     str
-        ``Services, prefill included: Llama 3.1 8B on NVIDIA H100 at $2.95 per GPU-hour ...; weights bf16, ...``
+        ``Services: Llama 3.1 8B on H100 SXM5 80GB at $2.95/GPU-h (on-demand, 2026-09-20); ...``
+
+    Notes
+    -----
+    Formats of embeddings and activations, and prices per node, are in :func:`.notes.grounds`.
     """
     shown = list(setups)
     labels = {"" if proposer is None else speculation_label(proposer) for proposer in speculations}
     caches = dict.fromkeys(setup.precision.kv for setup in shown)
-    weights = dict.fromkeys(map(_weights_title, shown))
+    weights = dict.fromkeys(formats_label(replace(p, embeddings=p.weights)) for p in (each.precision for each in shown))
     # Caches may differ by recipe.
-    alike = f"{next(iter(weights))}, KV {' or '.join(caches)}"
+    formats = f"{next(iter(weights))}, KV {' or '.join(caches)}"
+    formats = re.sub(r"^weights (\w+), KV \1$", r"\1", formats)
     parts = (
-        f"{counted}: {_listed(_named(setup.model) for setup in shown)} on {_listed(map(_priced, shown))}",
-        _common(map(formats_title, shown), "formats") if len(weights) > 1 else alike,
+        f"{counted}: {_listed(_named(setup.model) for setup in shown)} on {_priced(shown)}",
+        formats if len(weights) == 1 else "formats as in each row",
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
         _common(map(promises_label, promises), "promises"),
@@ -92,7 +101,7 @@ def frontiers_title(fronts: Sequence[ServiceFrontier | Frontier]) -> str:
 def step_heading(explanation: Explanation) -> str:
     """Heading of one decode or prefill step."""
     setup, prompt = explanation.setup, explanation.prompt
-    spread = f" on average, of answers of {setup.spread:g}" if setup.spread else ""
+    spread = f" on average, output {setup.spread:g}" if setup.spread else ""
     length = context_label(setup, spread)
     if prompt is not None:
         length = f"{prompt:g} prompt tokens after {length} cached"
@@ -113,12 +122,11 @@ def context_label(setup: Setup, spread: str = "") -> str:
 def lengths_label(requests: Requests) -> str:
     """Lengths of requests, with cached tokens and the prefix that all prompts share."""
     if requests.table is not None:
-        cached = f", {requests.cached:.0f} of it cached" if requests.cached else ""
-        means = f"{requests.isl.mean:.0f} input tokens{cached}, {requests.osl.mean:.0f} output tokens"
-        return f"{requests.traffic} (mean {means})"
-    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
-    shared = f", {requests.shared_prefix:g} in common" if requests.shared_prefix else ""
-    return f"{requests.isl.text} input tokens{cached}{shared}, {requests.osl.text} output tokens"
+        cached = f" ({requests.cached:.0f} cached)" if requests.cached else ""
+        return f"{requests.traffic}: mean ISL {requests.isl.mean:.0f}{cached}, mean OSL {requests.osl.mean:.0f}"
+    reused = {"cached": requests.cached, "shared": requests.shared_prefix}
+    listed = ", ".join(f"{tokens:g} {kind}" for kind, tokens in reused.items() if tokens)
+    return f"ISL {requests.isl.text}{f' ({listed})' if listed else ''}, OSL {requests.osl.text}"
 
 
 def subject_label(setup: Setup) -> str:
@@ -128,16 +136,16 @@ def subject_label(setup: Setup) -> str:
 
 def speculation_label(speculation: Speculation) -> str:
     """Speculation method with its acceptance."""
-    who = PROPOSERS[speculation.proposer]
+    who = "draft model" if speculation.proposer == "draft" else speculation.proposer.upper()
     if speculation.model is not None:
         who += f" {speculation.model.name}"
     if speculation.weights is not None:
         who += f" ({speculation.weights})"
     if speculation.shortest == speculation.longest:
         gained = float(expected_tokens_by_position(speculation.acceptance))
-        return f"{who}, {speculation.longest} drafted in every round, which gives {gained:.3g} tokens"
+        return f"{who} {speculation.longest} ({gained:.3g} tokens/step)"
     if len(set(speculation.acceptance)) == 1:
-        return f"{who}, acceptance {speculation.acceptance[0]:.3g}, at most {speculation.longest} drafted"
+        return f"{who} up to {speculation.longest} (acceptance {speculation.acceptance[0]:.3g})"
     return f"{who}, acceptance by position {', '.join(f'{rate:.3g}' for rate in speculation.acceptance)}"
 
 
@@ -146,21 +154,33 @@ def promises_label(promises: Targets) -> str:
     if not promises.given:
         return ""
     common = promises.common
-    milliseconds = {name: 1e3 * value for name, value in promises.given.items()}
     kept = [
-        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()} <= {round(value, 2) or value:.6g} ms"
-        for name, value in milliseconds.items()
+        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()} <= "
+        + (f"{ms / 1e3:.6g} s" if ms >= _SECONDS else f"{round(ms, 2) or ms:.6g} ms")
+        for name, ms in ((name, 1e3 * value) for name, value in promises.given.items())
     ]
-    surely = "" if promises.confidence is None else f" with a probability of {100 * promises.confidence:g} %"
-    return f"{f'{common} ' if common else ''}{' and '.join(kept)}{surely}"
+    surely = "" if promises.confidence is None else f" (confidence {100 * promises.confidence:g}%)"
+    return f"{f'{common} ' if common else ''}{', '.join(kept)}{surely}"
 
 
-def _priced(setup: Setup) -> str:
-    """Name of a GPU with its price, marked if the GPU has no fitted profile."""
-    chip = _named(setup.hardware)
-    if setup.is_bound:
-        chip = f"{chip} ({BOUND})"
-    return chip if not setup.is_priced else f"{chip} at {price_label(setup.hardware, setup.hour_price)}"
+def _priced(setups: Iterable[Setup]) -> str:
+    """Names of GPUs with their prices, marked if no profile is fitted to servers with them.
+
+    Several prices of one kind share its name and their dates.
+    """
+    chips = dict.fromkeys(
+        (_named(each.hardware) + f" ({BOUND})" * each.is_bound, each.hour_price if each.is_priced else None)
+        for each in setups
+    )
+    prices = [price for _, price in chips if price is not None]
+    if len(chips) == 1 or len({price.label for price in prices}) != 1:
+        return _listed(
+            name if price is None else f"{name} at ${price.dollars:.4g}/GPU-h ({price.terms})" for name, price in chips
+        )
+    shown = (name if price is None else f"{name} at ${price.dollars:.4g}" for name, price in chips)
+    days = sorted({str(price.date) for price in prices if price.date is not None})
+    since = ", since " if len(days) > 1 else ", "
+    return f"{_listed(shown)}/GPU-h ({since.join([prices[0].label, *days[:1]])})"
 
 
 def price_label(chip: HardwareSpec, price: HourPrice) -> str:
@@ -168,6 +188,12 @@ def price_label(chip: HardwareSpec, price: HourPrice) -> str:
     node = chip.rented_as[-1:]
     whole = f" (${price.dollars * node[0]:.4g} per node of {node[0]})" if node and node[0] > 1 else ""
     return f"${price.dollars:.4g} per GPU-hour{whole}, {price.terms}"
+
+
+def basis_label(setup: Setup) -> str:
+    """Sentences on a GPU: number formats, and the price with that of a node."""
+    price = f" Price: {price_label(setup.hardware, setup.hour_price)}." if setup.is_priced else ""
+    return f"{setup.hardware.name}: {formats_title(setup)}.{price}"
 
 
 def price_cell(setup: Setup) -> str:
@@ -179,7 +205,7 @@ def _named(spec: HardwareSpec | ModelSpec) -> str:
     """Name of a GPU or a model with the keys that ``--set`` changed."""
     typed = [where for where in (source.where for source in spec.sources.values()) if where.startswith("--set ")]
     changes = dict.fromkeys(where.partition(".")[2] for where in typed)
-    name = spec.name if isinstance(spec, HardwareSpec) else f"{spec.name}{unknown_label(spec)}"
+    name = spec.name.removeprefix("NVIDIA ") if isinstance(spec, HardwareSpec) else f"{spec.name}{unknown_label(spec)}"
     return f"{name} with {', '.join(changes)}" if changes else name
 
 
@@ -198,11 +224,8 @@ def unknown_label(model: ModelSpec) -> str:
 
 def formats_title(setup: Setup) -> str:
     """Number formats of weights, activations and cache."""
-    return f"{_weights_title(setup)}, KV {setup.precision.kv}"
-
-
-def _weights_title(setup: Setup) -> str:
-    return f"{formats_label(setup.precision)}, activations {setup.precision.activations}"
+    precision = setup.precision
+    return f"{formats_label(precision)}, activations {precision.activations}, KV {precision.kv}"
 
 
 def _common(texts: Iterable[str], what: str) -> str:

@@ -8,51 +8,54 @@ from inference_econ import inputs
 from inference_econ.engine import Instances, Setup, lacks_engine
 from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Quantity, known_engines, lacks
 from inference_econ.records.sources import setup_sources
-from inference_econ.report.error_notes import calibration_warnings, error_remarks, measurement_warnings, with_labels
+from inference_econ.report.error_notes import calibration_warnings, error_remarks, measurement_warnings
+from inference_econ.report.headings import basis_label
 from inference_econ.search import Saving
 
 #: Note on a model whose configuration leaves keys out.
-LEFT_OUT = "{}: its config.json leaves out, and defaults of the published class or model are counted: {}."
+LEFT_OUT = "{}: config.json lacks these keys, so the defaults of the published class or model apply: {}."
 #: Smallest saving that is reported, of the cost [1].
 _NOTICED = 0.01
 
 
 def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
-    """Warnings on a table: layouts that no engine supports, and doubtful numbers."""
-    return [*cannot_start(setups), *warnings(subjects)]
+    """Warnings on a table: doubtful numbers, and layouts that no engine supports."""
+    return [*warnings(subjects), *cannot_start(setups)]
 
 
 def grounds(
     setups: Iterable[Setup], subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)
 ) -> list[str]:
-    """Basis of a table: engines that support its rows, and prediction errors."""
-    return [*startable_notes(setups), *error_remarks(subjects, quantities)]
+    """Basis of a table: formats and prices, engines that support its rows, and prediction errors."""
+    shown = list(setups)
+    labels = dict.fromkeys(map(basis_label, shown))
+    return [*labels, *startable_notes(shown), *error_remarks(subjects, quantities)]
 
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
     """Warnings: slower similar servers, too long requests, inputs outside the calibration data, prices."""
     shown = list(subjects)
-    worse_of: dict[str, list[str]] = {}
+    measured = dict.fromkeys(text for instances in shown for text in measurement_warnings(instances))
     too_long: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for instances in shown:
-        for text in measurement_warnings(instances):
-            worse_of.setdefault(text, []).append(instances.label)
         model, tokens = instances.setup.model, (instances.isl or 0.0) + (instances.osl or 0.0)
         name, most = model.name, model.max_context
         if most is not None and tokens > most:
-            too_long[name] = f"{name} was made for {most:,} tokens at most; these requests have {tokens:,.0f}."
-        # Keys with true or false are flags for biases, which have little effect.
+            too_long[name] = (
+                f"{name} supports {most:,} tokens; these requests have {tokens:,.0f}. Shorten --isl or --osl."
+            )
+        # Flags are for biases, which have little effect.
         if keys := [key for key in model.left_out if not key.endswith((" true", " false"))]:
             left_out[name] = LEFT_OUT.format(name, ", ".join(keys))
     setups = [instances.setup for instances in shown]
     return [
-        *with_labels(worse_of),
         *too_long.values(),
-        *calibration_warnings(shown),
-        *left_out.values(),
         *generation_remarks(setups),
         *price_remarks(setups),
+        *calibration_warnings(shown),
+        *measured,
+        *left_out.values(),
     ]
 
 
@@ -65,21 +68,24 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
             names = chips.setdefault(setup.hardware.generation, [])
             names += [setup.hardware.name] if setup.hardware.name not in names else []
     unfitted = {
-        f"{engine.name}: no server of it was measured, so {setup.assumptions.name} stands in for a profile of its own."
+        f"{engine.name} is uncalibrated: no server with it was measured, so {setup.assumptions.name} applies."
         for setup in setups
         for engine in setup.engines
         if not inputs.profiles.is_fitted_to(engine.name)
         and setup.assumptions.name == inputs.profiles.name_for(setup.hardware.generation, engine.name)
     }
-    lacking = []
+    lacking, engines = [], []
     for generation, names in chips.items():
-        engines = ", ".join(engine.name for engine in inputs.run_on(generation)) or "no engine"
+        known = ", ".join(engine.name for engine in inputs.run_on(generation)) or "none"
         lacking.append(
-            f"{', '.join(names)}: no profile is fitted to the generation {generation}, so "
-            f"{inputs.profiles.name_for(generation)} stands in for one, and known to start on it: {engines}. A chip "
-            f"like another generation can say so in its file: {', '.join(inputs.profiles.generations_fitted())}."
+            f"{', '.join(names)}: uncalibrated. No server of the generation {generation} was measured, so "
+            f"{inputs.profiles.name_for(generation)} applies and results are bounds."
         )
-    return [*lacking, *sorted(unfitted)]
+        engines.append(
+            f"Engines known to start on {generation}: {known}. A GPU file can name a similar generation instead: "
+            f"{', '.join(inputs.profiles.generations_fitted())}."
+        )
+    return [*lacking, *sorted(unfitted), *engines]
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
@@ -88,15 +94,14 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
     listed = {setup.hardware.name: setup.hour_price for setup in setups if setup.is_priced}
     unknown = sorted({setup.hardware.name for setup in setups} - {*listed})
     doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
-    remarks = [f"No price of {', '.join(unknown)} is known: give one with --price."] if listed and unknown else []
+    remarks = [f"The price of {', '.join(unknown)} is unknown. Give one with --price."] if listed and unknown else []
     if len({price.order for price in listed.values()}) > 1:
         kinds = ", ".join(f"{chip} {price.label}" for chip, price in listed.items())
         remarks.append(
-            f"Prices are of different kinds ({kinds}) and are not ranked with each other: --price alike compares one "
-            "source."
+            f"Prices differ in kind ({kinds}), so these GPUs are not ranked. Compare one source with --price alike."
         )
     if doubtful:
-        remarks.append(f"Prices that can be doubted: {', '.join(doubtful)}. Give today's with --price.")
+        remarks.append(f"Uncertain prices: {', '.join(doubtful)}. Set today's price with --price.")
     return remarks
 
 
@@ -109,9 +114,9 @@ def startable_notes(setups: Iterable[Setup]) -> list[str]:
             notes[f"Layouts are those that {', '.join(others)}{' or ' if others else ''}{last} can start."] = None
         elif lacks_engine(setup):
             reason = lacks(known_engines()[-1], setup.model, setup.hardware, setup.precision)
-            notes[f"No known engine can start it ({reason}), so any layout is shown."] = None
+            notes[f"No known engine runs it ({reason}), so any layout is shown."] = None
         elif setup.assumptions.layout.attention_groups != "idle":  # the published study has no engine
-            notes["Any layout: some can be started by no engine that is known."] = None
+            notes["Any layout is allowed; no known engine can start some of them."] = None
     return list(notes)
 
 
@@ -119,7 +124,7 @@ def cannot_start(setups: Sequence[Setup]) -> list[str]:
     """Sentences on engines and pools that were left out, and on GPUs on which no engine supports the model."""
     left_out = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
     chips = dict.fromkeys(setup.hardware.name for setup in setups if lacks_engine(setup))
-    nobody = [f"No known engine can start it on {', '.join(chips)}: any layout is shown."] if chips else []
+    nobody = [f"No known engine runs it on {', '.join(chips)}, so any layout is shown."] if chips else []
     return [*(f"Left out: {reason}." for reason in left_out), *nobody]
 
 
@@ -128,9 +133,9 @@ def saving_note(saving: Saving | None) -> list[str]:
     if saving is None:
         return []
     if saving.share < _NOTICED:
-        return ["At no speed is an unrestricted layout more than 1 % cheaper than one that can be started."]
+        return ["Layouts that no engine can start are at most 1% cheaper."]
     return [
-        f"An unrestricted layout is up to {100 * saving.share:.0f} % cheaper than one that can be started (at "
+        f"Layouts that no engine can start are up to {100 * saving.share:.0f}% cheaper (at "
         f"{saving.tokens_per_second:.3g} tokens/s per user)."
     ]
 
@@ -150,12 +155,12 @@ def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
     model, notes = setup.model, []
     longest = max((length for length, _ in setup.contexts), default=setup.context)
     if not lengths_told and model.max_context is not None and longest > model.max_context:
-        notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
+        notes.append(f"The model supports at most {model.max_context:,} tokens of context.")
     changed = dict.fromkeys(used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
     if changed:
-        notes.append(f"What if: {', '.join(changed)}.")
+        notes.append(f"Changed inputs: {', '.join(changed)}.")
     if model.rumoured:
-        notes.append("The architecture of this model is a rumour.")
+        notes.append("The architecture of this model is unconfirmed.")
     return [*notes, *scale_notes([setup])]
 
 
@@ -163,9 +168,8 @@ def scale_notes(setups: Iterable[Setup]) -> list[str]:
     """Notes on weights with scales under the published study's assumptions, with the study's formats of equal width."""
     formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
     return [
-        f"{weights} weights are {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with their scales; the "
-        f"{8 * BYTES_PER_ELEMENT[UNSCALED[weights]]:g} bits of the published study have none: "
-        f"--weights {UNSCALED[weights]}."
+        f"{weights} weights take {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with scales; the published study counts "
+        f"{8 * BYTES_PER_ELEMENT[UNSCALED[weights]]:g} bits. To match it, use --weights {UNSCALED[weights]}."
         for weights in dict.fromkeys(formats)
         if weights in UNSCALED
     ]

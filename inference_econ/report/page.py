@@ -31,7 +31,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     """Rows, with one text per column."""
     notes: tuple[str, ...] = ()
-    """Notes below the table: warnings and what a reader needs to use the result, one or two short lines each."""
+    """Notes below the table, most consequential first, at most 25 words each; a terminal shows the first three."""
     why: tuple[str, ...] = ()
     """Basis of the numbers (assumptions, intervals, definitions, engines), which a terminal shows with ``--why``."""
     least: tuple[str, ...] = ()

@@ -35,21 +35,22 @@ def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
 def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
     """Notes on the P(SLO met) column of selected deployments, and on their confidence."""
     if targets.confidence is not None:
-        return [f"{_meaning(targets, shown)} Planned so that each is at least {100 * targets.confidence:g} %."]
-    named = _is_predicted(targets, shown)
-    return [f"{note} --confidence 80 plans with a margin." if named else note for note in chances_notes(targets, shown)]
+        return [f"{_sufficient(shown)}Planned for {100 * targets.confidence:g}% each."]
+    if not _is_predicted(targets, shown):
+        return chances_notes(targets, shown)
+    return [f"{_sufficient(shown)}Add a margin with --confidence 80."]
 
 
 def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """Notes on the P(SLO met) column, or that it is unknown; empty without SLOs."""
+    """Notes on the capacity, or that P(SLO met) is unknown; empty without SLOs."""
     if not targets.given:
         return []
     if _is_predicted(targets, shown):
-        return [_meaning(targets, shown)]
+        return [_sufficient(shown).strip()] if _sufficient(shown) else []
     names = " or ".join(name.upper() for name in targets.given)
     return [
-        f"Nobody knows how probable it is that the SLO of {names} is met: these assumptions were fitted to no such "
-        "measurement. Take a fitted profile, or fit one: inference-econ calibrate."
+        f"P({names} SLO met) is unknown: the assumptions lack an error estimate. Use a fitted profile, or fit one with "
+        "inference-econ calibrate."
     ]
 
 
@@ -57,14 +58,28 @@ def _is_predicted(targets: Targets, shown: Sequence[Chances]) -> bool:
     return any(getattr(chances, name) is not None for chances in shown for name in targets.given)
 
 
-def _meaning(targets: Targets, shown: Sequence[Chances]) -> str:
+def chances_meaning(targets: Targets, shown: Sequence[Chances]) -> list[str]:
+    """Meaning of the P(SLO met) column; empty without the column."""
+    if not _is_predicted(targets, shown):
+        return []
     names = " / ".join(f"{targets.percentile_of(name)} {name.upper()}" for name in targets.given)
-    carried = [chances.capacity for chances in shown if chances.capacity is not None]
-    worst = " in the worst row" if len(carried) > 1 else ""
-    traffic = f"; it carries the traffic with {chance_percent(min(carried))} %{worst}" if carried else ""
     unknown = any(getattr(chances, name) is None for chances in shown for name in targets.given)
-    mark = "; ?: nobody knows" if unknown else ""
-    return f"P(SLO) %: probability that a measured server meets the SLO of {names}, each by itself{mark}{traffic}."
+    mark = " ?: unknown." if unknown else ""
+    return [f"P(SLO) %: probability that a measured server meets the SLO of {names}, each separately.{mark}"]
+
+
+def _sufficient(shown: Sequence[Chances]) -> str:
+    """Sentence on the probability that the capacity is sufficient; empty if it is unknown."""
+    known = [chances.capacity for chances in shown if chances.capacity is not None]
+    if not known:
+        return ""
+    return f"P(capacity sufficient) {probability(min(known))}{' in the worst row' if len(known) > 1 else ''}. "
+
+
+def probability(chance: float | None) -> str:
+    """Relation and percentage of a probability: ``= 85%``, or ``> 95%``."""
+    text = chance_percent(chance)
+    return f"{text[0]} {text[1:]}%" if text[0] in "<>" else f"= {text}%" if chance is not None else "is unknown"
 
 
 def kept_with(chances: Chances, targets: Targets) -> list[str]:
@@ -73,32 +88,41 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
         return []
     if all(getattr(chances, name) is None for name in targets.given):
         return chances_notes(targets, [chances])
-    kept = [f"{name.upper()} kept with {chance_percent(getattr(chances, name))} %" for name in targets.given]
-    planned = "" if targets.confidence is None else f"; planned for {100 * targets.confidence:g} % each"
+    kept = [f"P({name.upper()} SLO met) {probability(getattr(chances, name))}" for name in targets.given]
     if chances.capacity is not None:
-        kept.append(f"the traffic carried with {chance_percent(chances.capacity)} %")
-    return [f"{', '.join(kept)}{planned}."]
-
-
-#: Smallest relative TPOT reduction under bursts that is explained [1].
-_LESS = 0.02
+        kept.append(f"P(capacity sufficient) {probability(chances.capacity)}")
+    margin = "Add a margin with --confidence 80"
+    if targets.confidence is not None:
+        margin = f"Planned for {100 * targets.confidence:g}% each"
+    return [f"{', '.join(kept)}. {margin}."]
 
 
 def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = False) -> str:
-    """Sentence on the assumed arrivals, and on latencies under other arrivals at the same load.
+    """Note on latencies under other arrivals than the assumed ones, at the same load.
 
     With ``promised`` it states whether the fleet meets its SLOs under the other arrivals.
     """
-    assumed = f"assumed {arrivals_label(compared.assumed_scv)}"
-    if compared.traffic:
-        assumed = f"those of {compared.traffic}"
-    verdict = f"at {100 * compared.assumed.utilization:.0f} % load it would see "
-    if promised and targets.given:
-        broken = targets.first_violated(compared.other)
-        kept = "meets its SLOs" if broken is None else f"breaks its SLO of the {broken.upper()}"
-        verdict = f"the first fleet {kept}: "
-    instead = _instead(compared.assumed, compared.other, targets)
-    return f"Arrivals are {assumed}; with {arrivals_label(compared.other_scv)} {verdict}{instead}."
+    load, other = compared.assumed, compared.other
+    arrivals = arrivals_label(compared.other_scv).replace(" (", " arrivals (")
+    where = f"At {100 * load.utilization:.0f}% load, {arrivals} "
+    if other.saturated:
+        waited = _rounded(targets.statistic("ttft", load))
+        return f"{where}overload it: queues grow without bound (TTFT {targets.percentile_of('ttft')} now {waited})."
+    if promised and targets.given and (broken := targets.first_violated(other)) is not None:
+        now, then = (_rounded(targets.statistic(broken, seen)) for seen in (load, other))
+        return (
+            f"{arrivals[0].upper()}{arrivals[1:]} violate the {broken.upper()} SLO of row 1: "
+            f"{targets.percentile_of(broken)} {then}, not {now}."
+        )
+    ends = {name: [targets.statistic(name, seen) for seen in (load, other)] for name in ("ttft", "tpot")}
+    verb = "raise" if all(now <= then for now, then in ends.values()) else "change"
+    # Outputs of one token have no TPOT.
+    changes = [
+        f"{name.upper()} {targets.percentile_of(name)} from {_rounded(now)} to {_rounded(then)}"
+        for name, (now, then) in ends.items()
+        if now
+    ]
+    return f"{where}{verb} {', '.join(changes)}."
 
 
 def arrivals_label(scv: float) -> str:
@@ -113,25 +137,10 @@ def arrivals_label(scv: float) -> str:
     return f"{kind} (--arrival-scv {scv:g})"
 
 
-def _instead(load: Loaded, other: Loaded, targets: Targets) -> str:
-    """Latencies under other arrivals and under the assumed ones."""
-    if other.saturated:
-        waited = _rounded(targets.statistic("ttft", load))
-        return f"queues that grow without end (TTFT {targets.percentile_of('ttft')} now {waited})"
-    texts = (
-        f"{name.upper()} {targets.percentile_of(name)} {_rounded(targets.statistic(name, other))}, not {_rounded(now)}"
-        for name in ("ttft", "tpot")
-        if (now := targets.statistic(name, load))  # outputs of one token have no TPOT
-    )
-    quicker = targets.statistic("tpot", other) < (1.0 - _LESS) * targets.statistic("tpot", load)
-    burstier = other.arrivals.scv > load.arrivals.scv
-    return "; ".join(texts) + (", as prompts that come together share steps" if quicker and burstier else "")
-
-
 def _rounded(seconds: float) -> str:
     """Time with two digits; the third is random."""
     if math.isinf(seconds):
-        return "without end"
+        return "unbounded"
     if seconds >= 1.0:
         return f"{seconds:.2g} s" if seconds < 100.0 else f"{seconds:,.0f} s"
     return f"{float(f'{1e3 * seconds:.2g}'):g} ms"
@@ -187,9 +196,9 @@ def with_recipes(table: Table, practices: Sequence[str]) -> Table:
     return replace(_with_column(table, "engine", "recipe", practices), least=least)
 
 
-def with_notes(table: Table, notes: Sequence[str]) -> Table:
-    """Add notes before the notes of a table."""
-    return replace(table, notes=(*notes, *table.notes))
+def with_notes(table: Table, notes: Sequence[str], why: Sequence[str] = ()) -> Table:
+    """Add notes before the notes of a table, and lines before its basis."""
+    return replace(table, notes=(*notes, *table.notes), why=(*why, *table.why))
 
 
 #: A longer p90 TTFT is hardly ever sold by providers [s].
@@ -204,29 +213,28 @@ def wait_notes(loads: Sequence[Loaded]) -> list[str]:
         return []
     which = "" if len(loads) == 1 else f" in row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
     longest = max(wait for wait in waits if wait < math.inf)
-    return [f"The first token takes up to {longest:.0f} s (p90){which}; hardly a provider sells that: add --ttft."]
+    return [f"TTFT p90 is up to {longest:.0f} s{which}; few providers sell that. Limit it with --ttft."]
 
 
 def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
     """Sentences on latencies at a load."""
-    rate, played = load.requests_per_second * replicas, ", played" if load.played else ""
+    rate, simulated = load.requests_per_second * replicas, " (simulated)" if load.played else ""
     if load.saturated:
         return [
-            f"SATURATED: {rate:g} requests/s are {100 * load.utilization:.0f} % of what it completes "
-            f"({load.completed_per_second * replicas:.3g}/s{played}): queues grow without end, and the rest is not "
-            "served."
+            f"OVERLOADED: {rate:g} requests/s is {100 * load.utilization:.0f}% of the capacity of "
+            f"{load.completed_per_second * replicas:.3g} requests/s{simulated}. Queues grow without bound."
         ]
     latencies = []
     for name in NAMES:
         # Percentiles as words, and the mean if its SLO is set.
         seen, promised = statistics(load, name, targets), name in targets.given and targets.percentile_of(name) == MEAN
         shown = [which for which in seen if which != MEAN or promised] or list(seen)
-        spread = ", ".join(f"{which} {milliseconds(seen[which])}" for which in shown)
-        latencies.append(f"{name.upper()} {spread}")
+        times = "/".join(milliseconds(seen[which]) for which in shown)
+        latencies.append(f"{name.upper()} {'/'.join(shown)} {times} ms")
     per_instance = " per instance" if replicas > 1 else ""
     return [
-        f"{rate:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes at most, SLOs aside; "
-        f"{load.in_flight:.1f} in flight{per_instance}. {'; '.join(latencies)} ms{played}."
+        f"Load {100 * load.utilization:.0f}% of capacity, {load.in_flight:.1f} concurrent requests{per_instance}. "
+        f"{', '.join(latencies)}{simulated}."
     ]
 
 
@@ -251,8 +259,8 @@ def picked(service: Service, pick: SelectionRule | None) -> list[str]:
         return []
     label = layout_label(layout_of(service))
     if pick.layouts == 1:
-        return [f"{label}: the only layout that is left open and fits."]
-    return [f"{label}: {pick.rule}, of {pick.layouts} layouts; --tp, --pp, --dp and --ep take another."]
+        return [f"Layout {label}: the only one that fits."]
+    return [f"Layout {label}: {pick.rule}, of {pick.layouts} layouts. Fix another with --tp, --pp, --dp and --ep."]
 
 
 def service_title(
@@ -288,8 +296,8 @@ def slots_notes(fleet: PooledFleet) -> tuple[str, ...]:
     if fleet.slots >= room:
         return ()
     return (
-        f"For the TPOT SLO a decode instance has at most {fleet.slots:,} requests in flight (launch writes it: "
-        f"--max-num-seqs of vLLM), where its memory holds {room:,}; the wait of others counts in TTFT.",
+        f"The TPOT SLO limits a decode instance to {fleet.slots:,} concurrent requests (vLLM --max-num-seqs); its "
+        f"memory holds {room:,}. Other requests queue, which TTFT includes.",
     )
 
 
@@ -303,16 +311,16 @@ def power_basis(setup: Setup) -> str:
     if power is None:
         return ""
     shares = power.shares
-    error = f"median error {100 * shares.median_error:.0f} %"
+    error = f"median error {100 * shares.median_error:.0f}%"
     if any(
         BYTES_PER_ELEMENT[dtype] < 1 and setup.rates.unit(dtype) not in _NARROW for dtype in setup.precision.of_weights
     ):
-        error += ", but 40 % more where the chip only stores the format of its weights (mxfp4 on H100)"
+        error += ", 40% more for weights that the GPU cannot multiply (mxfp4 on H100)"
     if chip.generation not in catalog.power().generations:
-        return f"no server of its generation was measured: by shares of board power of {shares.chip}, {error} of others"
+        return f"fitted to {shares.chip}, as no server of this generation was measured; {error} on others"
     if chip.name != catalog.title("hardware", shares.chip):
-        return f"not measured itself: by the shares of board power of {shares.chip}, {error} there"
-    return f"fitted to {shares.rows} measured rows, {error}"
+        return f"fitted to {shares.chip}, {error} there"
+    return f"fitted to {shares.rows} measurements, {error}"
 
 
 def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
@@ -324,10 +332,10 @@ def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
     watts = ("board_watts", "server_watts", "facility_watts", "provisioned_watts")
     drawn = {name: f"{prefixed(record[name], 'Mk', ',.3g')}W" for name in watts}
     return [
-        f"Power: boards {drawn['board_watts']}, with host and network {drawn['server_watts']}, "
-        f"facility {drawn['facility_watts']} of {drawn['provisioned_watts']} provisioned; "
-        f"{amount(record['joules_per_output_token'])} J per output token of the boards, "
-        f"{amount(record['facility_joules_per_output_token'])} J of the facility{carbon} ({power_basis(setup)})."
+        f"Power: boards {drawn['board_watts']}, servers {drawn['server_watts']}, facility {drawn['facility_watts']} "
+        f"({drawn['provisioned_watts']} provisioned). Energy per output token: boards "
+        f"{amount(record['joules_per_output_token'])} J, facility "
+        f"{amount(record['facility_joules_per_output_token'])} J{carbon} ({power_basis(setup)})."
     ]
 
 

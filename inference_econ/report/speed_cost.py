@@ -175,8 +175,8 @@ def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
     else:
         curve = f"{slow:#.3g} exp(x / {top / exponent:.4g})"
     between = f"{summary.slowest_tokens_per_second:.3g} to {summary.fastest_tokens_per_second:.3g}"
-    errors = f"{100 * summary.typical_error:.2g} % off typically, {100 * summary.largest_error:.2g} % at most"
-    return (f"In short, at x tokens/s from {between} a million output tokens cost ${curve}: {errors}.",)
+    errors = f"typical error {100 * summary.typical_error:.2g}%, largest {100 * summary.largest_error:.2g}%"
+    return (f"Summary: ${curve} per million output tokens at x tokens/s, x from {between}; {errors}.",)
 
 
 class SimilarServer(NamedTuple):

@@ -131,8 +131,8 @@ def test_nothing_is_played_where_that_is_asked_for() -> None:
     assert [point.simulated for point in curve.points] == [None, None]
     page = LoadPage(curve)
     (table,) = page.tables()
-    assert "Closed forms alone: nothing is simulated." in table.notes
-    assert any(f"At {almost_full:.4g} requests/s" in note and "leave out --no-simulate" in note for note in table.notes)
+    assert "Latencies come from the analytical model; nothing is simulated." in table.why
+    assert any(f"At {almost_full:.4g} requests/s" in note and "Remove --no-simulate" in note for note in table.notes)
     drawn = page.record()
     assert isinstance(drawn, dict)
     assert drawn["burstiness"] is None

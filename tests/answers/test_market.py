@@ -49,7 +49,7 @@ def test_every_practice_of_every_engine_competes_together_and_apart() -> None:
         for practice in practices(engine.name, setup.model, setup.hardware):
             proposes = "" if practice.proposer is None else f", {practice.proposer.upper()} {practice.draft_length}"
             recipe = f"{engine.label} ({practice.kv or 'bf16'} cache{proposes}"
-            expected += [f"{recipe})", f"{recipe}, apart)"]
+            expected += [f"{recipe})", f"{recipe}, disaggregated)"]
     assert sorted(labels()) == sorted(set(expected))
     assert len(expected) > 6
 

@@ -54,10 +54,10 @@ _MEASURED = ("assess", "qwen3_32b", "h100_sxm", "--weights", "fp8", "--gpus", 2,
 
 def test_what_a_server_says_of_itself_is_assessed_and_what_is_typed_counts_more(command: Command) -> None:
     text = command(*_MEASURED, "--measured", _PAGE).said
-    assert "2000 input tokens, 500 of it cached, 400 output tokens" in text
+    assert "ISL 2000 (500 cached), OSL 400" in text
     assert re.search(r"measured 52.6 \S+ 2 - 32 ", text)
     typed = command(*_MEASURED, "--measured", _PAGE, "--batch", 16, "--isl", 1000).said
-    assert "1000 input tokens, 400 output tokens" in typed
+    assert "ISL 1000, OSL 400" in typed
     assert re.search(r"measured 52.6 \S+ 2 - 16 ", typed)
 
 

@@ -106,7 +106,7 @@ def test_a_power_cap_makes_a_step_longer(command: Command) -> None:
     assert found["step_seconds"] > 1.2 * found["step_seconds_uncapped"]
     assert record(command, *step)["step_seconds_uncapped"] is None
     text = command(*step, "--power-cap", "400W").said
-    assert "capped at 400 W: the step takes" in text
+    assert "The power cap of 400 W makes the step" in text
 
 
 def test_bare_latencies_are_milliseconds(command: Command) -> None:

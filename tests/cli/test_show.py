@@ -16,8 +16,8 @@ SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
 def test_quiet_leaves_the_drawing_and_remarks_out(command: Command) -> None:
     loud, quiet = command(*SUBJECT), command(*SUBJECT, "--quiet")
     assert loud.code == quiet.code == 0
-    assert "maximises speed^3" in loud.out
-    assert "maximises speed^3" not in quiet.out
+    assert "maximizes speed^3" in loud.out
+    assert "maximizes speed^3" not in quiet.out
     assert len(quiet.out.splitlines()) < len(loud.out.splitlines()) - 15
     written = command(*SUBJECT, "--quiet", "-o", "a.txt", "--plot", "a.png")
     assert (written.code, written.out, written.err) == (0, "", "")
@@ -88,17 +88,17 @@ def test_a_picture_after_o_is_drawn_as_by_plot(command: Command, tmp_path: Path)
 
 def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp_path: Path) -> None:
     short, long = command(*SUBJECT).out, command(*SUBJECT, "--why").out
-    assert short.endswith("\n\n--why: what this rests on\n")
-    assert "Assumptions: profiles/vllm_hopper" not in short
-    for text in ("Assumptions: profiles/vllm_hopper", "Layouts are those that", "80 % of measured TPOTs lie"):
+    assert short.endswith("\n\n--why: assumptions and errors\n")
+    assert "profiles/vllm_hopper" not in short
+    for text in ("profiles/vllm_hopper", "Layouts are those that", "80% intervals of errors"):
         assert text in long
     assert "--why" not in long
     assert command(*SUBJECT, "-o", "a.txt").code == 0
     assert command(*SUBJECT, "-o", "a.md").code == 0
     for name in ("a.txt", "a.md"):
-        assert "Assumptions: profiles/vllm_hopper" in (tmp_path / name).read_text(encoding="utf-8")
+        assert "profiles/vllm_hopper" in (tmp_path / name).read_text(encoding="utf-8")
     assert "--why" not in command(*SUBJECT, "--quiet").out
-    assert "Assumptions: profiles/vllm_hopper" in command(*SUBJECT, "--quiet", "--why").out
+    assert "profiles/vllm_hopper" in command(*SUBJECT, "--quiet", "--why").out
 
 
 def test_a_narrow_terminal_says_what_it_leaves_out(
@@ -108,7 +108,7 @@ def test_a_narrow_terminal_says_what_it_leaves_out(
     subject = (*SUBJECT, "--decode-only")
     printed = command(*subject).out
     assert "MFU %" not in printed.splitlines()[2]
-    assert printed.endswith("--why: what this rests on; --csv: MFU %, MBU % too\n")
+    assert printed.endswith("--why: assumptions and errors; --csv: MFU %, MBU %\n")
     assert command(*subject, "-o", "a.txt").code == 0
     assert "MBU %" in (tmp_path / "a.txt").read_text(encoding="utf-8")
 

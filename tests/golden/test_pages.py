@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 
 import pytest
 
 from benchmarks import pages
-from inference_econ.report.page import Page
+from inference_econ.report.page import Page, Table
+from tests.package.test_english import problems
 
 #: Widths in which tables must fit [characters].
 WIDTHS = (80, 100, 140)
@@ -47,6 +49,30 @@ def test_a_command_shows_its_golden_page(key: str) -> None:
     assert digests == DIGESTS[key]
     if isinstance(answer, Page):
         _fit_and_break_no_word(answer)
+        if DESCRIBED.match(pages.COMMANDS[key]):
+            _have_short_notes_in_plain_english(answer)
+
+
+#: Commands with limits on notes. Studies quote their authors; ``validate``, ``list`` and ``show`` describe data files.
+DESCRIBED = re.compile(
+    r"(assess|buy|cache|compare|estimate|explain|fits|fleet|frontier|gpu-cost|infer|load|price|recommend|rollout"
+    r"|sensitivity|speculate) "
+)
+
+
+def _have_short_notes_in_plain_english(page: Page) -> None:
+    """Notes without ``--why`` have 25 words, titles two lines at 100 columns, long tables 60 words around them."""
+    room, texts = pages.show.MOST_NOTES, list[str]()
+    for table in (block for block in page.blocks() if isinstance(block, Table)):
+        notes = pages.show.first_notes(table, room)
+        room -= len(notes)
+        assert len(textwrap.wrap(table.title, 100)) <= 2, table.title
+        assert max((len(note.split()) for note in notes), default=0) <= 25, notes
+        assert not 5 <= len(table.rows) <= 12 or len(" ".join([table.title, *notes]).split()) <= 60, table.title
+        texts += table.title, *table.every_note
+    # Items of a list count as sentences.
+    found = [problem for text in texts for problem in problems(re.sub("[;:] ", ".\n\n", text))]
+    assert not found, "\n".join(found)
 
 
 def _fit_and_break_no_word(page: Page) -> None:

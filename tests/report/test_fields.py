@@ -137,4 +137,4 @@ def test_sizes_are_decimal_and_said_to_be_so() -> None:
     assert sizes and all(field.unit == "B" and field.writing.startswith("1e-9 ") for field in sizes)
     assert GIGABYTES in FieldsPage("weight_bytes").tables()[0].notes
     assert GIGABYTES not in FieldsPage("layout").tables()[0].notes
-    assert f"{catalog.hardware('h100_sxm').hbm_bytes / 1e9:.1f} here" in GIGABYTES
+    assert f"{catalog.hardware('h100_sxm').hbm_bytes / 1e9:.1f} GB here" in GIGABYTES

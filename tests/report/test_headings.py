@@ -12,7 +12,7 @@ from inference_econ.report.headings import BOUND, heading, lengths_label, specul
 @pytest.mark.parametrize("length", ["2000", "uniform:800:1000", "lognormal:2000:0.8", "500@0.25,2000@0.75"])
 def test_lengths_are_said_as_they_are_typed(length: str) -> None:
     requests = Requests(isl=length, osl=500)
-    assert lengths_label(requests) == f"{length} input tokens, 500 output tokens"
+    assert lengths_label(requests) == f"ISL {length}, OSL 500"
 
 
 def test_a_heading_names_who_proposes_tokens_only_where_all_rows_have_the_same() -> None:
@@ -23,12 +23,12 @@ def test_a_heading_names_who_proposes_tokens_only_where_all_rows_have_the_same()
 
 def test_a_draft_of_one_length_is_named_with_its_tokens_per_round() -> None:
     label = speculation_label(Speculation.fixed("eagle", 3, 2.4))
-    assert label == "EAGLE head, 3 drafted in every round, which gives 2.4 tokens"
+    assert label == "EAGLE 3 (2.4 tokens/step)"
 
 
 @pytest.mark.rows
 def test_chips_without_a_profile_are_called_a_bound(chip: str, preset: str | None, bound: bool) -> None:
     setup = Setup.of("llama_3_8b", chip, assumptions=preset, price=1.0)
     title = heading("Decode steps", [setup], [])
-    assert (f"{setup.hardware.name} ({BOUND}) at $1 per GPU-hour" in title) is bound
+    assert (f"{setup.hardware.name} ({BOUND}) at $1/GPU-h" in title) is bound
     assert (BOUND in title) is bound

@@ -56,11 +56,11 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
     assert table.notes[0] == (
-        "Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $3.99 per GPU-hour ($31.92 per node "
-        "of 8), on-demand, 2026-09-20; formats as in each row; context 110."
+        "Decode steps without prefill: Llama 3.1 8B on H100 SXM5 80GB at $3.99/GPU-h (on-demand, 2026-09-20); formats "
+        "as in each row; context 110."
     )
     assert table.why[0] == "Assumptions: profiles/hopper."
-    assert any("of measured TPOTs lie" in note for note in table.every_note)
+    assert any("80% intervals of errors" in note for note in table.every_note)
     # Of all points: intervals are no narrower than those of what the points have in common.
     (points,) = wide.frontier.subjects()
     spread = bounds.ends(points, bounds.STEP)["milliseconds"]
@@ -94,8 +94,8 @@ def test_services_are_what_a_scenario_counts(write: Write) -> None:
     assert narrow.dollars.tolist() == service_frontier([Candidate(layouts)]).dollars.tolist()
     table = scenario_table(result)
     assert table.columns == ("series", "speed", "flight")
-    assert table.notes[0].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $3.99")
-    assert table.notes[0].endswith("formats as in each row; 100 input tokens, 20 output tokens.")
+    assert table.notes[0].startswith("Services: Llama 3.1 8B on H100 SXM5 80GB at $3.99")
+    assert table.notes[0].endswith("formats as in each row; ISL 100, OSL 20.")
     shown: Any = run(write(SERVICES.replace("sources:", "figure: {title: Mine}\nsources:"))).record()
     line = shown["curves"][0]
     assert len(line["ttft_seconds_low"]) == len(line["concurrency"]) == len(line["dollars_per_million_output_tokens"])
@@ -115,7 +115,7 @@ def test_promises_and_caches_of_a_scenario(write: Write) -> None:
     assert front.tpot_seconds.max() <= 0.008
     assert front.concurrency.max() <= 9.0 * (1 + 1e-3)
     assert front.requests.cached == 50
-    assert "mean TTFT <= 60 ms and TPOT <= 8 ms" in scenario_table(run(write(text))).notes[0]
+    assert "mean TTFT <= 60 ms, TPOT <= 8 ms" in scenario_table(run(write(text))).notes[0]
     none = _edited(SERVICES, ("max_instance_gpus: 4}", "max_instance_gpus: 4, tpot: 0.1 ms}"))
     with pytest.raises(NothingFitsError, match=r"nothing keeps a mean TPOT of 0.1 ms, .*; relax the SLO"):
         run(write(none))

@@ -77,7 +77,7 @@ def practice_of(setup: Setup, speculation: Speculation | None) -> str:
 
 def label_of(setup: Setup, speculation: Speculation | None, *, apart: bool) -> str:
     """Engine, recipe and arrangement as words."""
-    pools = ", apart" if apart else ""
+    pools = ", disaggregated" if apart else ""
     return f"{engine_of(setup) or setup.assumptions.name} ({practice_of(setup, speculation)}{pools})"
 
 

@@ -41,15 +41,15 @@ from inference_econ.report.questions.recommend import (
     several_chips,
     shown_record,
 )
-from inference_econ.report.service import chances_column, fleet_label, fleet_name, milliseconds, picked
+from inference_econ.report.service import chances_column, chances_meaning, fleet_label, fleet_name, milliseconds, picked
 
 #: Columns of all tables on agents, and columns that a narrow terminal omits.
 _UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_hour")
 _LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "concurrency_per_replica")
 #: Note on disaggregated serving of sessions.
 _REREAD = (
-    "P: instances that read prompts and keep them, and read again what was answered; D: instances that decode, "
-    "which get the cache of each prompt whole.",
+    "P: prefill instances, which cache prompts and recompute outputs of earlier turns. D: decode instances, which "
+    "receive the whole KV cache of each prompt.",
 )
 #: Most requests of a session in a chart [1].
 _SHOWN = 40
@@ -68,15 +68,16 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
             *(("slo_met_share",) if targets.given else ()),
         )  # fmt: skip
         subjects = under_load((point.sheet.service, point.load) for point in answer.points)
-        notes = [
-            f"{fleet_label(bill.service, bill.replicas)}: ${bill.dollars_per_hour:,.2f} per hour, idle or not.",
-            *picked(bill.service, answer.pick),
-            *_notes(*(point.use for point in answer.points)),
-            *doubts([bill.service.setup], subjects),
-        ]
+        notes = [*_preempted(*(point.use for point in answer.points)), *doubts([bill.service.setup], subjects)]
         rows = [{**record, **record["agent_use"]} for record in answer.records()]
         title = _title("A fleet of agents", [bill.service.setup], use, targets)
-        why = [_meaning(self.setups()), *grounds(self.setups(), subjects, SEEN)]
+        why = [
+            f"{fleet_label(bill.service, bill.replicas)}: ${bill.dollars_per_hour:,.2f} per hour, busy or idle.",
+            *picked(bill.service, answer.pick),
+            *_simulated(*(point.use for point in answer.points)),
+            *_meaning(self.setups()),
+            *grounds(self.setups(), subjects, SEEN),
+        ]
         return (view(title, rows, columns, notes=notes, why=why, least=_LEAST),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -170,18 +171,21 @@ class AgentChoicesPage(RecommendationPage):
             "agents_per_accelerator", "agents_per_megawatt", f"ttft_seconds.{targets.percentile_of('ttft')}",
             f"tpot_seconds.{targets.percentile_of('tpot')}", *chances_column(targets, kept), "binding",
         )  # fmt: skip
-        promising = "carry most agents" if isinstance(answer, MostAgents) else "carry as many for least"
-        notes = [
-            f"Of {answer.layouts} layouts those that {promising} by closed forms were played with as many agents as "
-            "keep the SLOs.",
-            *(_REREAD if any(choice.fleet for choice in choices) else ()),
-            *_notes(*(choice.use for choice in choices)),
-        ]
+        promising = "the most agents" if isinstance(answer, MostAgents) else "the lowest cost"
+        uses = [choice.use for choice in choices]
         title = _title(self._counted, setups, use, targets)
         rows = [{**shown_record(choice, targets), **use_record(choice)} for choice in choices]
         least = (*_LEAST, "hit_rate", "agents_per_accelerator")
-        why = ["Agents per MW: of the facility as provisioned, boards at their limit.", _meaning(setups)]
-        table = choices_table(title, choices, rows, columns, notes=notes, why=why, least=least)
+        why = [
+            f"{answer.layouts} layouts were searched. The layouts with {promising} by the analytical model were "
+            "simulated with as many agents as meet the SLOs.",
+            *(_REREAD if any(choice.fleet for choice in choices) else ()),
+            *_simulated(*uses),
+            "Agents per MW: per facility power as provisioned, with boards at their limit.",
+            *chances_meaning(targets, kept),
+            *_meaning(setups),
+        ]
+        table = choices_table(title, choices, rows, columns, notes=_preempted(*uses), why=why, least=least)
         if table.least[-1] == "recipe":
             # If only recipes distinguish rows of one engine, a redundant column is omitted.
             table = replace(table, least=(*table.least[:-1], "$/task", "recipe"))
@@ -234,11 +238,11 @@ class AgentSheetPage(PricePage):
         rows = tuple((name, amount(count), dollars(sheet.dollars_per_hour / count)) for name, count in counts.items())
         title = _title(f"{use.agents:,.0f} agents", [sheet.service.setup], use, sheet.targets)
         notes = (
-            *(_REREAD if sheet.fleet else ()),
-            *_notes(use),
             f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
+            *_preempted(use),
         )
-        return (Table(title, ("what", "an hour", "$ each"), rows, notes), *super().tables())
+        why = (*(_REREAD if sheet.fleet else ()), *_simulated(use))
+        return (Table(title, ("what", "an hour", "$ each"), rows, notes, why), *super().tables())
 
     def start(self) -> Start:
         """Start of the priced fleet."""
@@ -253,19 +257,19 @@ class AgentDayPage(FleetPage):
     answer: DayOfAgents
 
     def _title(self) -> str:
-        title = f"The cheapest fleet of {self._span()} of agents"
+        title = f"Cheapest fleet for agents, {self._span()}"
         return _title(title, self.setups(), self.answer.use, self.answer.targets)
 
     def _scaled(self) -> str:
-        said = super()._scaled().replace("requests that come", "agents in session")
-        return f"{said} An agent waits for its answer before it goes on: where there is no room, all are slower."
+        said = super()._scaled().replace("requests that arrive", "agents in session")
+        return f"{said} Agents wait for each answer, so without capacity all of them slow down."
 
 
 class AgentBuyPage(BuyPage):
     """Page that compares API offers with fleets for agents."""
 
     answer: AgentPurchase
-    fleet = "as many lots as carry the agents"
+    fleet = "the units that serve the agents"
 
     def tables(self) -> Sequence[Table]:
         """Table with one row per fleet and offer."""
@@ -274,18 +278,18 @@ class AgentBuyPage(BuyPage):
             "hardware", "paid", "agents", "accelerators", "dollars_per_month", "offer", "offer_dollars_per_month",
             "cheaper_from_agents", "always_cheaper_from_agents", "probability",
         )  # fmt: skip
-        counted = "" if answer.agents is None else f" for {answer.agents:,} agents"
-        title = _title(f"Buy tokens, rent or own{counted}", self.setups(), use, answer.targets)
-        notes = (
+        counted = "" if answer.agents is None else f", {answer.agents:,} agents"
+        title = _title(f"API, rented or owned{counted}", self.setups(), use, answer.targets)
+        why = (
             *(_REREAD if any(getattr(lot, "pools", None) for lot in answer.lots) else ()),
-            "Both bills are of as many requests as agents send at the pace of a lot that is full of them; offers are "
-            f"taken to find all in their caches that was there before, "
-            f"{100 * requests.cached / requests.isl.mean:.1f} %, and charge it as input where it "
-            "has no price.",
-            *_notes(use),
+            "Both bills cover the requests that agents send at the pace of a full rental unit. Offers are assumed to "
+            f"cache every repeated token ({100 * requests.cached / requests.isl.mean:.1f}%), at the input price where "
+            "they list no cache price.",
+            *_preempted(use),
+            *_simulated(use),
         )
         rows = [{**record, **record["agent_bill"]} for record in answer.records()]
-        return (self.table(title, rows, columns, *notes, least=("accelerators", "always_cheaper_from_agents")),)
+        return (self.table(title, rows, columns, *why, least=("accelerators", "always_cheaper_from_agents")),)
 
     def question(self) -> str:
         """Title of the page."""
@@ -321,36 +325,39 @@ def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
 
 def _title(counted: str, setups: Sequence[Setup], use: AgentLoad, targets: Targets) -> str:
     requests, turns = use.work.requests, use.work.means.turns
-    helpers = max(step.agents for step in use.work.spec.steps)
-    beside = f", up to {helpers} side agents at a time" if helpers > 1 else ""
     label = (
-        f"{use.work.name}: {turns:.3g} turn{'s' * (turns != 1)}{beside}, mean prompt {requests.isl.mean:,.0f}, new "
-        f"{requests.new_tokens:,.0f}, answer {requests.osl.mean:,.0f} tokens, pause "
-        f"{use.work.means.pause_seconds:.3g} s"
+        f"{use.work.name} ({turns:.3g} turn{'s' * (turns != 1)}, ISL {requests.isl.mean:,.0f}, new "
+        f"{requests.new_tokens:,.0f}, OSL {requests.osl.mean:,.0f})"
     )
     return heading(counted, setups, [label], promises=[targets])
 
 
-def _notes(*uses: AgentLoad) -> list[str]:
-    """Notes on the simulation."""
+def _simulated(*uses: AgentLoad) -> list[str]:
+    """Lines on the workload and its simulation."""
     use, traces = uses[0], [use.trace for use in uses]
     ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))
     shares = " to ".join(list(ideal)[:: max(len(ideal) - 1, 1)])
-    preempted = max(trace.preemptions / trace.ttft.size for trace in traces)
-    together = "" if use.instances == 1 else f", {use.instances} instances together, router {use.router}"
-    notes = [
-        f"Simulated turn by turn with the blocks of their prompts{together}; a cache that forgets nothing would find "
-        f"{shares} %."
+    together = "" if use.instances == 1 else f", {use.instances} instances, router {use.router}"
+    helpers = max(step.agents for step in use.work.spec.steps)
+    side = f", up to {helpers} side agents" if helpers > 1 else ""
+    return [
+        f"{use.work.name}: pause {use.work.means.pause_seconds:.3g} s between turns{side}.",
+        f"Sessions are simulated with cache blocks{together}. An unlimited cache would hit {shares}%.",
     ]
-    if preempted:
-        notes.append(f"Memory ran out for up to {100 * preempted:.2g} % of requests, which were read again.")
-    return notes
 
 
-def _meaning(setups: Sequence[Setup]) -> str:
-    """Note on columns and assumptions."""
+def _preempted(*uses: AgentLoad) -> list[str]:
+    """Note on preemptions; empty without any."""
+    share = max(use.trace.preemptions / use.trace.ttft.size for use in uses)
     return (
-        "hit: share of prompt tokens found in any memory; a task is a session from its first to its last turn. Prompts "
-        "wait for blocks that come from memories behind HBM; writing blocks there takes no time. "
-        f"Assumptions: {assumptions_label(setups)}."
+        [f"The KV cache runs full: up to {100 * share:.2g}% of requests are preempted and recomputed."] if share else []
     )
+
+
+def _meaning(setups: Sequence[Setup]) -> list[str]:
+    """Lines on columns and assumptions."""
+    return [
+        "Hit: share of prompt tokens found in any memory tier. A task is a session from its first to its last turn.",
+        "Prompts wait for blocks from tiers behind HBM; writing blocks there takes no time. "
+        f"Assumptions: {assumptions_label(setups)}.",
+    ]

@@ -43,8 +43,8 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
             f"({formats_label(setup.precision)}; {lengths_label(implied.front.requests)})"
         )
         why = (
-            f"Sold for {implied.price_over_cost:g} times what they cost, on the cheapest service of that speed, always "
-            "full: one that is not, or less efficient, pays for less.",
+            f"Tokens sell for {implied.price_over_cost:g}x their cost, on the cheapest service of that speed at full "
+            "load. A service below full load, or a less efficient one, can pay less for a GPU.",
         )
         return (Table(title, ("", ""), rows, tuple(warnings(implied.subjects())), why),)
 
@@ -67,8 +67,8 @@ class AcceptancePage(AnswerPage[ImpliedAcceptance]):
         it = self.answer
         rows = ((f"{it.speedup:g}", f"{it.draft_length}", f"{it.draft_cost:g}", f"{it.acceptance:.3f}"),)
         heads = ("speed-up", "proposals per round", "cost of one, in steps", "acceptance")
-        why = ("Checking the proposals takes no longer than a plain step: in small batches.",)
-        return (Table("Share of proposals accepted that a speed-up implies", heads, rows, (), why),)
+        why = ("Verifying draft tokens is assumed to take no longer than a plain step, as in small batches.",)
+        return (Table("Acceptance rate implied by a speedup", heads, rows, (), why),)
 
     def frame(self) -> Frame:
         """Row as text."""
@@ -92,8 +92,8 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
             for label, (low, high) in zip(revealed.labels, self.answer.pairs, strict=True)
             if low <= _STUDY <= high
         ]
-        notes = [f"{len(records)} offers; a buyer of the study, with an exponent of {_STUDY:g}, takes {chosen[0]}."]
-        why = ("A buyer maximises speed^a / price (eq. 45). Where no a is given, another offer is better for every a.",)
+        notes = [f"The study's buyer (exponent {_STUDY:g}) chooses {chosen[0]} out of {len(records)} offers."]
+        why = ("A buyer maximizes speed^a / price (eq. 45). Without an exponent, another offer is better for every a.",)
         exponents = ("exponent a", [_words(low, high) for low, high in self.answer.pairs])
         columns = ("offer", "tokens_per_second", "dollars_per_million_tokens", exponents)
         return (view("Which buyers would choose which offer", records, columns, notes=notes, why=why),)

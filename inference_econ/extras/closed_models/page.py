@@ -43,8 +43,8 @@ class InferencePage(AnswerPage[Inferred]):
             )
         heads = ("offer", "chip", "weights", "speculates %", "concurrency", "price over cost", "stray %")
         why = (
-            "Concurrency: requests of an instance. Price over cost: what tokens are sold for over what they cost, idle "
-            "time included. Both from 10 to 90 %. A stray says nothing of the model.",
+            "Concurrency: requests per instance. Price over cost: includes idle time. Both: 10th to 90th percentile. "
+            "Stray: an offer without information on the model.",
         )
         offers = Table("How the offers are probably served", heads, tuple(rows), (), why, ("stray %",))
         return (sizes_table(self.answer), options_table(self.answer), offers)
@@ -83,17 +83,17 @@ def sizes_table(inferred: Inferred) -> Table:
         f"{amount(size.low / _BILLION)} to {amount(size.high / _BILLION)} billion"
         for size in (inferred.total_parameters, inferred.active_parameters)
     ]
-    notes = [f"With 80 %: {sizes[0]} parameters, {sizes[1]} of them active."]
+    notes = [f"80% intervals: {sizes[0]} parameters, {sizes[1]} active."]
     if effective < _FEW:
         notes.append(
-            f"Only {effective:.0f} effective draws of {inferred.weights.size}: the ends of the intervals are "
-            "rough; draw more (--samples)."
+            f"Only {effective:.0f} of {inferred.weights.size} samples are effective, so intervals are rough. Increase "
+            "--samples."
         )
     strays = [offer.words for offer, stray in zip(inferred.offers, inferred.strays, strict=True) if stray > 0.5]
-    notes += [f"Probably a stray, that hardly counts: {words}." for words in strays]
+    notes += [f"Probably a stray offer, almost ignored: {words}." for words in strays]
     why = (
-        f"Priors: {priors.name}; they are opinions, and where the offers say little they are the answer.",
-        f"{inferred.weights.size} models drawn, {effective:.0f} effective. A request has {priors.isl:g} input "
+        f"Priors: {priors.name}. They are assumptions and dominate where the offers carry little information.",
+        f"{inferred.weights.size} sampled models, {effective:.0f} effective. A request has {priors.isl:g} input "
         f"and {priors.osl:g} output tokens.",
     )
     heads = ("", "before: 10 %", "50 %", "90 %", "after: 10 %", "50 %", "90 %", *(["truth"] if truth else []))
@@ -130,7 +130,7 @@ def options_table(inferred: Inferred) -> Table:
         if share > 0
     ]
     heads = ("what", "", "before %", "after %")
-    notes = ("Chips, formats and speculation: means over the offers.",) if len(inferred.offers) > 1 else ()
+    notes = ("GPUs, formats and speculation: means over the offers.",) if len(inferred.offers) > 1 else ()
     return Table("Kinds of models, and how they are served", heads, tuple(rows), (), notes)
 
 

@@ -16,9 +16,8 @@ from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import amount, assumptions_label, chance_percent
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.error_notes import error_remarks
 from inference_econ.report.fields import Record, view
-from inference_econ.report.notes import doubts
+from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions.price import usual_speed_label
 from inference_econ.report.questions.recommend import choice_label
@@ -45,31 +44,25 @@ class BuyPage(AnswerPage[Purchase]):
             "hardware", "paid", "accelerators", "dollars_per_month", "dollars_per_million_when_full", "offer",
             "dollars_per_million_tokens", "cheaper_from", "always_cheaper_from", "probability",
         )  # fmt: skip
-        usual = ""
-        if answer.usual is not None:
-            usual = f"Fleets promise a usual speed: {usual_speed_label(answer.usual)} tokens/s per user. "
-        # Lots are filled to their predicted SLO capacity, which half of measured ones would not reach.
-        filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
-        speed = [f"{usual}A full lot: {kept}" for kept in kept_with(filled, answer.targets)]
-        speed += _apart(answer.fleets.values() or [lot.pools for lot in answer.lots])
         rate, rows = answer.request_rate, answer.records()
-        traffic = "" if rate is None else f" for {rate:g} requests/s"
-        title = service_title(f"Buy tokens, rent or own{traffic}", answer.services, promises=answer.targets)
+        traffic = "" if rate is None else f", {rate:g} requests/s"
+        title = service_title(f"API, rented or owned{traffic}", answer.services, promises=answer.targets)
         if rate is None:
-            return (self.table(title, rows, columns, *speed, least=("dollars_per_month", "accelerators")),)
+            return (self.table(title, rows, columns, least=("dollars_per_month", "accelerators")),)
         billed = (
             "hardware", "paid", "accelerators", "dollars_per_month", "offer", "offer_dollars_per_month",
             "cheaper_from", "always_cheaper_from", "probability",
         )  # fmt: skip
         rows = [{**row, **row["rate_bill"]} for row in rows]
-        notes = (*map(str, self.conclusion()), *speed)
-        return (self.table(title, rows, billed, *notes, least=("always_cheaper_from", "probability")),)
+        return (self.table(title, rows, billed, least=("always_cheaper_from", "probability")),)
 
     def table(
-        self, title: str, rows: Sequence[Record], columns: Sequence[str], *notes: str, least: Sequence[str]
+        self, title: str, rows: Sequence[Record], columns: Sequence[str], *why: str, least: Sequence[str]
     ) -> Table:
-        """Table of crossovers with given columns and notes."""
+        """Table of crossovers with given columns and basis."""
         answer = self.answer
+        # Lots are filled to their predicted SLO capacity, which half of measured ones would not reach.
+        filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
         subjects = under_load((lot.service, lot.load) for lot in answer.lots)
         return view(
             title,
@@ -78,19 +71,23 @@ class BuyPage(AnswerPage[Purchase]):
             kind="crossover",
             least=least,
             notes=(
-                f"{len(answer.offers)} offers, of which the cheapest and the one in the middle are compared; $ a "
-                f"month: of the first {MONTH_HOURS:g} hours of "
-                f"{self.fleet if answer.request_rate is None else 'the fleet that the traffic needs'}, idle or not.",
-                *notes,
-                *(f"Left out: {reason}" for reason in answer.left_out),
+                *map(str, self.conclusion()),
+                *kept_with(filled, answer.targets),
                 *doubts(self.setups(), subjects),
+                *(f"Left out: {reason}" for reason in answer.left_out),
             ),
             why=(
-                "Cheaper from: traffic from which one lot of machines is cheaper; always: however much more comes, "
-                "as a further lot begins empty. P: that a measured fleet, when full, is cheaper than the offer.",
+                *why,
+                "'Cheaper from': traffic from which one rental unit is cheaper. 'Always': traffic from which more "
+                "units stay cheaper too. P: probability that a measured fleet at full load is cheaper than the offer.",
+                f"{len(answer.offers)} offers; the cheapest and the median are compared. $ a month: first "
+                f"{MONTH_HOURS:g} hours of {self.fleet if answer.request_rate is None else 'the fleet for this rate'}, "
+                "busy or idle.",
+                *([] if answer.usual is None else [f"TPOT SLO by default: {usual_speed_label(answer.usual)}."]),
+                *_pools(answer.fleets.values() or [lot.pools for lot in answer.lots]),
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
-                *error_remarks(subjects, SEEN),
+                *grounds(self.setups(), subjects, SEEN),
             ),
         )
 
@@ -139,17 +136,17 @@ class BuyPage(AnswerPage[Purchase]):
                 bills[name] = self.answer.bill(lot)
             first, second = sorted(bills, key=bills.__getitem__)[:2]
             return (
-                f"At {rate:g} requests/s {first} cost the least: ${bills[first]:,.0f} a month, before {second} at "
+                f"At {rate:g} requests/s, {first} cost least: ${bills[first]:,.0f} a month. Next: {second} at "
                 f"${bills[second]:,.0f}.",
             )
         rows = [row for row in self.answer.crossovers if row.offer == cheapest and row.first is not None]
         if not rows:
-            return (f"Never, within these prices: {cheapest} charges less than every fleet costs when it is full.",)
+            return (f"No fleet is cheaper than {cheapest} at these prices, even at full load.",)
         best = min(rows, key=lambda row: row.first or 0.0)
-        chance = "" if best.probability is None else f", with a probability of {chance_percent(best.probability)} %"
+        chance = "" if best.probability is None else f" (probability {chance_percent(best.probability)}%)"
         return (
             f"{best.lot.accelerators} x {best.lot.chip} ({best.lot.way.replace('_', ' ')}) cost less than {cheapest} "
-            f"from {self.traffic(best)} on{chance}.",
+            f"from {self.traffic(best)}{chance}.",
         )
 
     def traffic(self, crossover: Crossover) -> str:
@@ -162,7 +159,7 @@ def _chances(lot: CapacityBlock, targets: Targets) -> Chances:
     return chances(lot.service, lot.load, targets) if lot.pools is None else lot.pools.chances(targets)
 
 
-def _apart(choices: Iterable[Deployment | None]) -> list[str]:
+def _pools(choices: Iterable[Deployment | None]) -> list[str]:
     """Sentence on disaggregated fleets; empty without any."""
     labels = dict.fromkeys(
         choice_label(choice) for choice in choices if choice is not None and choice.fleet is not None
@@ -170,6 +167,6 @@ def _apart(choices: Iterable[Deployment | None]) -> list[str]:
     if not labels:
         return []
     return [
-        f"Instances that read prompts (P) and that decode (D): {'; '.join(labels)}. Of them a lot is one that decodes "
-        "with those that read for it."
+        f"Prefill (P) and decode (D) instances: {'; '.join(labels)}. A rental unit is one decode instance with its "
+        "prefill instances."
     ]

@@ -12,10 +12,9 @@ from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import amount, assumptions_label, words
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.error_notes import error_remarks
 from inference_econ.report.fields import view
 from inference_econ.report.headings import promises_label
-from inference_econ.report.notes import doubts
+from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import service_title
 
@@ -43,15 +42,15 @@ class FleetPage(AnswerPage[DayOfFleet]):
             ),
             kind="fleet_lot",
             notes=(
-                f"The cheapest mixture if the day is known, proven to within {_percent(answer.plan.gap)} %; lots: "
-                "the fewest and the most of each in any hour.",
-                *(f"Left out: {reason}" for reason in answer.left_out),
                 *doubts(self.setups(), self._subjects()),
+                *(f"Left out: {reason}" for reason in answer.left_out),
             ),
             why=(
+                f"Cheapest mix for a known day, optimal within {_percent(answer.plan.gap)}%. 'Lots': fewest and most "
+                "rental units in any hour.",
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
-                *error_remarks(self._subjects(), SEEN),
+                *grounds(self.setups(), self._subjects(), SEEN),
             ),
         )  # fmt: skip
         runs = view(
@@ -63,8 +62,8 @@ class FleetPage(AnswerPage[DayOfFleet]):
                 "slo_met_share",
             ),
             kind="fleet_run",
-            notes=(self._saved(), self._scaled()),
-            why=(self._elasticity(),),
+            notes=(self._saved(),),
+            why=(self._scaled(), self._elasticity()),
         )
         columns = (
             "hour", answer.counted, "planned_gpus", "planned_dollars", "autoscaled_gpus", "autoscaled_dollars",
@@ -76,7 +75,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
     def _title(self) -> str:
         services = [lot.service for lot in self.answer.lots]
         chips = {service.setup.hardware.name: service for service in services}
-        title = f"The cheapest fleet of {self._span()}"
+        title = f"Cheapest fleet, {self._span()}"
         return service_title(title, list(chips.values()), promises=self.answer.targets)
 
     def _span(self) -> str:
@@ -90,32 +89,29 @@ class FleetPage(AnswerPage[DayOfFleet]):
         """Sentence on the savings of a perfect forecast, and on the cost of a constant fleet."""
         days = {run: float(day.dollars.sum()) for run, day in self.answer.runs.items()}
         share = 100.0 * self.answer.saved_by_knowing
-        worth = (
-            f"would save {share:.1f} %"
-            if share >= 0
-            else f"would cost {-share:.1f} % more, and meet the SLO more often"
-        )
+        worth = f"saves {share:.1f}%" if share >= 0 else f"costs {-share:.1f}% more and meets the SLOs more often"
         constant = 100.0 * (days["constant"] / days["autoscaled"] - 1.0)
         return (
-            f"To know the day before {worth}; a fleet for the busiest hour at all hours costs {abs(constant):.0f} % "
-            f"{'more' if constant >= 0 else 'less'} than the autoscaled one."
+            f"Compared with autoscaling, a perfect forecast {worth}. A constant fleet for the busiest hour costs "
+            f"{abs(constant):.0f}% {'more' if constant >= 0 else 'less'}."
         )
 
     def _scaled(self) -> str:
         answer = self.answer
         return (
-            f"Autoscaled: {_LOOKS[answer.policy]} held at {100 * answer.target:.3g} % of what a replica serves within "
-            "the SLOs, beside the reserved lots of the plan; SLO met: requests that come while there is room for them."
+            f"Autoscaled: target {100 * answer.target:.3g}% of the SLO capacity of a replica, by "
+            f"{_LOOKS[answer.policy]}, in addition to the reserved units of the plan. SLO met: requests that arrive "
+            "while capacity suffices."
         )
 
     def _elasticity(self) -> str:
         terms = self.answer.elasticity
         return (
-            f"A replica starts in {terms.startup_seconds:g} s; the autoscaler looks every {terms.polling_seconds:g} s, "
-            f"tolerates {100 * terms.tolerance:g} %, removes what it has not wanted for "
-            f"{terms.scale_down_seconds:g} s, and orders at most {terms.most_of_peak:g} times what the busiest hour "
-            f"needs. A spot lot is interrupted {terms.interruptions_per_hour:g} times an hour; at most "
-            f"{100 * terms.spot_share:g} % of the capacity is spot."
+            f"A replica starts in {terms.startup_seconds:g} s. The autoscaler polls every {terms.polling_seconds:g} s, "
+            f"tolerates {100 * terms.tolerance:g}%, removes replicas that were not needed for "
+            f"{terms.scale_down_seconds:g} s, and rents at most {terms.most_of_peak:g}x the need of the busiest hour. "
+            f"A spot unit is interrupted {terms.interruptions_per_hour:g} times per hour; at most "
+            f"{100 * terms.spot_share:g}% of the capacity is spot."
         )
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -151,14 +147,14 @@ class FleetPage(AnswerPage[DayOfFleet]):
         day = self.answer.runs["autoscaled"]
         return (
             f"Autoscaled it takes {amount(float(day.gpu_hours.sum()))} GPU-hours and ${day.dollars.sum():,.2f}, and "
-            f"{100 * day.slo_met_share:.4g} % of the requests come while it meets the SLOs. {self._saved()}",
+            f"{100 * day.slo_met_share:.4g}% of the requests arrive while it meets the SLOs. {self._saved()}",
         )
 
 
 def lot_prices(lots: Iterable[CapacityBlock]) -> list[str]:
     """Sentences on the hourly price in each pricing model, and its source."""
     # In other results, the price of an owned hour includes idle hours.
-    every = {"owned": " of every hour, used or not"}
+    every = {"owned": " for every hour, busy or idle"}
     return [
         f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour{every.get(lot.way, '')}, {lot.price.terms}."
         for lot in lots

@@ -29,8 +29,8 @@ class HourCostPage(AnswerPage[HourCost]):
         if bought is not None and bought.dollars_per_accelerator == cost.purchase_dollars:
             seller = f" ({bought.kind}, {bought.date})"
         notes = [
-            f"Bought for ${cost.purchase_dollars:,.0f}{seller}, over {cost.terms.lifetime_years:g} years at "
-            f"{100 * cost.terms.cost_of_capital:g} % interest; --price {total:.4g} in other commands."
+            f"Purchase for ${cost.purchase_dollars:,.0f}{seller}, {cost.terms.lifetime_years:g} years at "
+            f"{100 * cost.terms.cost_of_capital:g}% interest. In other commands, use --price {total:.4g}."
         ]
         node = node_record(chip, total)
         if node["usd_per_node_hour"] is not None:
@@ -39,12 +39,12 @@ class HourCostPage(AnswerPage[HourCost]):
         if grid is not None:
             carbon = f", {amount(drawn['grams_co2e_per_accelerator_hour'])} g per hour at {grid.text}"
         notes.append(
-            f"At work the board draws {drawn['board_watts']:g} W, with its host {drawn['server_watts']:g} W, the "
-            f"facility {drawn['facility_watts']:g} W{carbon}."
+            f"Power in use: board {drawn['board_watts']:g} W, with host {drawn['server_watts']:g} W, facility "
+            f"{drawn['facility_watts']:g} W{carbon}."
         )
         why = (
-            f"{cost.terms.utilisation:g} of all hours in use; the chip draws {cost.board_watts:g} W at work, its host "
-            f"{cost.terms.host_watts:g} W.",
+            f"{100 * cost.terms.utilisation:g}% of all hours are in use. Then the board draws {cost.board_watts:g} W, "
+            f"its host {cost.terms.host_watts:g} W.",
         )
         return (Table(f"One hour of {chip.name}", ("part", "$", "share %"), tuple(rows), tuple(notes), why),)
 

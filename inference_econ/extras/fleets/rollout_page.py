@@ -47,29 +47,30 @@ class RolloutPage(AnswerPage[Rollout]):
         batch = self.answer.batch
         answers = batch.drawn.left
         cut = "" if batch.max_tokens is None else f", cut at {batch.max_tokens:,}"
-        notes = [
-            f"Answers of {answers.mean():,.0f} tokens on average, at most {answers.max():,}{cut}. Busy: tokens/s "
-            "on average, of the most; tail: time with fewer than half of the most trajectories in flight."
-        ]
+        notes, why = list[str](), list[str]()
+        why.append(
+            f"Outputs: mean {answers.mean():,.0f} tokens, at most {answers.max():,}{cut}. Busy: mean over maximum "
+            "throughput. Tail: time with fewer than half of the maximum concurrent trajectories."
+        )
         if batch.finished < 1.0:
             notes.append(
-                f"A batch ends when {100 * batch.finished:g} % of its trajectories have; the others are read again "
-                "and carried on in the next one."
+                f"A batch ends when {100 * batch.finished:g}% of its trajectories end; the others are recomputed and "
+                "continue in the next batch."
             )
         learner = self.answer.learner
         if learner is not None:
-            notes.append(
+            why.append(
                 f"Learning: {learner.terms.flop_per_parameter_and_token:g} FLOP per active parameter and token at "
-                f"{100 * learner.terms.mfu:g} % of the 16-bit peak. one_step_off learns from a batch while the next is "
-                "generated; asynchronous begins a trajectory when another ends."
+                f"{100 * learner.terms.mfu:g}% of the 16-bit peak. one_step_off learns from a batch while the next is "
+                "generated; asynchronous starts a trajectory when another ends."
             )
             if len(self.answer.runs) == len({run.chip for run in self.answer.runs}):
                 notes.append(
-                    f"No learner GPUs are left beside an instance: the learner needs {learner.fewest} of its own; give "
-                    "more --gpus, or smaller instances (--tp)."
+                    f"No GPUs are left for the learner, which needs {learner.fewest}. Give more --gpus or smaller "
+                    "instances (--tp)."
                 )
         if any(run.service.speculation for run in self.answer.runs):
-            notes.append("A model in training leaves its proposer behind: fewer proposals are accepted than here.")
+            notes.append("Training changes the model, so fewer draft tokens are accepted than here.")
         table = view(
             self._title(),
             self.answer.records(),
@@ -77,8 +78,9 @@ class RolloutPage(AnswerPage[Rollout]):
             kind="rollout_run",
             notes=(*notes, *doubts(setups, subjects)),
             why=(
-                "Played request by request, prompts shared by their samples as far as blocks of the cache. Layouts are "
-                "those that closed forms say are the quickest, one of each size of instance.",
+                *why,
+                "Requests are simulated; samples share the cache blocks of their prompt. Layouts: the fastest of each "
+                "instance size by the analytical model.",
                 f"Assumptions: {assumptions_label(setups)}.",
                 *grounds(setups, subjects, ("tpot",)),
             ),

@@ -157,18 +157,17 @@ def cost_table(study: Uncertainty) -> Table:
             share = ">99" if 0.995 <= reached < 1.0 else "<1" if 0.0 < reached < 0.005 else f"{100 * reached:.0f}"
             chance = (_percent(study.chance(index, at)),) if several else ()
             rows.append((label, f"{speed:g}", *map(_dollars, costs), f"{share} %", *chance))
-    notes = (
-        "$ per million output tokens of the cheapest deployment at or above a speed: with the present inputs, and in "
-        "10, 50 and 90 % of the samples at most; reached: samples in which one is so fast"
-        + ("; cheapest: samples in which no other series costs less." if several else "."),
-        *warned(fronts),
-    )
+    notes = warned(fronts)
     samples = study.plan.samples
     why = [
+        "$: cost per million output tokens of the cheapest deployment at or above a speed, with the present inputs and "
+        "as 10th, 50th and 90th percentile of the samples.",
+        "Reached: samples in which a deployment is as fast."
+        + (" Cheapest: samples in which no other series costs less." if several else ""),
         f"{len(study.plan.shares):,} samples: {samples:,} points of a scrambled Sobol sequence (seed {study.ask.seed}) "
-        f"in Saltelli's design; bands and chances are of {2 * samples:,} independent ones. "
+        f"in Saltelli's design. Percentiles and probabilities use {2 * samples:,} independent samples. "
         f"{study.frontiers:,} frontiers were computed.",
-        "± is one standard error of plain Monte Carlo; half a 95 % interval of shares.",
+        "±: one standard error of plain Monte Carlo, or half a 95% interval of shares.",
     ]
     together = [variable.label for variable in study.variables if len(variable.series) > 1]
     if several and together:
@@ -176,16 +175,16 @@ def cost_table(study: Uncertainty) -> Table:
             f"All series have the same value of {', '.join(together)} in a sample; other inputs are independent."
         )
     elif several:
-        why.append("all inputs are independent.")
+        why.append("All inputs are independent.")
     if any(variable.name == PROFILE for variable in study.variables):
         why.append(
-            f"{PROFILE}: a server that is slow per token has a low throughput and a late first token in the same "
-            "sample, as all are sums of the same steps; beyond 5 and 95 % of the measured errors tails are normal."
+            f"{PROFILE}: errors of TPOT, TTFT and throughput are correlated within a sample, because all are sums of "
+            "the same steps. Outside 5% and 95% of the measured errors, tails are normal."
         )
     levels, cheapest = (f"$ {100 * level:.0f} %" for level in QUANTILES), ("cheapest",) if several else ()
     columns = ("series", "tokens/s", "$ now", *levels, "reached", *cheapest)
     title, least = frontiers_title([*fronts.values()]), ("reached", "$ now")
-    return Table(title, columns, tuple(rows), notes, (*why, *assumed(fronts)), least)
+    return Table(title, columns, tuple(rows), tuple(notes), (*why, *assumed(fronts)), least)
 
 
 def input_table(study: Uncertainty) -> Table:
@@ -204,27 +203,29 @@ def input_table(study: Uncertainty) -> Table:
             saved = "-" if knowledge.dollars is None else _dollars(knowledge.dollars.value)
             cells += [_points(knowledge.mistakes), saved]
         rows.append((variable.label, *cells))
-    notes = []
+    notes, why = list[str](), list[str]()
     if explanation is not None:
         of = f"ln({study.labels[0]} / the cheapest other)" if several else "ln(cost)"
-        notes.append(f"alone, with others: share of the variance of {of} by the input, and with its interactions.")
+        why.append(f"Alone, with others: share of the variance of {of} by the input, and with its interactions.")
     elif np.isfinite(study.costs[:, study.at]).all():
-        notes.append("No shares: the inputs change nothing here.")
+        notes.append("No shares: the inputs do not change the result.")
     else:
-        reach = f"{study.all_reach:.4g} tokens/s; ask there (speed: {math.floor(study.all_reach)})"
-        notes.append(f"No shares: some samples are not so fast. All reach {reach}.")
+        notes.append(
+            f"No shares: some samples are slower. All reach {study.all_reach:.4g} tokens/s; use "
+            f"speed: {math.floor(study.all_reach)}."
+        )
     if several:
         known = study.all_known
         saved = "-" if known.dollars is None else _dollars(known.dollars.value)
         rows.append(("all of them", *[""] * (3 + len(shares)), _points(known.mistakes), saved))
-        notes.append(
-            "fewer wrong: of 100 choices, those that become right if this input is known before choosing, no other; "
-            "saved: $ per million output tokens by choosing so."
+        why.append(
+            "Fewer wrong: of 100 choices, those that become right if only this input is known before choosing. Saved: "
+            "dollars per million output tokens by that choice."
         )
     worth = ("fewer wrong", "saved $") if several else ()
     columns = ("input", *(f"{100 * level:.0f} %" for level in QUANTILES), *shares, *worth)
-    title = f"What {'the choice' if several else 'the cost'} at {study.speed:g} tokens/s depends on"
-    return Table(title, columns, tuple(rows), tuple(notes), (), ("50 %",))
+    title = f"Effect of inputs on the {'choice' if several else 'cost'} at {study.speed:g} tokens/s"
+    return Table(title, columns, tuple(rows), tuple(notes), tuple(why), ("50 %",))
 
 
 def _share_cells(shares: Shares, column: int) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from inference_econ.answers.assess import Assessment
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.roofline_gap import NEAR, ComparedPoint, Gap, OperatingPoint, SteadyService
-from inference_econ.engine import bounds, error_spread
+from inference_econ.engine import error_spread
 from inference_econ.records.texts import PART_NAMES, amount, chips_label, dollars, layout_label, size
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
@@ -117,8 +117,8 @@ def step_table(assessment: Assessment) -> Table | None:
         f"{chips_label(predicted.accelerators)}, batch {size(predicted.batch)}"
     )
     notes = (
-        "Share of the time per token beyond that of the ideal step with the same GPUs and batch; less than nothing is "
-        "unexplained where less was measured than is predicted.",
+        "Share of the time per token above the ideal step with the same GPUs and batch. A negative share is "
+        "unexplained where the server is faster than predicted.",
     )
     return Table(title, columns, tuple(rows), why=notes)
 
@@ -161,30 +161,31 @@ def _beside_prediction(assessment: Assessment) -> str:
     measured, predicted, likely = assessment.measured, assessment.predicted, assessment.likely_seconds
     seen = f"{_ms(measured.seconds)} per token measured"
     if predicted is None or assessment.expected is None:
-        most = "" if assessment.shortage is None else f": {assessment.shortage.most:,} sequences do"
-        return f"NO PREDICTION: {seen}, and a batch of {size(round(measured.instance_batch, 1))} does not fit{most}."
+        most = "" if assessment.shortage is None else f" (at most {assessment.shortage.most:,})"
+        return f"NO PREDICTION: {seen}, but batch {size(round(measured.instance_batch, 1))} does not fit{most}."
     if measured.mfu > 1.0:
         speed = f"{measured.tokens_per_second_per_user:g} tokens/s"
-        return f"IMPOSSIBLE: {_beyond(measured)} If {speed} are of all requests together, give them as --throughput."
+        return f"IMPOSSIBLE: {_beyond(measured)} If {speed} is the total of all requests, give it as --throughput."
     words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
     sentence = f"{words[assessment.expected]}: {seen}, {1e3 / predicted.tokens_per_second_per_user:.3g} predicted"
     if likely is None:
-        return f"{sentence}; no interval, as {assessment.setup.assumptions.name} was fitted to no server."
-    return f"{sentence} ({1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} in {100 * bounds.LEVEL:.0f} % of cases)."
+        return f"{sentence} (no interval: {assessment.setup.assumptions.name} was fitted to no server)."
+    return f"{sentence} (80% interval {1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} ms)."
 
 
 def _beside_others(assessment: Assessment) -> str:
     gap = assessment.anywhere
     if gap.verdict == "on":
-        return f"ON THE FRONTIER, within {100 * NEAR:.0f} %."
-    where = "BEHIND" if gap.verdict == "behind" else "AHEAD OF"
-    doubt = ", within errors" if gap.certain is False else ""
+        return f"ON THE FRONTIER, within {100 * NEAR:.0f}%."
+    where = "WORSE THAN" if gap.verdict == "behind" else "BETTER THAN"
+    doubt = ", but within prediction errors" if gap.certain is False else ""
     at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
     if gap.faster is not None:
-        at_cost = f"{gap.faster.tokens_per_second_per_user:.1f} tok/s ({gap.speed_factor:.2f} x) at this cost"
+        speed = gap.faster.tokens_per_second_per_user
+        at_cost = f"at the same cost the frontier has {speed:.1f} tokens/s ({gap.speed_factor:.2f}x)"
     if gap.cheaper is not None and gap.cost_factor is not None:
         cost = dollars(gap.cheaper.dollars_per_million_output_tokens)
-        at_speed = f"${cost} ({1 / gap.cost_factor:.2f} x) at this speed"
+        at_speed = f"at the same speed ${cost} ({1 / gap.cost_factor:.2f}x)"
     return f"{where} the frontier{doubt}: {at_cost}, {at_speed}."
 
 
@@ -192,14 +193,14 @@ def _basis(assessment: Assessment) -> str:
     """Sentence on the profile with its number of measurements, and on the layout."""
     setup, measured = assessment.setup, assessment.measured
     rows = error_spread(setup.assumptions, "tpot", [assessment.anywhere.subject])
-    profile = setup.assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} rows)")
+    profile = setup.assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} measurements)")
     layout = ""
     if assessment.predicted is not None:
         pick = f", the fastest of {assessment.tried}" if assessment.tried > 1 else ""
         layout = f" {layout_label(assessment.predicted.layout)}{pick}"
     chips = f"{_fleet(measured)}{layout}"
-    kind = "decode steps (--isl, --osl: services)" if assessment.requests is None else "services"
-    return f"Held against {kind} by {profile}; {chips}."
+    kind = "decode steps (for services, give --isl and --osl)" if assessment.requests is None else "services"
+    return f"Basis: {kind} under {profile}; {chips}."
 
 
 def _ms(seconds: float) -> str:
@@ -216,21 +217,20 @@ def _fleet(measured: OperatingPoint) -> str:
 def _on_the_point(assessment: Assessment) -> Iterator[str]:
     """Sentences on the measured values, and on whether they are physically possible."""
     measured, requests, shortage = assessment.measured, assessment.requests, assessment.shortage
-    batch = "a batch of " if requests is None else ""
-    load = f"{batch}{size(round(measured.batch, 1))}{' in flight' if requests else ''}"
+    load = f"{'concurrency' if requests else 'batch'} {size(round(measured.batch, 1))}"
     sentence = (
-        f"Measured: {measured.tokens_per_second_per_user:g} tokens/s per user with {load} on {_fleet(measured)}: "
-        f"{measured.throughput:,.0f} output tokens/s in all, {100 * measured.mfu:.1f} % of the peak, "
+        f"Measured: {measured.tokens_per_second_per_user:g} tokens/s per user at {load} on {_fleet(measured)}, "
+        f"{measured.throughput:,.0f} output tokens/s in total, MFU {100 * measured.mfu:.1f}%, "
         f"${dollars(measured.dollars_per_million_output_tokens)} per million output tokens."
     )
     if requests is not None and isinstance(assessment.predicted, SteadyService):
         sentence += (
-            " Requests in flight, throughput and utilisation follow from each other by the measured time per token and "
-            f"the predicted TTFT of {_ms(assessment.predicted.ttft_seconds)}; prompts count in the utilisation."
+            " Concurrency, throughput and MFU follow from each other by the measured TPOT and the predicted TTFT of "
+            f"{_ms(assessment.predicted.ttft_seconds)}; MFU includes prefill."
         )
     yield sentence
     if measured.mfu > 1.0:
-        yield f"That is impossible: {_beyond(measured)}"
+        yield f"This is impossible: {_beyond(measured)}"
     if shortage is None:
         return
     chips, precision, most = chips_label(measured.instance_accelerators), assessment.setup.precision, shortage.most
@@ -238,16 +238,14 @@ def _on_the_point(assessment: Assessment) -> Iterator[str]:
     room = f"{chips} have {shortage.available_bytes / 1e9:.0f} GB"
     if requests is not None:
         yield (
-            f"{wanted} in flight need {needed}, and {room}: {most:,} fit at most and the others wait, so that what is "
-            f"predicted and counted as in flight is of those that fit. A cache narrower than {precision.kv} or shared "
-            "prefixes would hold more."
+            f"Concurrency {wanted} needs {needed}, {room}. At most {most:,} requests fit, and the prediction is for "
+            f"those. A KV cache narrower than {precision.kv} or shared prefixes would fit more."
         )
     else:
         yield (
-            f"A batch of {wanted} needs {needed}, and {room}: {most:,} sequences fit, and there is no prediction for "
-            f"more. A cache narrower than {precision.kv}, weights narrower than {precision.weights}, shared prefixes "
-            f"or a context shorter than {assessment.setup.context:g} would explain it, or waiting requests that were "
-            "counted."
+            f"Batch {wanted} needs {needed}, {room}. At most {most:,} sequences fit, so there is no prediction. "
+            f"Possible reasons: KV cache narrower than {precision.kv}, weights narrower than {precision.weights}, "
+            f"shared prefixes, context below {assessment.setup.context:g}, or waiting requests in the batch."
         )
 
 
@@ -256,37 +254,33 @@ def _on_frontiers(assessment: Assessment) -> Iterator[str]:
     gap, name, likely = assessment.anywhere, assessment.setup.assumptions.name, assessment.anywhere.likely_seconds
     chips, same, ideal = chips_label(assessment.measured.instance_accelerators), assessment.same_size, assessment.ideal
     if gap.verdict == "on":
-        yield f"It lies on the frontier of {name}, within 2 %."
+        yield f"The server is on the frontier of {name}, within 2%."
     elif gap.verdict == "behind":
-        yield f"It lies behind the frontier of {name}: {_better(gap, named=True)}."
+        yield f"The server is worse than the frontier of {name}. {_better(gap, named=True)}."
     else:
         yield (
-            f"It is better than every deployment under {name}: {_worse(gap)}. Either the server does better than the "
-            "profile assumes (kernels, overlap), speculates (several tokens per step) or shares prefixes (less cache "
-            "to read), or an input is off: number format, context, number of GPUs, or what was counted as batch or "
-            "utilisation."
+            f"The server is better than every deployment under {name}: {_worse(gap)}. Possible reasons: better kernels "
+            "or overlap, speculation, shared prefixes, or a wrong input (format, context, GPUs, batch, utilization)."
         )
     if likely is not None and gap.verdict != "on" and assessment.predicted is not None:
-        which = "That is more than the profile itself is uncertain by"
         yield (
-            f"{which if gap.certain else 'The profile itself is uncertain by more than that'}: with these GPUs and "
-            f"batch {100 * bounds.LEVEL:.0f} % of servers on the frontier of any size would take "
-            f"{1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
-            f"{1e3 * gap.measured.seconds:.4g} ms."
+            f"This difference is {'larger' if gap.certain else 'smaller'} than the errors of the profile: on the "
+            f"frontier, 80% of servers with these GPUs and batch have a TPOT of {1e3 * likely.low:.4g} to "
+            f"{1e3 * likely.high:.4g} ms; this one has {1e3 * gap.measured.seconds:.4g} ms."
         )
     if same.verdict == "on" != gap.verdict:
-        yield f"Among deployments on {chips} it lies on the frontier, within 2 %: others need another number of GPUs."
+        yield f"On {chips} it is on the frontier, within 2%; better deployments need another number of GPUs."
     elif same.verdict != gap.verdict:
-        yield f"Among deployments on {chips} it is ahead of all: {_worse(same)}."
+        yield f"On {chips} it is better than all deployments: {_worse(same)}."
     if ideal.verdict == "behind":
-        yield f"The ideal bound for {chips} (full peaks, free communication, no launches): {_better(ideal)}."
+        yield f"The ideal bound for {chips} has full peaks, free communication and no launches. {_better(ideal)}."
     elif ideal.verdict == "on":
-        yield f"It lies on the ideal bound for {chips}, within 2 %: nothing is left to gain but by speculation."
+        yield f"The server is on the ideal bound for {chips}, within 2%. Only speculation can improve it."
     else:
         yield (
-            f"It is better than the ideal bound for {chips}: {_worse(ideal)}. Only speculation or shared prefixes "
-            "allow that; without them an input is wrong: a narrower number format, a shorter context, more GPUs, a "
-            "batch that counts waiting requests, or a throughput that counts prompts."
+            f"It is better than the ideal bound for {chips}: {_worse(ideal)}. Only speculation or "
+            "shared prefixes allow that. Otherwise an input is wrong: format, context, GPUs, waiting requests in the "
+            "batch, or prompts in the throughput."
         )
 
 
@@ -294,33 +288,32 @@ def _on_the_step(assessment: Assessment) -> Iterator[str]:
     """Sentences on the unexplained time, and on the parts that close most of the gap to a frontier."""
     left, measured, likely = assessment.unexplained_seconds, assessment.measured.seconds, assessment.likely_seconds
     if left is not None:
-        predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
+        predicted = (
+            f"The profile predicts {1e3 * (measured - left):.2f} ms of the measured {1e3 * measured:.2f} ms per token"
+        )
         if likely is not None:
-            ends = f"{1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms"
-            predicted += f" ({ends} in {100 * bounds.LEVEL:.0f} % of cases)"
+            predicted += f" (80% interval {1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms)"
         prompts = ", prompts of other requests" if assessment.requests is None else ""
         if abs(left) < _NOTABLE * measured:
-            yield f"{predicted}: nothing is unexplained."
+            yield f"{predicted}. Nothing is unexplained."
         elif left < 0:
-            yield f"{predicted}: the server is faster than predicted by {-1e3 * left:.2f} ms."
+            yield f"{predicted}. The server is faster by {-1e3 * left:.2f} ms."
         else:
-            yield f"{predicted}; {1e3 * left:.2f} ms are unexplained: scheduler, sampling{prompts}, kernels."
+            yield f"{predicted}. {1e3 * left:.2f} ms are unexplained: scheduler, sampling{prompts}, kernels."
     # Use the ideal bound if the point is not behind the frontier.
     behind = assessment.anywhere.verdict == "behind"
     name, gap = ("frontier", assessment.anywhere) if behind else ("ideal bound", assessment.ideal)
     names = {**NAMES, "unexplained": "the unexplained time"}
     levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
-    named = [
-        f"{names[part.name]} ({100 * closed:.0f} %)" for part in levers if (closed := part.closes(gap)) >= _NOTABLE
-    ]
+    named = [f"{names[part.name]} {100 * closed:.0f}%" for part in levers if (closed := part.closes(gap)) >= _NOTABLE]
     if named:
-        yield f"To the {name} {1e3 * gap.seconds:.2f} ms would have to go; alone could close of it: {', '.join(named)}."
+        yield f"The gap to the {name} is {1e3 * gap.seconds:.2f} ms. Single parts could close: {', '.join(named)}."
 
 
 def _beyond(measured: OperatingPoint) -> str:
     return (
-        f"{100 * measured.mfu:.0f} % of what the arithmetic units of {chips_label(measured.accelerators)} can do; the "
-        "speed, the batch or throughput, the number format or the number of GPUs is not what it seems."
+        f"{100 * measured.mfu:.0f}% of the peak of {chips_label(measured.accelerators)}. Check speed, batch or "
+        "throughput, number format and number of GPUs."
     )
 
 
@@ -331,12 +324,12 @@ def _better(gap: Gap, *, named: bool = False) -> str:
     by = ["", ""]
     for index, point in enumerate((fast, cheap) if named else ()):
         service = isinstance(point, SteadyService)
-        load = f"{point.batch:.0f} in flight" if service else f"a batch of {size(point.batch)}"
+        load = f"concurrency {point.batch:.0f}" if service else f"batch {size(point.batch)}"
         by[index] = f", by {layout_label(point.layout)} on {chips_label(point.accelerators)} with {load}"
     return (
-        f"at this cost {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f} times as fast, "
-        f"{gap.tokens_per_second_lost:+z.1f}{by[0]}), at this speed "
-        f"${dollars(cheap.dollars_per_million_output_tokens)} ({1 / gap.cost_factor:.2f} times the cost, "
+        f"At the same cost it has {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f}x, "
+        f"{gap.tokens_per_second_lost:+z.1f}{by[0]}). At the same speed it costs "
+        f"${dollars(cheap.dollars_per_million_output_tokens)} ({1 / gap.cost_factor:.2f}x, "
         f"${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
     )
 
@@ -345,7 +338,7 @@ def _worse(gap: Gap) -> str:
     """Best speed and cost of a frontier that the point beats."""
     at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
     if gap.faster is not None:
-        at_cost = f"at this cost {gap.faster.tokens_per_second_per_user:.1f} tokens/s at most"
+        at_cost = f"at the same cost at most {gap.faster.tokens_per_second_per_user:.1f} tokens/s"
     if gap.cheaper is not None:
-        at_speed = f"at this speed ${dollars(gap.cheaper.dollars_per_million_output_tokens)} at least"
+        at_speed = f"at the same speed at least ${dollars(gap.cheaper.dollars_per_million_output_tokens)}"
     return f"{at_cost}, {at_speed}"

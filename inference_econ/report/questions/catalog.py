@@ -251,8 +251,8 @@ _OFFERS = {
     "source": "source",
 }  # fmt: skip
 _OF_OFFERS = (
-    "The last recorded day of each offer, cheapest output first. 'inference-econ list offers --refresh FILE' adds "
-    "today's: the JSON of models.dev, or a CSV of one's own. --json says where in its source each stands.",
+    "Rows show the last recorded day of each offer. Add today's offers with --refresh FILE (JSON of models.dev, or a "
+    "CSV file).",
 )
 
 
@@ -281,8 +281,8 @@ _RECIPES = {
     "date": "date", "ref": "source", "where": "where",
 }  # fmt: skip
 _OF_RECIPES = (
-    "Instances are the degrees that a recipe names, prefill + decode those of its pools, how many of which '--format "
-    "json' says. Without a source no recipe is known, and the engine is run with what it has by itself.",
+    "Instances: parallel degrees of a recipe; prefill + decode for disaggregated ones. Rows without a source use the "
+    "engine defaults.",
 )
 
 

@@ -50,7 +50,7 @@ class ComparisonPage(AnswerPage[Comparison]):
         """Table with one row per series."""
         table = comparison_table(self.answer, self.speeds, self.costs)
         reasons, priced = self.undrawn(), (curve.label for curve in self.answer.curves if curve.is_priced)
-        return (with_notes(table, [f"Not drawn: {reasons[label]}." for label in priced if label in reasons]),)
+        return (with_notes(table, [f"Not in the chart: {reasons[label]}." for label in priced if label in reasons]),)
 
     def undrawn(self) -> dict[str, str]:
         """Reasons why series are missing in the chart, by label."""
@@ -116,30 +116,31 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
         else:
             before, after = 1 + len(speeds) + 2 * len(costs), 4 + len(last)
             rows.append((label, *"-" * before, "nothing fits", *"-" * after))
-    marked = " How surely is not known where no share stands." if any(winner.chance is None for winner in best) else ""
-    marked += " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
     cheapest = []
     for winner in best:
         if winner.chance is not None and winner.chance < _ALIKE:
-            cheapest.append(f"at {winner.speed:g} {winner.label} or {winner.second}, alike within errors")
+            cheapest.append(f"at {winner.speed:g} {winner.label} or {winner.second} (not distinguishable)")
             continue
-        probability = "" if winner.chance is None else f" with {chance_percent(winner.chance)} %"
-        cheapest.append(f"at {winner.speed:g} {winner.label} before {winner.second}{probability}")
-    note = [f"The cheapest, {'; '.join(cheapest)}.{marked}"] if best else []
+        probability = "" if winner.chance is None else f" ({chance_percent(winner.chance)}%)"
+        cheapest.append(f"at {winner.speed:g} {winner.label}{probability}")
+    notes = [f"Cheapest (probability) {', '.join(cheapest)}."] if best else []
     if bound:
-        verb = "is a bound" if len(bound) == 1 else "are bounds"
-        note.append(f"{_listed(bound, 'and')} {verb}: fitted to no server, or started by no known engine.")
-    notes = [
-        "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost."
-        + (" tok/s and GPUs at a cost: of the fastest instance that costs no more." if costs else "")
-        + (f" {COUNTED}" if services else ""),
-        *([" ".join(note)] if note else []),
+        verb = "is" if len(bound) == 1 else "are"
+        notes.append(
+            f"{_listed(bound, 'and')} {verb} uncalibrated: no server was measured, or no known engine runs it."
+        )
+    notes += [
         *(f"{label}: {reason}" for label, reason in result.missing.items()),
         *frontier.warned(fronts),
+        *([COUNTED] if services else []),
     ]
     why = [
-        f"$ at a speed: of the cheapest deployment {'with that speed' if services else 'that is as fast or faster'}. "
-        f"{MEANS if services else DECODED}",
+        "$ at: cost per million output tokens at a speed in tokens/s per user, of the cheapest deployment "
+        f"{'with that speed' if services else 'that is as fast or faster'}.",
+        "Probability: cheaper than the next series; unknown without a percentage. ~: may also be the cheapest.",
+        "Best: the point that maximizes speed^3 / cost."
+        + (" tok/s and GPUs at a cost: of the fastest instance that costs no more." if costs else ""),
+        MEANS if services else DECODED,
         *frontier.assumed(fronts),
     ]
     least = (*last, "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))

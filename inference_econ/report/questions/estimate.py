@@ -33,12 +33,10 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
         title = service_title(
             f"Estimate for {fleet_label(answer.service, answer.replicas)}", [answer.service], self.setups()
         )
-        notes = (
-            "Concurrency and requests/s are totals over all replicas. TTFT excludes queueing: see --request-rate.",
-            *doubts(self.setups(), subjects),
-        )
+        notes = ("TTFT excludes queueing. Include it with --request-rate.", *doubts(self.setups(), subjects))
         why = (
-            f"Layout: {answer.pick.rule}, of {answer.pick.layouts} layouts. In parentheses: 80% interval. "
+            "Concurrency and requests/s are totals over all replicas. In parentheses: 80% intervals.",
+            f"Layout: {answer.pick.rule}, of {answer.pick.layouts} layouts. "
             f"Assumptions: {assumptions_label(self.setups())}.",
             *grounds(self.setups(), subjects, SERVED),
         )

@@ -23,7 +23,7 @@ from inference_econ.records.texts import PART_NAMES, amount, dollars, layout_lab
 from inference_econ.report import charts, page
 from inference_econ.report.error_notes import extrapolations, interval_note
 from inference_econ.report.fields import view
-from inference_econ.report.headings import step_heading, subject_label
+from inference_econ.report.headings import basis_label, step_heading, subject_label
 from inference_econ.report.notes import doubts, setup_warnings, startable_notes, unit_notes
 from inference_econ.report.page import AnswerPage, Block, Pieces, ShareBar
 from inference_econ.report.service import milliseconds, power_basis, started
@@ -110,7 +110,7 @@ def explain_table(explanation: Explanation) -> page.Table:
     if explanation.setup.levels is not None:
         level = explanation.setup.levels.level(recorded_key(explanation.layout))
         if level is not None:
-            names[MEASURED] = f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
+            names[MEASURED] = f"measured factor {math.exp(level.decode):.2f}x ({level.rows} runs)"
     rows = [
         (names[name], f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
         for name, seconds in shown_parts(explanation)
@@ -122,29 +122,31 @@ def explain_table(explanation: Explanation) -> page.Table:
 
 def _explain_notes(explanation: Explanation) -> Iterator[str]:
     """Notes on the layout, the effect on users, cost and power, and warnings."""
-    setup, layout = explanation.setup, explanation.layout
+    setup, layout, uncapped = explanation.setup, explanation.layout, explanation.uncapped_seconds
+    if uncapped is not None:
+        slower = 100.0 * (explanation.seconds / (uncapped or explanation.seconds) - 1.0)
+        yield f"The power cap of {setup.hardware.power_cap:g} W makes the step {slower:.1f}% longer."
     replicas, share = float(layout["dp"]), ""
     if replicas > 1:
-        share = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)"
+        share = f" ({explanation.batch / replicas:g} per attention rank, {replicas:g} ranks)"
     yield f"Layout {layout_label(layout)}{started(layout)}, batch {explanation.batch:g}{share}."
 
+    yield from doubts([setup], explanation.subjects())
+    yield from setup_warnings(setup)
     kind, cost = "output" if explanation.prompt is None else "prompt", "no price known"
     if explanation.dollars is not None:
         cost = f"${dollars(explanation.dollars)} per million {kind} tokens"
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
-    yield f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %."
+    yield f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f}%."
 
     if explanation.joules is not None:
-        uncapped, chip, cap = explanation.uncapped_seconds, setup.hardware, ""
-        if uncapped is not None:
-            slower = 100.0 * (explanation.seconds / (uncapped or explanation.seconds) - 1.0)
-            cap = f", capped at {chip.power_cap:g} W: the step takes {slower:.1f} % longer so"
+        chip = setup.hardware
         tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
         yield (
-            f"Each board draws {explanation.joules / explanation.seconds:.0f} of {chip.watts:g} W, "
-            f"{amount(explanation.joules / tokens)} J per token ({power_basis(setup)}){cap}."
+            f"Board power is {explanation.joules / explanation.seconds:.0f} of {chip.watts:g} W, "
+            f"{amount(explanation.joules / tokens)} J per token ({power_basis(setup)})."
         )
 
     if explanation.beside_seconds is not None:
@@ -152,19 +154,17 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
         if setup.contexts:
             longest = max(length for length, _ in setup.contexts)
             yield (
-                f"With all sequences at the mean of {setup.context:g} tokens it takes {alone}, "
-                f"{100 * (1 / times - 1):+z.2f} %; the longest has {longest:g}."
+                f"With all sequences at the mean of {setup.context:g} tokens the step takes {alone} "
+                f"({100 * (1 / times - 1):+z.2f}%). The longest sequence has {longest:g} tokens."
             )
         else:
-            yield f"No cache is kept: with one the step takes {alone}, {amount(times)} times less."
-    yield from doubts([setup], explanation.subjects())
-    yield from setup_warnings(setup)
+            yield f"There is no KV cache: with one, the step takes {alone}, {amount(times)}x less."
 
 
 def _explain_why(explanation: Explanation) -> Iterator[str]:
     """Notes on the basis of a step: memory, stages, errors, supporting engines."""
     setup, needed, (instances,) = explanation.setup, explanation.memory, explanation.subjects()
-    yield f"Assumptions: {setup.assumptions.name}."
+    yield f"{basis_label(setup)} Assumptions: {setup.assumptions.name}."
 
     weights, cache, available = needed.of_one_plan()
     workspace = float(np.ravel(needed.workspace_bytes)[0])
@@ -179,33 +179,33 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
         read = {"weights": explanation.streamed_bytes, "KV cache": explanation.paged_bytes}
         listed = " and ".join(f"{size / 1e9:.1f} GB of {name}" for name, size in read.items() if size)
         yield (
-            f"Each accelerator reads {listed} per step from the memory of its host: {1e3 * seconds:.1f} ms at "
-            f"{rate / 1e9:.4g} GB/s sustained, of which {1e3 * hidden:.1f} ms pass behind other work."
+            f"Each GPU reads {listed} per step from host memory: {1e3 * seconds:.1f} ms at {rate / 1e9:.4g} GB/s, of "
+            f"which {1e3 * hidden:.1f} ms overlap with other work."
         )
 
     depth, layers = float(explanation.layout["pp"]), setup.model.layers
     fullest = math.ceil(layers / depth)
     if fullest * depth > layers:
         yield (
-            f"The fullest of {depth:g} stages has {fullest} of {layers} layers: it sets the pace, so that the others "
-            f"wait as if there were {fullest * depth:g}, and its memory is what counts."
+            f"The largest of {depth:g} stages has {fullest} of {layers} layers. It sets the step time and the memory "
+            f"limit, as if there were {fullest * depth:g} layers."
         )
 
     quantities = quantities_of(explanation)
     if not quantities and setup.assumptions.calibration is not None:
-        yield "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
+        yield "No interval: measured TTFTs include load, so their errors do not apply to a single prefill step."
     else:
         around, spread = bounds.around(instances, "tpot"), interval_note(instances, quantities)
         ms, errors = 1e3 * explanation.seconds, ""
         if around is not None:
-            errors = f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: "
+            errors = f"Step {ms:.4g} ms, 80% interval {ms * around.low:.4g} to {ms * around.high:.4g} ms. "
         yield errors + spread
 
     apart = explanation.in_machines_seconds
     if apart is not None:
         yield (
-            f"The fast domain of {setup.hardware.link_domain} is worth {apart / explanation.seconds:.3g} x: in "
-            f"machines of {MACHINE} the step would take {1e3 * apart:.4g} ms."
+            f"The fast link domain of {setup.hardware.link_domain} GPUs gains {apart / explanation.seconds:.3g}x: in "
+            f"nodes of {MACHINE} the step takes {1e3 * apart:.4g} ms."
         )
     yield from extrapolations(instances)
     yield from startable_notes([setup])
@@ -220,28 +220,30 @@ def operator_table(explanation: Explanation) -> page.Table:
         "network_seconds", "launch_seconds", "bound", "achieved", *(("joules",) if explanation.joules else ()),
     )  # fmt: skip
     notes = [
-        "Per accelerator, all repeats of a step. Ridge: FLOP per byte at the peaks of the chip, on the row's unit.",
-        "ms: the longer of arithmetic and memory traffic, then network and launches; bound: the longest of the four.",
-        "Net MB: tensors of a group of ranks that all-reduces and exchanges carry, before an algorithm copies them.",
-        "Peak %: arithmetic or memory traffic, whichever is nearer to what the chip could do in the row's time.",
+        "Values are per GPU, over all repeats in a step. Ridge: FLOP per byte at the peaks of the row's compute unit.",
+        "ms: the longer of arithmetic and memory traffic, plus network and launches. Bound: the longest of the four.",
+        "Net MB: tensors that all-reduces and all-to-alls move per group of ranks, without copies of the algorithm.",
+        "Peak %: arithmetic or memory traffic relative to the peak of the GPU, whichever is closer.",
     ]
     if explanation.joules is not None:
         idle = 1e3 * (explanation.idle_joules or 0.0)
-        all_of_it = f"the step takes {1e3 * explanation.joules:.4g}"
-        notes.append(f"mJ: beyond the {idle:.4g} of an idle board in the time of the step; {all_of_it}.")
+        notes.append(
+            f"mJ: energy above the {idle:.4g} mJ of an idle board during the step; the step takes "
+            f"{1e3 * explanation.joules:.4g} mJ."
+        )
     setup, ranks = explanation.setup, float(explanation.layout["tp"])
     peers, link = setup.hardware.link_peers, setup.hardware.link_bytes_per_second_one_way
     if peers is not None and link is not None and ranks >= 2 and setup.assumptions.network.mesh_links != "pooled":
         used = min(ranks, setup.hardware.link_domain) - 1.0
         notes.append(
-            f"Links are a full mesh: a group of tp {ranks:g} has {used:g} of the {peers} of each accelerator, "
+            f"Links are a full mesh: a group of tp {ranks:g} uses {used:g} of the {peers} links of each GPU, "
             f"{used / peers * link / 1e9:.4g} of {link / 1e9:.4g} GB/s."
         )
     apart = sum(row.seconds for row in explanation.operators)
     if not math.isclose(apart, explanation.seconds, rel_tol=1e-9):
         notes.append(
-            f"One after the other the rows take {1e3 * apart:.3f} ms, and the step {1e3 * explanation.seconds:.3f} ms: "
-            "see what the assumptions say of overlaps and of the host."
+            f"The rows add up to {1e3 * apart:.3f} ms, the step takes {1e3 * explanation.seconds:.3f} ms. The "
+            "difference is overlap and CPU time in the assumptions."
         )
     least = ("ridge", "achieved", "launch_seconds", "collective_bytes", "network_seconds", "flop_per_byte", "repeats")
     return view("Operators", operator_records(explanation), columns, kind="operator", why=notes, least=least)
@@ -256,8 +258,8 @@ def memory_table(explanation: Explanation) -> page.Table:
     held, total = explanation.held, sum(explanation.held.values())
     parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held.get(name)]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
-    notes = ("Averages over the accelerators; copies of weights and cache are counted.",)
-    return page.Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
+    notes = ("Averages over all GPUs, with all copies of weights and KV cache.",)
+    return page.Table("Memory of a GPU", ("use", "GB", "share %"), rows, why=notes)
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from inference_econ.answers.fits import Fits
 from inference_econ.records.texts import assumptions_label, chips_label, layout_label
 from inference_econ.report.fields import view
-from inference_econ.report.headings import heading, lengths_label, subject_label
+from inference_econ.report.headings import basis_label, heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
 
@@ -17,16 +17,20 @@ class FitsPage(AnswerPage[Fits]):
     def tables(self) -> Sequence[Table]:
         """Table with one row per size."""
         answer, most = self.answer, self.answer.setup.model.max_context
-        notes = ["Slots: requests at a time, on average as long as these; longest request: alone."]
+        notes = []
         if most is not None and any(fit.largest_context >= most for fit in answer.instances):
-            notes.append(f"The model was made for {most:,} tokens at most; memory may hold more.")
+            notes.append(f"The model supports at most {most:,} tokens per request.")
         setups = self.setups()
         records = [{**record, "engine": record["layout"].get("engine")} for record in answer.records()]
         differing = ["engine"] if any(record["engine"] for record in records) else []
         differing += ["kv"] if len({setup.precision.kv for setup in setups}) > 1 else []
         columns = ["accelerators", "layout", *differing, "slots", "largest_context", "cached_tokens"]
-        title = heading("What fits", setups, [lengths_label(answer.requests)])
-        why = (f"Assumptions: {assumptions_label(setups)}.",)
+        title = heading("Instances that fit", setups, [lengths_label(answer.requests)])
+        why = (
+            "Slots: concurrent requests of average length. Longest request: with no other request in memory.",
+            f"Assumptions: {assumptions_label(setups)}.",
+            *dict.fromkeys(map(basis_label, setups)),
+        )
         return (view(title, records, [*columns, "weight_bytes"], kind="fit", notes=notes, why=why),)
 
     def question(self) -> str:

@@ -29,13 +29,13 @@ from inference_econ.report.speed_cost import AnyFront, between
 from inference_econ.search import Frontier, Metric, PlanTable
 
 #: Note on the points of decode steps.
-DECODED = "The bill is that of decode steps alone; prefill is not in it."
+DECODED = "Costs cover decode steps only; prefill is excluded."
 #: Note on the points of services.
-COUNTED = "Prefill is counted; a queue is not: 'load' has it."
+COUNTED = "Costs include prefill; latencies exclude queueing, see 'load'."
 #: Long form of that note.
 MEANS = (
-    "The bill, TTFT and TPOT include the prefill of all requests; both times are means with as many in flight all the "
-    "time; for a queue see 'inference-econ load'."
+    "Costs, TTFT and TPOT include the prefill of all requests. Latencies are means at constant concurrency, without "
+    "queueing; for queueing see 'inference-econ load'."
 )
 #: Maximum points in a table, in addition to the preferred one [1].
 _SHOWN = 14
@@ -163,8 +163,8 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         basis = [f"{MEANS} Assumptions: {assumptions_label(front.setups)}."]
     elif any(point.layout["dp"] != 1.0 for point in points):
         basis.append(
-            "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
-            "all tp x dp of them: over ep ranks, and each expert over the rest."
+            "dp: attention groups of tp GPUs, each with its own sequences. Feed-forward blocks and experts are sharded "
+            "over all tp x dp GPUs: experts over ep ranks, each expert over the rest."
         )
     table = view(
         frontiers_title([front]),
@@ -173,11 +173,12 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         kind="frontier_point",
         notes=(
             *saving_note(front.saving),
-            f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost.{counted}",
             *doubts(setups, subjects),
             *setup_warnings(front.setup, lengths_told=lengths_told),
+            f"* maximizes speed^3 / cost.{counted}",
         ),
         why=(
+            f"{len(shown)} of {len(front)} points are shown.",
             *basis,
             *speed_cost.summary_notes(front),
             *grounds(setups, subjects, predicted),

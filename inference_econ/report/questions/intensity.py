@@ -14,7 +14,7 @@ from inference_econ.formulas.roofline import attainable
 from inference_econ.records.texts import amount, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.headings import heading, subject_label
+from inference_econ.report.headings import basis_label, heading, subject_label
 from inference_econ.report.notes import cannot_start, setup_warnings, unit_notes
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import started
@@ -48,17 +48,17 @@ class IntensityPage(AnswerPage[Intensity]):
             *("operator", f"FLOP/B at {first}", f"at {last}", "ridge", "memory-bound", "compute-bound"),
             *(["closed form"] if closed else []),
         )
-        ridge_means = "Ridge: FLOP per byte at the peaks of the chip"
-        if closed:
-            ridge_means += (
-                "; the closed form is bytes per weight x ridge / 2, for weights alone, over the share of the tokens "
-                "for which they are read: one expert's, or one group's of copies"
-            )
         why = (
             "Bound: the longer of arithmetic and memory traffic, at the rates that "
-            f"{answer.setup.assumptions.name} has of each kernel; network and launches "
-            "are apart. The step: the sums over all operators.",
-            f"{ridge_means}.",
+            f"{answer.setup.assumptions.name} has for each kernel, without network and launches. Step: sum of all "
+            "operators.",
+            "Ridge: FLOP per byte at the peaks of the GPU.",
+            *(
+                ["'Closed form': bytes per weight x ridge / 2, over the share of tokens that read the weights."]
+                if closed
+                else []
+            ),
+            basis_label(answer.setup),
             *unit_notes(answer.setup),
         )
         least = ("ridge", "closed form")
@@ -94,18 +94,18 @@ def _notes(answer: Intensity) -> Iterator[str]:
     yield f"Layout {layout_label(answer.layout)}{started(answer.layout)}. {step_sentence(answer)}"
     if answer.room is not None:
         turn, unit = answer.step.turns_at, _WORDS[answer.over][2]
-        before = ", which is before that" if turn is not None and answer.room < turn else ""
-        yield f"Memory has room for {unit.format(f'{answer.room:,.0f}')}{before}."
+        before = ", below that" if turn is not None and answer.room < turn else ""
+        yield f"Memory limits it to {unit.format(f'{answer.room:,.0f}')}{before}."
     for sweep in answer.operators:
         if answer.over == "batch" and sweep.name == "attention" and sweep.bound == "memory" and sweep.turns_at is None:
             yield (
-                f"Attention stays at {amount(float(sweep.flop_per_byte[-1]))} FLOP/B at any batch: each sequence reads "
-                "a cache of its own, so that the longer contexts are, the less a larger batch helps the step."
+                f"Attention stays at {amount(float(sweep.flop_per_byte[-1]))} FLOP/B at any batch, because each "
+                "sequence reads its own cache. Long contexts limit the gain of larger batches."
             )
     if answer.sparsity > 1.0 and answer.over != "context":
         yield (
-            f"Each expert gets one of {answer.sparsity:.3g} tokens on average: their weights need "
-            f"{answer.sparsity:.3g} times the batch of dense ones by the closed form."
+            f"Each expert gets 1 of {answer.sparsity:.3g} tokens on average, so experts need {answer.sparsity:.3g}x "
+            "the batch of dense weights."
         )
     yield from cannot_start([answer.setup])
     yield from setup_warnings(answer.setup)
@@ -122,13 +122,13 @@ def _turns(sweep: IntensitySweep) -> tuple[str, str]:
 
 def step_sentence(answer: Intensity) -> str:
     """Sentence on the limit of the whole step."""
-    step, words, unit = answer.step, _WORDS[answer.over][0], _WORDS[answer.over][2]
+    step, unit = answer.step, _WORDS[answer.over][2]
     names = {"compute": "arithmetic", "memory": "memory traffic"}
     if step.turns_at is None:
-        return f"The step waits for {names[step.bound]} whatever {words}, up to {answer.values[-1]:,.0f}."
+        return f"The step is limited by {names[step.bound]} at any {answer.over} up to {answer.values[-1]:,.0f}."
     other = names["memory" if step.bound == "compute" else "compute"]
     value = unit.format(f"{step.turns_at:,.0f}")
-    return f"From {value} on the step waits for {names[step.bound]}, before for {other}."
+    return f"From {value} on, the step is limited by {names[step.bound]}; below, by {other}."
 
 
 def intensity_charts(answer: Intensity) -> list[Plot]:

@@ -25,6 +25,7 @@ from inference_econ.report.service import (
     arrivals_label,
     burstiness_note,
     chances_column,
+    chances_meaning,
     chances_notes,
     fleet_label,
     fleet_name,
@@ -52,14 +53,14 @@ class LoadPage(AnswerPage[LoadCurve]):
     def tables(self) -> Sequence[Table]:
         """Table with one row per load, and the simulated loads if there are some."""
         points, targets, bursts = self.answer.points, self.answer.targets, self.answer.bursts
-        notes = picked(points[0].sheet.service, self.answer.pick)
+        notes = [_capacity_note(points)]
         if bursts is not None:
             notes.append(burstiness_note(bursts, targets))
-        else:
-            notes.append("Closed forms alone: nothing is simulated.")
-            if rates := _doubtful(points):
-                notes.append(f"{rates}; leave out --no-simulate to simulate them.")
-        loads = with_notes(load_table(points, targets), notes)
+        elif rates := _doubtful(points):
+            notes.append(f"{rates}. Remove --no-simulate to simulate these rates.")
+        why = picked(points[0].sheet.service, self.answer.pick)
+        why += [] if bursts is not None else ["Latencies come from the analytical model; nothing is simulated."]
+        loads = with_notes(load_table(points, targets), notes, why)
         played = [point for point in points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
 
@@ -70,7 +71,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         if bursts is not None:
             under = {scv: loads_under(points, scv, assumed) for scv in (assumed, bursts.other_scv)}
         service, replicas = points[0].sheet.service, points[0].sheet.replicas
-        subject = f"{service_title('A fleet under load', [service])}\n{fleet_label(service, replicas)}"
+        subject = f"{service_title('Fleet under load', [service])}\n{fleet_label(service, replicas)}"
         title = f"What do users wait, and tokens cost, as traffic grows?\n{subject}"
         return {"load": charts.line_charts(load_charts(points, under, self.answer.targets), title)}
 
@@ -127,58 +128,59 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     setup = sheet.service.setup
     subjects = under_load((point.sheet.service, point.load) for point in points)
     notes = [*_load_notes(points), *doubts([setup], subjects)]
-    why = [f"Assumptions: {setup.assumptions.name}."]
+    why = [
+        f"{fleet_label(sheet.service, sheet.replicas)}: ${sheet.dollars_per_hour:,.2f} per hour, busy or idle. "
+        f"Assumptions: {setup.assumptions.name}."
+    ]
     if rates := _doubtful(point for point in points if point.load.played):
-        why.append(f"{rates}: simulated request by request, and that counts there.")
+        why.append(f"{rates}. These rates show simulated latencies.")
     if promised:
         limits = " and ".join(f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in targets.given.items())
         why.append(f"SLO met: requests with {limits}; goodput/s: such requests per second.")
+        why += chances_meaning(targets, chances)
         notes += chances_notes(targets, chances)
         if targets.confidence is not None:
-            notes.append(f"SLO met, goodput/s: with {100 * targets.confidence:g} % predictions are that much better.")
+            why.append(f"SLO met and goodput/s include a margin for {100 * targets.confidence:g}% confidence.")
     why += grounds([setup], subjects, SEEN)
     least = (
         *("board_watts", "joules_per_output_token", "concurrency_per_replica", "good_requests_per_second"),
         "dollars_per_million_output_tokens",
         *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
-    title = service_title("A fleet under load", [sheet.service], promises=targets)
+    title = service_title("Fleet under load", [sheet.service], promises=targets)
     records = [point.record(targets) for point in points]
     return view(title, records, columns, notes=notes, why=why, least=least)
 
 
-def _load_notes(points: Sequence[LoadPoint]) -> Iterator[str]:
-    """Notes on the fleet, saturation, preemptions and cache hits."""
+def _capacity_note(points: Sequence[LoadPoint]) -> str:
+    """Note on the capacity of the fleet, and on rates above it."""
     sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
-    yield f"{fleet_label(sheet.service, sheet.replicas)}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not."
     if rates := _rates(point for point in points if point.load.saturated):
-        yield (
-            f"SATURATED at {rates} requests/s: it completes {most:.4g} at most, queues grow without end, and the rest "
-            "is not served."
-        )
-    else:
-        yield f"It completes {most:.4g} requests/s at most."
+        return f"OVERLOADED at {rates} requests/s: queues grow without bound above {most:.4g}."
+    return f"Capacity: {most:.4g} requests/s."
+
+
+def _load_notes(points: Sequence[LoadPoint]) -> Iterator[str]:
+    """Notes on preemptions and cache hits."""
+    sheet = points[0].sheet
     shares = [
-        f"{100 * point.simulated.preemptions / point.simulated.ttft.size:.2g} % at {point.requests_per_second:.4g}"
+        f"{100 * point.simulated.preemptions / point.simulated.ttft.size:.2g}% at {point.requests_per_second:.4g}"
         for point in points
         if point.simulated is not None and point.simulated.preemptions
     ]
     if shares:
-        yield (
-            f"Preemptions per simulated request: {', '.join(shares)} requests/s: memory ran out, and as many were sent "
-            "back to be read again."
-        )
+        yield f"The KV cache runs full: preempted and recomputed requests are {', '.join(shares)} requests/s."
     reuse = [
-        f"{100 * point.hit_rate:.1f} % at {point.requests_per_second:.4g} requests/s"
+        f"{100 * point.hit_rate:.1f}% at {point.requests_per_second:.4g} requests/s"
         for point in points
         if point.hit_rate is not None
     ]
     if reuse:
         requests = sheet.service.requests
         yield (
-            f"Found in the cache (hit %): {', '.join(reuse)}, played with the blocks of prompts; one for all instances "
-            f"that forgets nothing would find {100 * requests.cached / requests.isl.mean:.1f} %."
+            f"Cache hits: {', '.join(reuse)} (simulated per block). An unlimited cache shared by all instances would "
+            f"reach {100 * requests.cached / requests.isl.mean:.1f}%."
         )
 
 
@@ -192,8 +194,8 @@ def _doubtful(points: Iterable[LoadPoint]) -> str:
     if not rates:
         return ""
     return (
-        f"At {rates} requests/s it is too full, arrivals are bursty, lengths vary too much or prompts take too much of "
-        "the time for closed forms to be within 10 %"
+        f"At {rates} requests/s the analytical model is not within 10%: load is high, arrivals are bursty, lengths "
+        "vary widely, or prefill dominates"
     )
 
 
@@ -228,12 +230,12 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
     first = points[0].simulated
     count = 0 if first is None else first.ttft.size
     why = [
-        f"Simulated: {count} random requests per load and instance, one by one, with the same step times; ± is half "
-        "of the 95 % confidence interval."
+        f"Simulated: {count} random requests per load and instance with the same step times. ±: half of the 95% "
+        "confidence interval."
     ]
     if points[0].sheet.service.speculation is not None:
-        why.append("Rounds of speculation are simulated as steps of one token each, so that first tokens come early.")
-    return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), why=tuple(why))
+        why.append("Speculation rounds are simulated as steps of one token each, so first tokens appear early.")
+    return Table("Analytical and simulated (sim.) latencies: mean and p99 (ms)", columns, tuple(rows), why=tuple(why))
 
 
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:

@@ -69,10 +69,9 @@ def offload_table(offloading: Offloading) -> Table:
     """Table of recomputing a prefix, then of reading it from each tier."""
     service, conversation = offloading.service, offloading.conversation
     notes = [
-        f"{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}, at "
-        f"{offloading.requests_per_second:.3g} requests/s per instance. A prompt repeats "
-        f"{offloading.prefix_tokens:,.0f} tokens ({offloading.bytes_per_prefix / 1e6:,.0f} MB of cache) before "
-        f"{offloading.new_tokens:,.0f} new ones."
+        f"{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}, "
+        f"{offloading.requests_per_second:.3g} requests/s per instance. Prefix {offloading.prefix_tokens:,.0f} tokens "
+        f"({offloading.bytes_per_prefix / 1e6:,.0f} MB of KV cache), then {offloading.new_tokens:,.0f} new tokens."
     ]
     if conversation is not None and conversation.replicas > 1:
         other: Routing = "prefix_aware" if conversation.routing == "round_robin" else "round_robin"
@@ -82,33 +81,33 @@ def offload_table(offloading: Offloading) -> Table:
             for way in (conversation.routing, other)
         )
         notes.append(
-            f"{conversation.replicas} instances share the requests, {_ROUTED[conversation.routing]}: of prompts "
-            f"{100 * present:.1f} % are found in HBM; {_ROUTED[other]} {100 * otherwise:.1f} %. Tiers are those of "
-            "each instance."
+            f"{conversation.replicas} instances, {_ROUTED[conversation.routing]}: {100 * present:.1f}% of prompt "
+            f"tokens hit in HBM, {100 * otherwise:.1f}% if {_ROUTED[other]}. Each instance has its own tiers."
         )
     seconds = offloading.keeping_seconds
     sizes = ((3600.0, "hours"), (60.0, "minutes"))
     size, unit = next(((size, unit) for size, unit in sizes if seconds >= 2 * size), (1.0, "seconds"))
     why = [
-        "$/M tokens of reading: at most, if its chips wait for it; GB of HBM: what weights and running requests "
-        "leave. Quicker from: tokens of prefix from which reading takes less time than computing. Busy: share of "
-        "what the tier delivers, if all requests read from it.",
-        f"In HBM a million tokens cost ${dollars(offloading.holding_dollars_per_million_hour)} per hour of the room "
-        f"for caches: after {seconds / size:.1f} {unit} it would have been cheaper to compute the prefix "
-        f"again. Assumptions: {service.setup.assumptions.name}.",
+        "$/M tokens: upper limit for reading, if the GPUs wait for it. GB of HBM: what weights and running requests "
+        "leave free.",
+        "Quicker from: prefix length from which reading is faster than recomputing. Busy: share of the bandwidth of "
+        "the tier, if all requests read from it.",
+        f"In HBM a million cached tokens cost ${dollars(offloading.holding_dollars_per_million_hour)} per hour. After "
+        f"{seconds / size:.1f} {unit}, recomputing the prefix is cheaper. "
+        f"Assumptions: {service.setup.assumptions.name}.",
     ]
     if conversation is not None:
         system = f" after a system prompt of {conversation.system_tokens:g}" if conversation.system_tokens else ""
         why.append(
-            f"{conversation.turns:g} turns of {conversation.user_tokens:g} tokens and answers of "
-            f"{conversation.answer_tokens:g}{system}, {conversation.think_seconds:g} s between them, kept for "
-            f"{conversation.lifetime_seconds:g} s where there is room. Needs GB: the room for "
-            "that; kept: how long entries stay if the least recently used go first; hit: prompt tokens found."
+            f"Conversations: {conversation.turns:g} turns of {conversation.user_tokens:g} tokens and answers of "
+            f"{conversation.answer_tokens:g}{system}, {conversation.think_seconds:g} s apart, kept for "
+            f"{conversation.lifetime_seconds:g} s if there is room. Needs GB: memory for that. Kept: lifetime of "
+            "entries under LRU eviction. Hit: prompt tokens found."
         )
     if offloading.traffic is not None:
         why.append(
-            f"Hit: prompt tokens of {offloading.traffic} found there and in no tier before it, turns played block by "
-            "block; what was used least recently goes first."
+            f"Hit: prompt tokens of {offloading.traffic} found in this tier and in no tier before it, simulated per "
+            "block with LRU eviction."
         )
     return view(
         heading("Prefix cache", [service.setup], []),

@@ -60,23 +60,24 @@ class PricePage(AnswerPage[Sheet]):
         setup, chosen = sheet.service.setup, picked(sheet.service, sheet.pick)
         if sheet.fleet is not None and sheet.pick is not None:
             rule = f"{sheet.pick.rule[0].upper()}{sheet.pick.rule[1:]}"
-            chosen = [f"{rule}, of {sheet.pick.layouts} layouts; --aggregated takes instances that do both."]
+            chosen = [f"{rule}, of {sheet.pick.layouts} layouts. For aggregated instances, use --aggregated."]
         notes = [
-            *chosen,
-            *kept_with(sheet.chances(sheet.targets), sheet.targets),
-            f"{choice_label(sheet)}.",
-            *load_notes(sheet.load, sheet.replicas, sheet.targets),
+            f"{choice_label(sheet)}. Load {100 * sheet.load.utilization:.0f}% of capacity.",
             *wait_notes([sheet.load]),
-            *power_notes(setup, sheet.power()),
-            *([] if sheet.offer is None else [offer_label(sheet.offer)]),
             *([] if api is None else [break_even(sheet, api)]),
             *([] if sheet.input_price is None else [_output_price(sheet, sheet.input_price)]),
+            *kept_with(sheet.chances(sheet.targets), sheet.targets),
             *doubts([setup], sheet.subjects()),
+            *([] if sheet.offer is None else [offer_label(sheet.offer)]),
         ]
         why = [
+            *chosen,
+            *([] if sheet.usual is None else [f"TPOT SLO by default: {usual_speed_label(sheet.usual)}."]),
+            *load_notes(sheet.load, sheet.replicas, sheet.targets),
+            *power_notes(setup, sheet.power()),
             f"Assumptions: {setup.assumptions.name}.",
-            "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
-            "the same proportion.",
+            "The bill is split by the time for prefill of new tokens, prefill of cached tokens, and decode; idle time "
+            "is split in proportion.",
             *grounds([setup], sheet.subjects(), SEEN),
         ]
         rows, least = [*records, every], ("marginal_dollars_per_million",)
@@ -87,7 +88,7 @@ class PricePage(AnswerPage[Sheet]):
         sheet, rate = self.answer, self.answer.load.completed_per_second * self.answer.replicas
         title = (
             "Which tokens does the bill of an hour go to?\n"
-            f"{service_title('Prices of tokens', [sheet.service], rate=rate)}\n"
+            f"{service_title('Token prices', [sheet.service], rate=rate)}\n"
             f"{choice_label(sheet)}"
         )
         bill = {kind: sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6 for kind in KINDS}
@@ -133,13 +134,13 @@ class PricePage(AnswerPage[Sheet]):
 def offer_label(offer: Offer) -> str:
     """Provider and date of the compared prices, as words."""
     hours = f", {offer.hours} hours" if offer.hours else ""
-    cached = "" if offer.dollars_per_million_cached_input_tokens else "; it says nothing of cached input"
+    cached = "" if offer.dollars_per_million_cached_input_tokens else "; no price for cached input"
     return f"API: {offer.provider}, {offer.model_as_written}{hours}, {offer.date} ({offer.source}){cached}."
 
 
 def usual_speed_label(usual: UsualSpeed) -> str:
     """Reference speed with its source."""
-    return f"{usual.tokens_per_second:.3g} is {'usual' if usual.offered else 'taken'} ({usual.source})"
+    return f"{usual.tokens_per_second:.3g} tokens/s per user ({usual.source})"
 
 
 def _output_price(sheet: Sheet, input_price: float) -> str:
@@ -154,26 +155,25 @@ def price_title(sheet: Sheet) -> str:
     """Heading: model, GPU, rate, and user speed, in one line."""
     rate = sheet.requests_per_second
     promises = sheet.targets if sheet.usual is None else None
-    title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=promises)
+    title = service_title("Token prices", [sheet.service], rate=rate, promises=promises)
     speed = sheet.tokens_per_second_per_user
-    usual = "" if sheet.usual is None else f", where {usual_speed_label(sheet.usual)}"
-    return title if speed is None else f"{title}; {speed:.3g} tokens/s per user{usual}"
+    return title if speed is None or promises is not None else f"{title}; {speed:.3g} tokens/s/user"
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
     """Sentence on the request rate at which this fleet covers its bill at some prices."""
     revenue, fleet = sheet.revenue_per_hour(api), sheet.fleet
     if revenue <= 0:
-        return "These prices bring in nothing."
+        return "These prices yield no revenue."
     needed, reach = sheet.load.completed_per_second * sheet.replicas * sheet.dollars_per_hour / revenue, ""
     # Capacity of all instances [1/s].
     most = sheet.service.most_requests_per_second * sheet.replicas
     if fleet is not None:
         most = sheet.load.requests_per_second / max(fleet.prefill_utilization, fleet.decode_utilization)
     if needed > most:
-        reach = f", more than it can complete ({most:.3g})"
+        reach = f", above its capacity of {most:.3g}"
     elif sheet.targets.given and fleet is None:
         earning = loaded(sheet.service, needed / sheet.replicas, arrivals=sheet.load.arrivals)
         broken = sheet.targets.predicted(sheet.service).first_violated(earning)
-        reach = "" if broken is None else f", where it no longer keeps the {broken.upper()}"
-    return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."
+        reach = "" if broken is None else f", where it violates the {broken.upper()} SLO"
+    return f"Revenue is ${revenue:,.2f} per hour. This fleet breaks even at {needed:.3g} requests/s{reach}."

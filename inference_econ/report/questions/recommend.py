@@ -26,11 +26,13 @@ from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import (
     burstiness_note,
     chances_column,
+    chances_meaning,
     fleet_label,
     fleet_name,
     milliseconds,
     planned_notes,
     power_columns,
+    probability,
     service_title,
     slots_notes,
     started,
@@ -55,21 +57,22 @@ class RecommendationPage(AnswerPage[Recommendation]):
         if startable is not None:
             saved = max(1.0 - self.answer[0].dollars_per_hour / startable.dollars_per_hour, 0.0)
             notes.append(
-                f"The cheapest that can be started is {choice_label(startable)} at "
-                f"${startable.dollars_per_hour:,.2f} per hour: an unrestricted layout is {100 * saved:.0f} % cheaper."
+                f"Row 1 costs {100 * saved:.0f}% less than the cheapest fleet that an engine starts: "
+                f"{choice_label(startable)}, ${startable.dollars_per_hour:,.2f}/hour."
             )
-        kept = "meet the SLOs" if targets.given else f"are at most {100 * targets.fullest:g} % full"
-        notes.append(
-            f"Of {self.answer.layouts} layouts, each with the fewest instances that serve this rate and {kept}, the "
-            "cheapest (--tp, --pp, --dp and --ep take others); limited by: what one replica less would break."
-        )
-        if self.answer.margin:
-            notes.append(_margin_note(self.answer.margin))
-        if self.answer.users is not None:
-            notes.append(_users_note(self.answer.users, self.answer[0]))
         if self.answer.bursts is not None:
             notes.append(burstiness_note(self.answer.bursts, targets, promised=True))
-        return (with_notes(recommend_table(self.answer, targets), notes),)
+        kept = "meet the SLOs" if targets.given else f"stay within {100 * targets.fullest:g}% of capacity"
+        why = [
+            f"{self.answer.layouts} layouts were searched, each with the fewest instances that serve the rate and "
+            f"{kept}. Fix a layout with --tp, --pp, --dp and --ep.",
+            "Limited by: the constraint that one replica less would violate.",
+        ]
+        if self.answer.margin:
+            why.insert(0, _margin_note(self.answer.margin))
+        if self.answer.users is not None:
+            why.insert(0, _users_note(self.answer.users, self.answer[0]))
+        return (with_notes(recommend_table(self.answer, targets), notes, why),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of cost against latency of the deployments, with the cheapest marked."""
@@ -106,11 +109,11 @@ class RecommendationPage(AnswerPage[Recommendation]):
 def _margin_note(margin: Margin) -> str:
     """Sentence on the capacity above the load."""
     parts = [
-        *([f"{100 * margin.headroom:g} % headroom"] if margin.headroom else ()),
+        *([f"{100 * margin.headroom:g}% headroom"] if margin.headroom else ()),
         *([f"{margin.spare} spare replica{'s' * (margin.spare > 1)}"] if margin.spare else ()),
-        *([f"at most {100 * margin.utilization:g} % utilization"] if margin.utilization < 1.0 else ()),
+        *([f"at most {100 * margin.utilization:g}% utilization"] if margin.utilization < 1.0 else ()),
     ]
-    return f"Replicas include {', '.join(parts)}; costs and latencies are those of the stated load."
+    return f"Replicas include {', '.join(parts)}; costs and latencies apply at the stated load."
 
 
 def _users_note(users: Users, best: Deployment) -> str:
@@ -132,32 +135,27 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
         "dollars_per_million_output_tokens", *power_columns(setups), "concurrency_per_replica", "utilization", ttft,
         tpot, e2e, *chances_column(targets, kept), evidence_column(choices), "binding",
     )  # fmt: skip
-    notes, why = planned_notes(targets, kept), list[str]()
-    chance, place = first_before_second(choices)
-    if chance is not None:
-        text = f"The first is cheaper than row {place + 1} with {100 * chance:.0f} %, as far as predictions may be off."
-        notes.insert(0, text)
+    notes = wait_notes([choice.load for choice in choices])
     if best.binding in NAMES and best.load.utilization < _IDLE:
-        notes.insert(
-            0,
-            f"The first fleet is {100 * best.load.utilization:.2g} % utilized: the {best.binding.upper()} SLO is all "
-            "but that of an idle server, and a slightly longer one takes far fewer GPUs.",
+        notes.append(
+            f"The {best.binding.upper()} SLO is near the latency of an idle server: row 1 has "
+            f"{100 * best.load.utilization:.2g}% load. Relax the SLO to need far fewer GPUs."
         )
-    notes += wait_notes([choice.load for choice in choices])
+    chance, place = first_before_second(choices)
+    after = [] if chance is None else [f"P(row 1 cheaper than row {place + 1}) {probability(chance)}."]
+    after += planned_notes(targets, kept)
+    why = [f"$/M output includes the whole bill. Assumptions: {assumptions_label(setups)}."]
     if played := [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]:
         which = f"Row{'s' if len(played) > 1 else ''} {', '.join(played)}" if len(played) < len(choices) else "Loads"
-        why.append(f"{which}: simulated request by request, as closed forms are not within 10 % there.")
+        why.append(f"{which}: simulated, because the analytical queueing model is not within 10% there.")
     return choices_table(
         recommend_title(choices, targets),
         choices,
         [shown_record(choice, targets) for choice in choices],
         columns,
         notes=notes,
-        why=(
-            f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
-            *why,
-            *(() if best.fleet is None else slots_notes(best.fleet)),
-        ),
+        after=after,
+        why=(*why, *chances_meaning(targets, kept), *(() if best.fleet is None else slots_notes(best.fleet))),
         least=(
             "board_watts",
             "joules_per_output_token",
@@ -183,17 +181,18 @@ def choices_table(
     columns: Sequence[Column],
     *,
     notes: Iterable[str],
+    after: Iterable[str] = (),
     why: Iterable[str],
     least: Iterable[str],
 ) -> Table:
     """Table of deployments, one row each, with engines, and with recipes if they differ.
 
-    See :func:`inference_econ.report.fields.view` for the parameters. Warnings and basis of the predictions follow the
-    notes.
+    See :func:`inference_econ.report.fields.view` for the parameters. Warnings on the predictions follow the notes, and
+    precede the notes in ``after``.
     """
     setups = [choice.service.setup for choice in choices]
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
-    noted, grounded = (*notes, *doubts(setups, subjects)), (*why, *grounds(setups, subjects, SEEN))
+    noted, grounded = (*notes, *doubts(setups, subjects), *after), (*why, *grounds(setups, subjects, SEEN))
     short = _short_names({str(record["hardware"]) for record in records if "hardware" in record})
     shown = [{**record, "hardware": short.get(record.get("hardware", ""), "")} for record in records]
     table = view(title, shown, columns, notes=noted, why=grounded, least=least)
@@ -302,21 +301,20 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             ttft, tpot, *chances_column(targets, kept), evidence_column(answer), "binding",
         )  # fmt: skip
         services = [choice.service for choice in answer]
-        within = "within the SLOs" if targets.given else f"{100 * targets.fullest:g} % of what is completed"
+        within = "within the SLOs" if targets.given else f"at {100 * targets.fullest:g}% of capacity"
         table = choices_table(
             service_title(f"Most requests for {answer.means.text}", services, answer.setups, promises=answer.targets),
             answer,
             [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
             columns,
-            notes=(
-                f"The most requests for {answer.means.text}, {within}.",
-                *planned_notes(targets, kept),
-                *wait_notes([choice.load for choice in answer]),
-            ),
+            notes=wait_notes([choice.load for choice in answer]),
+            after=planned_notes(targets, kept),
             why=(
-                "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
-                "instances) the fuller pool limits; limited by: what a little more would break. "
+                f"Each row has the most requests for {answer.means.text}, {within}. tokens/s and $/M count output "
+                "tokens; $/M includes the whole bill.",
+                "xPyD: x prefill and y decode instances. Limited by: the constraint that more requests would violate. "
                 f"Assumptions: {assumptions_label(self.setups())}.",
+                *chances_meaning(targets, kept),
             ),
             least=(
                 *("output_tokens_per_second", "utilization", "accelerators_rented"),

@@ -16,7 +16,7 @@ from inference_econ.report.fields import view
 from inference_econ.report.headings import heading, lengths_label, subject_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Table
-from inference_econ.report.service import started
+from inference_econ.report.service import fleet_label
 
 #: Relative difference of vocabulary sizes that is reported [1].
 _OTHER_VOCABULARY = 0.01
@@ -36,27 +36,27 @@ class SpeculationPage(AnswerPage[Speculated]):
         draft, model, notes, why = speculation.model, setup.model, [_verdict(speculated)], []
         if draft is not None and abs(draft.vocab_size / model.vocab_size - 1.0) > _OTHER_VOCABULARY:
             notes.append(
-                f"The rule needs one vocabulary: {draft.name} has {draft.vocab_size:,} tokens, {model.name} "
+                f"Speculation needs one vocabulary: {draft.name} has {draft.vocab_size:,} tokens, {model.name} "
                 f"{model.vocab_size:,}."
             )
         beside, alone = speculated.speculating.slots, speculated.plain.slots
         if beside < alone:
-            why.append(f"The proposer takes memory: {beside} requests fit beside it, {alone} without.")
+            why.append(f"Draft memory reduces concurrency: {beside} requests fit with speculation, {alone} without.")
         without, full = speculated.full_dollars()
         why.append(
-            f"All slots taken: ${dollars(without)}/M output tokens without speculation, ${dollars(full)} with it."
+            f"Maximum concurrency: ${dollars(without)}/M output tokens without speculation, ${dollars(full)} with it."
         )
         proposal_ms = 1e3 * float(speculated.draft_seconds[0])
         if 0.0 < proposal_ms < np.inf:
-            why.append(f"Proposing a token takes {proposal_ms:.3g} ms with one request in flight.")
-        drafted = "drafted is its best number of proposals, 0 where plain decoding is quickest"
+            why.append(f"A draft token takes {proposal_ms:.3g} ms with one request.")
+        drafted = "Drafted: the best number of draft tokens, 0 where plain decoding is fastest"
         if speculation.shortest == speculation.longest:
-            drafted = "every round has the same number of proposals, as engines run it"
+            drafted = "Every step drafts the same number of tokens, as engines do"
         why.append(
-            f"At equal numbers in flight. The batch is what a round works on; {drafted}. TPOT includes the prefill of "
-            "others, by the proposer too. $/M output carries the whole bill. Assumptions: "
-            f"{setup.assumptions.name}."
+            f"{fleet_label(speculated.plain, 1)}, with and without speculation at equal concurrency. {drafted}. "
+            "TPOT includes the prefill of other requests, also by the draft model."
         )
+        why.append(f"$/M output includes the whole bill. Assumptions: {setup.assumptions.name}.")
         table = view(
             title(speculated),
             speculated.records(),
@@ -81,10 +81,8 @@ class SpeculationPage(AnswerPage[Speculated]):
 def title(speculated: Speculated) -> str:
     """Heading: quantity, model, layout and lengths, in one line."""
     setup, requests = speculated.plain.setup, speculated.plain.requests
-    layout = layout_of(speculated.plain)
-    where = f"{speculated.plain.accelerators} GPUs, {layout_label(layout)}{started(layout)}"
     return heading(
-        f"With speculation and without, {where}",
+        f"Speculation on {speculated.plain.accelerators} GPUs, {layout_label(layout_of(speculated.plain))}",
         [setup],
         [lengths_label(requests)],
         speculations=[chosen_speculation(speculated)],
@@ -97,7 +95,7 @@ def _loss(speculated: Speculated) -> str:
     if speculated.speedup[worst] >= 1.0 - 1e-6:
         return ""
     flight = f"{speculated.concurrency[worst]:.0f}"
-    return f" Elsewhere it costs speed, {speculated.speedup[worst]:.2f} times as quick with {flight} in flight."
+    return f" At concurrency {flight} it is slower: {speculated.speedup[worst]:.2f}x."
 
 
 def _verdict(speculated: Speculated) -> str:
@@ -105,17 +103,17 @@ def _verdict(speculated: Speculated) -> str:
     pays = np.flatnonzero(speculated.pays)
     if not pays.size:
         most = f"{speculated.concurrency[-1]:.0f}"
-        return f"It never pays: no speed-up at any of 1 to {most} requests in flight.{_loss(speculated)}"
+        return f"Speculation never pays at 1 to {most} concurrent requests.{_loss(speculated)}"
     first, last = speculated.concurrency[pays[[0, -1]]]
     best = int(np.argmax(speculated.speedup))
     flight = speculated.concurrency[best]
-    start = "" if pays[0] == 0 else f" from {first:.0f} on"
-    top = f"at most {speculated.speedup[best]:.2f} times as quick per token, with {flight:.0f} in flight"
+    start = "" if pays[0] == 0 else f"from {first:.0f} "
+    top = f"at most {speculated.speedup[best]:.2f}x faster, at concurrency {flight:.0f}"
     if speculated.pays[-1]:
-        return f"It pays{start} up to all {last:.0f} requests that fit: {top}."
-    gaps = "" if speculated.pays[pays[0] : pays[-1]].all() else ", not everywhere between"
-    batch = f"a batch of {speculated.state.batch[pays[-1]]:.4g}"
-    return f"It pays{start} up to {last:.0f} requests in flight ({batch}){gaps}: {top}.{_loss(speculated)}"
+        return f"Speculation pays {start}up to all {last:.0f} requests that fit: {top}."
+    gaps = "" if speculated.pays[pays[0] : pays[-1]].all() else ", with gaps"
+    batch = f"batch {speculated.state.batch[pays[-1]]:.4g}"
+    return f"Speculation pays {start}up to {last:.0f} concurrent requests ({batch}){gaps}: {top}.{_loss(speculated)}"
 
 
 def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:

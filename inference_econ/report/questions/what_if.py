@@ -10,7 +10,7 @@ from inference_econ.records.plain import attributes
 from inference_econ.records.texts import amount, dollars, layout_label, quantity, size, words
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries, Tornado, TornadoBar
-from inference_econ.report.headings import frontiers_title, subject_label
+from inference_econ.report.headings import basis_label, frontiers_title, subject_label
 from inference_econ.report.notes import setup_warnings
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.studies.what_if import WhatIf, size_of
@@ -82,18 +82,19 @@ def effects_table(answer: WhatIf) -> Table:
     low, high = (f"{100 * (end - 1):+.0f}" for end in answer.span)
     notes = (
         _at(answer),
-        f"Elasticities: per cent for each per cent of the input, over {low} to {high} % of it; best layouts.",
+        f"Elasticities: % change per % of the input, fitted over {low} to {high}%, at the best layout for each value.",
         *setup_warnings(front.setup),
     )
     layout = "layout" if services else "size of instance, in its fastest layout at every value,"
     why = (
-        "The slope of the straight line through the logarithms of five values: layouts are whole, so that the "
-        "difference at a single point may be that of a step. Counts of a model take the values that split over chips, "
-        "the next possible ones where the range has none.",
-        f"$ at this speed: the least cost of a layout at this speed or a higher one. Same layout: only the {layout} "
-        "that answers now. Speed at this $: the highest at the cost of the answer. As it runs: the same layout with as "
-        "many requests in flight; room: promise over mean.",
-        "Between the batches of a layout, cost is a power of speed; between layouts nothing is interpolated.",
+        "Elasticity: slope of the straight line through the logarithms of five values. Layouts are discrete, so the "
+        "difference at a single point may be a step. Counts of a model take values that divide over GPUs, or the "
+        "nearest possible ones.",
+        f"$ at this speed: lowest cost of a layout at this speed or above. Same layout: only the {layout} that is "
+        "cheapest now. Speed at this $: highest speed at the same cost.",
+        "'As it runs': the same layout at the same concurrency. Room: SLO over mean. Between the batches of a layout, "
+        "cost is a power of speed; between layouts nothing is interpolated.",
+        basis_label(front.setup),
         f"Assumptions: {front.setup.assumptions.name}.",
     )
     least = ("is", "$ same layout", "speed, as it runs")

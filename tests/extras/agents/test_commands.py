@@ -119,7 +119,7 @@ def test_shipped_sessions_beyond_a_model_are_written_to_a_file_to_be_changed(com
     assert ie.Agents.of("mine.yaml").spec == ie.Agents.of("coding_agent").spec
     written = (tmp_path / "mine.yaml").read_text(encoding="utf-8")
     (tmp_path / "mine.yaml").write_text(written.replace("compacts_at: 120000", "compacts_at: 40960"), encoding="utf-8")
-    outcome = command(*words, "mine.yaml")
+    outcome = command(*words, "mine.yaml", "--why")
     assert outcome.code == 0, outcome.err
     assert "3 side agents" in outcome.said
 
@@ -151,8 +151,8 @@ def test_pools_for_agents_are_shown_saved_and_started(
     said = command("launch", tmp_path / "plan.json")
     assert said.code == 0 and "predicted of 200 agents (helpers.yaml)" in said.out, said.err
     assert "\nprefill)" in said.out and "\ndecode)" in said.out
-    shown = command("price", *asked)
-    assert f"{readers}P{writers}D" in shown.out and "read again what was answered" in shown.said
+    shown = command("price", *asked, "--why")
+    assert f"{readers}P{writers}D" in shown.out and "recompute outputs of earlier turns" in shown.said
     bill = record(command, "price", *asked)
     assert bill["dollars_per_hour"] == choice["dollars_per_hour"] and bill["serving"] == "disaggregated"
     assert bill["agent_use"] == choice["agent_use"]

@@ -343,7 +343,7 @@ def test_what_one_kind_of_a_chain_does_not_hold_drops_alone() -> None:
 def test_prompts_beyond_the_model_are_said() -> None:
     for cached in (0, 131_000):
         notes = PrefillPage(prefill(Setup.of("llama_3_8b", "h100_sxm"), [1000], [2], cached=cached)).tables()[0].notes
-        assert ("The model was made for 131,072 tokens of context at most." in notes) is bool(cached)
+        assert ("The model supports at most 131,072 tokens of context." in notes) is bool(cached)
 
 
 @pytest.mark.rows

@@ -409,12 +409,12 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     far = replace(ROW, hardware="b200", model="deepseek_v3", weights=None, engine="sglang", isl=1e5, osl=2e3,
                   concurrency=4096.0)  # fmt: skip
     assert outside(measured_subject(far), mine) == [
-        "no chip of the family blackwell was measured (h100)",
+        "no blackwell was measured (h100)",
         "sglang was not measured (vllm)",
         "no weights in fp8_block were measured (int8)",
         "671 billion parameters (measured: 8.03 to 70.55)",
-        "isl of 100,000 tokens (measured: 1000)",
-        "osl of 2000 tokens (measured: 200)",
+        "ISL 100,000 (measured: 1000)",
+        "OSL 2000 (measured: 200)",
         "512 requests per accelerator (measured: 0.125 to 64)",
     ]
     asked = Subject(catalog.model("llama_3_70b"), catalog.hardware("h100_sxm"), "int8", accelerators=16)
