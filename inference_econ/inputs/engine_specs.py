@@ -88,7 +88,7 @@ class EngineMemory(Spec):
     graphs: Bytes | None = None
     """Captured graphs that count against the share; absent if they do not [B]."""
     step_inside: bool
-    """Whether activations of the largest step, as a profile run measures them, count against the share."""
+    """True if activations of the largest step, as a profile run measures them, count against the share."""
     logit_copies: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Copies of the 32-bit logits of all slots while sampling in the profile run [1]."""
     state_pages: bool = False
@@ -210,7 +210,7 @@ class Exchange(Spec):
     default: bool = False
     """True if it is the default where it is possible."""
     wide: bool = False
-    """Whether the engine's documentation uses it for expert parallelism over several nodes, or over a rack."""
+    """True if the engine's documentation uses it for expert parallelism over several nodes, or over a rack."""
 
     def dispatched(self, weights: Dtype) -> WireFormat:
         """Format of tokens that are dispatched to experts with ``weights``."""
@@ -221,7 +221,7 @@ class RedundantExperts(Spec):
     """Copies of frequently chosen experts (EPLB)."""
 
     supported: bool
-    """Whether experts can have copies, placed by their load."""
+    """True if experts can have copies, placed by their load."""
     default: int = Field(ge=0)
     """Default number of redundant experts per layer."""
     recommended: int | None = Field(default=None, gt=0)
@@ -237,7 +237,7 @@ class Overlap(Spec):
     phase: Phase
     """Steps in which it works."""
     default: bool
-    """Whether it is on by default."""
+    """True if it is on by default."""
     least_tokens: int | None = Field(default=None, gt=0)
     """Tokens of a rank below which the step is not split; absent without such a rule."""
     generations: tuple[str, ...] = Field(default=(), strict=False)
@@ -246,7 +246,7 @@ class Overlap(Spec):
     """Models (:attr:`ModelSpec.architecture`) that support it; all if empty."""
 
     def holds(self, architecture: str | None, generation: str, *, prefill: bool) -> bool:
-        """Whether it applies to steps of a phase, with a model on a chip generation."""
+        """True if it applies to steps of a phase, with a model on a chip generation."""
         phase = "prefill" if prefill else "decode"
         pairs = ((self.generations, generation), (self.architectures, architecture))
         return self.phase in (phase, "both") and all(not some or value in some for some, value in pairs)
@@ -269,7 +269,7 @@ class KernelCount(Spec):
     """True if it applies only where all ranks of a stage share each matrix, so that an all-reduce follows."""
 
     def holds(self, part: str, dtype: str, mixer: str, generation: str) -> bool:
-        """Whether it applies to a row of the operator table on a chip, apart from ``summed``."""
+        """True if it applies to a row of the operator table on a chip, apart from ``summed``."""
         pairs = ((self.formats, family(dtype)), (self.mixers, mixer), (self.generations, generation))
         return part == self.part and all(not some or value in some for some, value in pairs)
 
@@ -346,15 +346,15 @@ class EngineFacts(Spec):
     speculation: tuple[ProposerName, ...] = Field(default=(), strict=False)
     """Speculation methods for any model, in addition to :attr:`ModelSupport.speculation`."""
     async_scheduling: bool | None = None
-    """Whether the next step is prepared during the current one by default; absent if unknown."""
+    """True if the next step is prepared during the current one by default; absent if unknown."""
     shared_expert_fusion: bool | None = None
-    """Whether shared experts are computed as additional routed ones by default."""
+    """True if shared experts are computed as additional routed ones by default."""
     admission: Admission | None = None
     """Admission and preemption rule; absent if unknown."""
     dealing: Dealing | None = None
     """Default assignment of requests to attention-DP groups; absent if unknown."""
     decoding_in_step_tokens: bool | None = None
-    """Whether decode tokens count against the option for the maximum tokens of a step; absent if unknown."""
+    """True if decode tokens count against the option for the maximum tokens of a step; absent if unknown."""
 
     held_steps: int | None = Field(default=None, gt=0)
     """Maximum decode steps by which it can delay a prefill until each attention-DP group has a prompt; the default of
@@ -362,7 +362,7 @@ class EngineFacts(Spec):
 
     @property
     def keeps_caches(self) -> bool:
-        """Whether it is known to lack KV-cache transfer, so that it cannot run disaggregated pools."""
+        """True if it is known to lack KV-cache transfer, so that it cannot run disaggregated pools."""
         return "connectors" in self.model_fields_set and not self.connectors
 
     def support(self, architecture: str | None, generation: str) -> ModelSupport | None:
@@ -395,9 +395,9 @@ class EngineFacts(Spec):
         phase : str
             ``prefill`` or ``decode``.
         wide : bool
-            Whether the engine's recipe for wide expert parallelism is used.
+            True if the engine's recipe for wide expert parallelism is used.
         one_domain : bool, optional
-            Whether all ranks share one link domain. Implementations that require this are then preferred.
+            True if all ranks share one link domain. Implementations that require this are then preferred.
 
         Raises
         ------

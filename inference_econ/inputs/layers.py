@@ -170,19 +170,19 @@ class GroupedQueryAttention(Mixer):
     chunk: Count | None = None
     """Chunk size: tokens attend only within chunks [tokens]; all are cached."""
     qkv_bias: bool = False
-    """Whether the query, key and value projections have biases."""
+    """True if the query, key and value projections have biases."""
     output_bias: bool = False
-    """Whether the output projection has a bias."""
+    """True if the output projection has a bias."""
     qk_norm: Literal["none", "per_head", "full"] = "none"
     """Learned norm of queries and keys: one vector of head_dim each, or of the full width."""
     sinks: bool = False
-    """Whether each query head has a learned attention sink."""
+    """True if each query head has a learned attention sink."""
     value_projection: bool = True
-    """Whether values have their own projection; otherwise they are the keys before norm and rotation."""
+    """True if values have their own projection; otherwise they are the keys before norm and rotation."""
     output_gate: bool = False
-    """Whether a second query projection gates the output of attention."""
+    """True if a second query projection gates the output of attention."""
     head_gate: bool = False
-    """Whether a scalar per query head, projected from the residual stream, gates its output."""
+    """True if a scalar per query head, projected from the residual stream, gates its output."""
     index_heads: Count | None = None
     """Heads of the indexer that selects blocks of tokens for each KV head; absent if all tokens are attended to."""
     index_head_dim: Count | None = None
@@ -281,9 +281,9 @@ class LatentAttention(Mixer):
     kv_down_projections: Count = 1
     """Times that the compression matrix is counted (the published study counts it for keys and for values: 2)."""
     latent_norms: bool = True
-    """Whether the compressed query and the latent have learned norms."""
+    """True if the compressed query and the latent have learned norms."""
     output_gate: bool = False
-    """Whether a projection of the residual stream gates the output of every head."""
+    """True if a projection of the residual stream gates the output of every head."""
     index_heads: Count | None = None
     """Heads of the indexer that selects the attended tokens (DSA); absent if all are attended to."""
     index_head_dim: Count | None = None
@@ -399,7 +399,7 @@ class CompressedAttention(Mixer):
     index_candidates: Count | None = None
     """Maximum number of entries that the indexer scans, preselected by an earlier layer; absent for all."""
     sinks: bool = True
-    """Whether each query head has a learned attention sink."""
+    """True if each query head has a learned attention sink."""
 
     def _check_fields(self) -> None:
         absent = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
@@ -487,11 +487,11 @@ class RecurrentMixer(Mixer):
     convolution: Count
     """Width of the causal convolution over tokens [tokens]."""
     convolution_bias: bool = False
-    """Whether the convolution has a bias per channel."""
+    """True if the convolution has a bias per channel."""
     input_bias: bool = False
-    """Whether the input projection has a bias."""
+    """True if the input projection has a bias."""
     output_bias: bool = False
-    """Whether the output projection has a bias."""
+    """True if the output projection has a bias."""
     gate_rank: Count | None = None
     """Width between the two projections of the output gate; absent if there is one projection."""
     state_dtype: Dtype = "fp32"
@@ -616,7 +616,7 @@ class DenseFeedForward(FeedForwardPart):
     output_matrices: Count = 1
     """Matrices from intermediate to hidden."""
     bias: bool = False
-    """Whether every matrix has a bias."""
+    """True if every matrix has a bias."""
 
     widths = ("intermediate_size",)
 
@@ -651,19 +651,19 @@ class ExpertFeedForward(FeedForwardPart):
     output_matrices: Count = 1
     """Matrices from intermediate to hidden in one expert."""
     bias: bool = False
-    """Whether every expert matrix has a bias."""
+    """True if every expert matrix has a bias."""
     shared_intermediate_size: Size | None = None
     """Total width of the shared experts, which every token passes; absent if there are none."""
     shared_gate: bool = False
-    """Whether a learned gate vector scales the shared expert."""
+    """True if a learned gate vector scales the shared expert."""
     router: bool = True
-    """Whether the routing matrix is included (the published study omits it)."""
+    """True if the routing matrix is included (the published study omits it)."""
     router_bias: bool = False
-    """Whether the routing matrix has a learned bias per expert."""
+    """True if the routing matrix has a learned bias per expert."""
     latent_size: Size | None = None
     """Input and output width of routed experts between two shared projections; absent if it is hidden_size."""
     latent_norm: bool = False
-    """Whether the output of routed experts has a learned norm before it is projected back."""
+    """True if the output of routed experts has a learned norm before it is projected back."""
     routing_groups: Count | None = None
     """Equal groups of experts, one per node or device; absent if routing has no groups."""
     active_groups: Count | None = None
@@ -773,9 +773,9 @@ class Block(Spec):
     norms: Whole = 2
     """Learned norm vectors of hidden_size per layer (0 if a study omits them)."""
     norm_bias: bool = False
-    """Whether norms have a bias (LayerNorm)."""
+    """True if norms have a bias (LayerNorm)."""
     parallel: bool = False
-    """Whether attention and feed-forward run in parallel on the same input (eq. 7)."""
+    """True if attention and feed-forward run in parallel on the same input (eq. 7)."""
 
     @property
     def parts(self) -> int:

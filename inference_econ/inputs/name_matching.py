@@ -59,7 +59,7 @@ EIGHT_BIT_FLOATS = frozenset(name for name, row in FORMATS.items() if row.bits =
 
 
 def has_other_width(bare: str) -> bool:
-    """Whether a checkpoint's name contains a width of its weights; it then has none of the known formats.
+    """True if a checkpoint's name contains a width of its weights; it then has none of the known formats.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def format_in(text: str) -> str | None:
 
 
 def alike(written: str, native: str) -> bool:
-    """Whether both are 4-bit formats, or both 8-bit floats, which checkpoint names do not distinguish."""
+    """True if both are 4-bit formats, or both 8-bit floats, which checkpoint names do not distinguish."""
     return any(written in kind and family(native) in kind for kind in (_FOUR_BITS, EIGHT_BIT_FLOATS))
 
 

@@ -38,13 +38,13 @@ class Option(NamedTuple):
     default: str
     """Default value; empty for none."""
     shown: bool
-    """Whether the help shows the default."""
+    """True if the help shows the default."""
     counted: str
     """Kind of frontier that it applies to, ``services`` or ``decode_steps``; empty for both."""
     what_if: str
     """Field of a specification that it sets, as ``--set`` does."""
     number: bool
-    """Whether it is a number that uncertainty studies and what-ifs may vary."""
+    """True if it is a number that uncertainty studies and what-ifs may vary."""
     help: str
     """Text for the help and the HTTP API, with the unit; the default is in brackets."""
 

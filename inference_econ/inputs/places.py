@@ -62,7 +62,7 @@ def folder(kind: Kind) -> Path:
 
 
 def is_shipped(path: Path) -> bool:
-    """Whether a path is inside the catalog as written, without following links or reading files."""
+    """True if a path is inside the catalog as written, without following links or reading files."""
     places = [*(folder(kind) for kind in get_args(Kind)), *(plugin.path for plugin in plugins.folders())]
     return ".." not in path.parts and any(path.is_relative_to(place) for place in places)
 

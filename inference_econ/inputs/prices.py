@@ -146,12 +146,12 @@ def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
 
 
 def in_words(text: str) -> bool:
-    """Whether a text is a kind of price, or the price of a node, and not a quantity."""
+    """True if a text is a kind of price, or the price of a node, and not a quantity."""
     return text.strip()[:1].isalpha() or is_amount(text.strip().lower())
 
 
 def is_amount(text: str) -> bool:
-    """Whether checked text is an amount per node or GPU, and not a kind."""
+    """True if checked text is an amount per node or GPU, and not a kind."""
     return _PER.fullmatch(text) is not None
 
 

@@ -186,7 +186,7 @@ class Settings(Spec):
 
     @property
     def counts_decode_steps(self) -> bool:
-        """Whether only decode steps are evaluated: on request, and always on the published study's grid."""
+        """True if only decode steps are evaluated: on request, and always on the published study's grid."""
         return bool(self.decode_only) or self.grid == "paper"
 
     def _check_fields(self) -> None:

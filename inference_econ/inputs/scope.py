@@ -13,7 +13,7 @@ from inference_econ.inputs.places import is_shipped
 
 #: Texts that replace files, by name, if file access is disabled; None if names may be paths.
 _TEXTS: ContextVar[Mapping[str, str] | None] = ContextVar("texts", default=None)
-#: Whether catalog entries are returned without copies.
+#: True if catalog entries are returned without copies.
 _UNCOPIED: ContextVar[bool] = ContextVar("uncopied", default=False)
 
 
@@ -31,7 +31,7 @@ def uncopied() -> Iterator[None]:
 
 
 def is_uncopied() -> bool:
-    """Whether catalog entries are returned without copies."""
+    """True if catalog entries are returned without copies."""
     return _UNCOPIED.get()
 
 
@@ -52,7 +52,7 @@ def names_only(texts: Mapping[str, str]) -> Iterator[None]:
 
 
 def files_allowed() -> bool:
-    """Whether names may be paths."""
+    """True if names may be paths."""
     return _TEXTS.get() is None
 
 

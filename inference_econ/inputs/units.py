@@ -111,7 +111,7 @@ def parse_quantity(value: object, unit: str) -> float:
 
 
 def looks_like_quantity(text: str) -> bool:
-    """Whether text has the form of a number with a unit, ``"80 GiB"``.
+    """True if text has the form of a number with a unit, ``"80 GiB"``.
 
     Examples
     --------

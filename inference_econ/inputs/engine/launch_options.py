@@ -256,7 +256,7 @@ class EngineOptions(SourcedSpec):
         }
 
     def has(self, command: str, name: str) -> bool:
-        """Whether a command has an option or key with a name."""
+        """True if a command has an option or key with a name."""
         return name in self._by_name.get(command, {})
 
     def option(self, command: str, name: str) -> EngineOption:

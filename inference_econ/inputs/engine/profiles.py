@@ -48,7 +48,7 @@ def name_for(generation: str, engine: str | None = None) -> str:
 
 
 def is_bound(preset: str, generation: str) -> bool:
-    """Whether a preset replaces a missing profile, because no server with such or similar chips was fitted.
+    """True if a preset replaces a missing profile, because no server with such or similar chips was fitted.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def generations_fitted() -> list[str]:
 
 
 def is_fitted_to(engine: str) -> bool:
-    """Whether some profile was fitted to servers of an engine.
+    """True if some profile was fitted to servers of an engine.
 
     Examples
     --------

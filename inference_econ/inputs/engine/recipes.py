@@ -118,11 +118,11 @@ class Recipe(Spec):
             raise ValueError(f"a head belongs to the proposer 'eagle', got {self.proposer or 'none'}")
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
-        """Whether the recipe covers a model on a chip, with weights in a format."""
+        """True if the recipe covers a model on a chip, with weights in a format."""
         return family(weights) in self.weights and self.is_on(hardware) and catalog.is_one_of(model, self.models)
 
     def is_on(self, hardware: HardwareSpec) -> bool:
-        """Whether the recipe covers a GPU; for user-defined GPUs, whether it covers GPUs of their family."""
+        """True if the recipe covers a GPU; for user-defined GPUs, whether it covers GPUs of their family."""
         if generations.usual().family(hardware) not in self.families:
             return False
         if self.chips and any(catalog.title("hardware", name) == hardware.name for name in catalog.names("hardware")):
@@ -364,7 +364,7 @@ def recommended_drafts(engine: str | None, proposer: ProposerName, target: Model
 
 
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:
-    """Whether engine and model support a recipe's speculation method, and its acceptance is published."""
+    """True if engine and model support a recipe's speculation method, and its acceptance is published."""
     support = facts.support(model.architecture, hardware.generation)
     heads = () if support is None else support.speculation
     if recipe.proposer is None or recipe.drafts is None or recipe.proposer not in (*facts.speculation, *heads):

@@ -106,7 +106,7 @@ _IDENTITY = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}")
 
 
 def is_identity(text: str) -> bool:
-    """Whether a text has the form ``ORGANISATION/NAME``.
+    """True if a text has the form ``ORGANISATION/NAME``.
 
     Examples
     --------

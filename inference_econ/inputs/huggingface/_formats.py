@@ -271,7 +271,7 @@ def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
 
 
 def _excluded(names: Sequence[Sequence[str]], layer: int, layers: int, patterns: tuple[str, ...]) -> bool:
-    """Whether a group is not quantized: most names of some naming are excluded, in this and the next layer."""
+    """True if a group is not quantized: most names of some naming are excluded, in this and the next layer."""
     for naming in names:
         for prefix in ("model.layers", "model.language_model.layers", "language_model.model.layers", "backbone.layers"):
             full = [f"{prefix}.{n}.{name}" for n in {layer, min(layer + 1, layers - 1)} for name in naming]
@@ -281,7 +281,7 @@ def _excluded(names: Sequence[Sequence[str]], layer: int, layers: int, patterns:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a pattern (a regular expression after ``re:``, a wildcard, or a part of the path) matches a module."""
+    """True if a pattern (a regular expression after ``re:``, a wildcard, or a part of the path) matches a module."""
     if pattern.startswith("re:"):
         try:
             return re.match(pattern.removeprefix("re:"), name) is not None

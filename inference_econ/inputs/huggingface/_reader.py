@@ -49,7 +49,7 @@ class ConfigReader:
         raise SpecError([f"{self.file}: {problem} (family {self.family})"])
 
     def has(self, key: str) -> bool:
-        """Whether a key is given and not null."""
+        """True if a key is given and not null."""
         return self.data.get(key) is not None
 
     def find(self, *keys: str) -> tuple[str, Any]:
@@ -178,7 +178,7 @@ class ConfigReader:
         return [self._whole(key, entry, 0) for entry in value]
 
     def tied(self, *, default: bool) -> bool:
-        """Whether both embeddings are one matrix; the key may be at either level."""
+        """True if both embeddings are one matrix; the key may be at either level."""
         key = "tie_word_embeddings"
         around = ConfigReader(self.outer, self.file, self.family).flag(key, default=default)
         inner = self.flag(key, default=around)
@@ -232,7 +232,7 @@ class ConfigReader:
 
 
 def without_shape(key: str) -> bool:
-    """Whether a key changes no shape in any family."""
+    """True if a key changes no shape in any family."""
     return key in _WITHOUT_SHAPE or key.startswith("_") or key.endswith(_ENDINGS)
 
 
@@ -276,13 +276,13 @@ class ArchitectureFamily:
     inside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Mappings under a key, in which only ``only`` and ``skip`` apply."""
     qkv_bias: Flag = False
-    """Whether queries, keys and values have biases."""
+    """True if queries, keys and values have biases."""
     output_bias: Flag = False
-    """Whether the output of attention has a bias."""
+    """True if the output of attention has a bias."""
     mlp_bias: Flag = False
-    """Whether the dense block has biases."""
+    """True if the dense block has biases."""
     head_bias: Flag = False
-    """Whether the output embedding has a bias."""
+    """True if the output embedding has a bias."""
     kv_heads: int | str | Mapping[str, bool] | None = None
     """Default of the class [1]; ``stated``: no default; ``queries``: one for each query head; or the key that selects a
     single one."""
@@ -291,11 +291,11 @@ class ArchitectureFamily:
     qk_norm: Literal["none", "per_head", "full"] = "none"
     """Norms of queries and keys."""
     qk_norm_if: Flag = True
-    """Whether there are norms of queries and keys."""
+    """True if there are norms of queries and keys."""
     sinks: bool = False
-    """Whether each head has a sink."""
+    """True if each head has a sink."""
     output_gate: bool = False
-    """Whether the output of attention has a gate."""
+    """True if the output of attention has a gate."""
     window: int | str | None = None
     """Default of the class [tokens]; ``stated``: none unless stated; ``qwen``: see :meth:`LayerReader.qwen_windows`;
     ``null_is_none``: of a period, unless it is null."""
@@ -308,15 +308,15 @@ class ArchitectureFamily:
     width_over_hidden: int | None = None
     """Default of that width over the width of the model [1]."""
     gated: bool = True
-    """Whether the dense block has a gate."""
+    """True if the dense block has a gate."""
     norms: int = 2
     """Norms of a layer [1]."""
     norms_if_parallel: int | None = None
     """Norms of a layer with parallel blocks [1]."""
     norm_bias: bool = False
-    """Whether norms have biases."""
+    """True if norms have biases."""
     parallel: Flag = False
-    """Whether both blocks of a layer run in parallel."""
+    """True if both blocks of a layer run in parallel."""
     experts: Mapping[str, Any] | None = None
     """Arguments of :meth:`LayerReader.experts`, with the keys of its width and of that of shared experts."""
     sparse: str = ""

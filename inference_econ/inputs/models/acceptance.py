@@ -31,7 +31,7 @@ class AcceptanceLengths(Spec):
     text: str = Field(min_length=1)
     """Description of the prompts: data set, thinking, temperature."""
     simulated: bool = False
-    """Whether engines simulated this acceptance instead of measuring it."""
+    """True if engines simulated this acceptance instead of measuring it."""
     tokens: Annotated[dict[Annotated[int, Field(gt=0, strict=False)], float], Field(min_length=1)]
     """Tokens per round by draft length [1]."""
     source: Source

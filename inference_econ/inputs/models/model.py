@@ -67,19 +67,19 @@ class ModelSpec(SourcedSpec):
     architecture: str | None = None
     """First entry of ``architectures`` in its ``config.json``, by which engines identify it."""
     rumoured: bool = False
-    """Whether the architecture is a rumor and not published."""
+    """True if the architecture is a rumor and not published."""
     hidden_size: Size
     """Width of the residual stream."""
     vocab_size: Whole
     """Rows of the embedding."""
     tied_embeddings: bool = False
-    """Whether input and output embedding are one matrix."""
+    """True if input and output embedding are one matrix."""
     learned_positions: Whole = 0
     """Rows of a learned position embedding."""
     output_bias: bool = False
-    """Whether the output embedding has a bias per token."""
+    """True if the output embedding has a bias per token."""
     final_norm: bool = True
-    """Whether a norm before the output embedding is included."""
+    """True if a norm before the output embedding is included."""
     weights: Dtype
     """Number format of the published weights."""
     expert_weights: Dtype | None = None
@@ -100,7 +100,7 @@ class ModelSpec(SourcedSpec):
     residual_streams: Count = 1
     """Copies of the residual stream that learned matrices mix around every layer (mHC)."""
     residual_fold: bool = True
-    """Whether a separate mix after the last layer combines the copies; otherwise a mix of the layer does."""
+    """True if a separate mix after the last layer combines the copies; otherwise a mix of the layer does."""
     residual_span: Count | None = None
     """Layers whose summed outputs form an entry that all later parts attend to (attention residuals of Kimi-K3); absent
     for ordinary residuals."""

@@ -14,7 +14,7 @@ _NAME = re.compile(r"[\w./:@][\w./:@-]*", re.ASCII)
 
 
 def is_repository(name: str) -> bool:
-    """Whether a name is valid for weights, a folder with weights, or a container image.
+    """True if a name is valid for weights, a folder with weights, or a container image.
 
     Examples
     --------

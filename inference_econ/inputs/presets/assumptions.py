@@ -59,7 +59,7 @@ class ChipAssumptions(Spec):
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
     """Traffic of inputs and outputs of a split matrix: see :mod:`inference_econ.formulas.matmul`."""
     pointwise: Literal["free", "counted"]
-    """Whether traffic of norms, activation functions and sampling is included."""
+    """True if traffic of norms, activation functions and sampling is included."""
     embedding_flop: Literal["both", "output"]
     """Arithmetic of the embeddings: input and output, or only the output embedding."""
 
@@ -76,7 +76,7 @@ class HostAssumptions(Spec):
     graph_launch: Seconds
     """Fixed time of a kernel on the chip in a captured graph [s]."""
     cuda_graphs: bool
-    """Whether decode steps are captured in CUDA graphs. Prefill steps are not, because their lengths differ; the host
+    """True if decode steps are captured in CUDA graphs. Prefill steps are not, because their lengths differ; the host
     launches their kernels asynchronously, and a step takes at least the time of all launches."""
     launches: Literal["per_layer", "per_operator"]
     """Kernel launches: a fixed number per layer without overlap, or the launches of each row of the operator table."""
@@ -180,7 +180,7 @@ class LayoutAssumptions(Spec):
     each pair of matrices. ``by_tokens``: each rank has a part of the tokens, with reduce-scatter and all-gather, and
     norms work on that part only (sequence parallelism)."""
     scale_down_repeats_embedding: bool
-    """Whether arithmetic of the embedding runs on the accelerators of attention only, if these are fewer."""
+    """True if arithmetic of the embedding runs on the accelerators of attention only, if these are fewer."""
 
 
 class ExpertAssumptions(Spec):
@@ -201,7 +201,7 @@ class ExpertAssumptions(Spec):
     tile: NonNegative = 0.0
     """Tile size of an expert's tokens; the last tile is half empty on average; 0 for no tiles [tokens]."""
     parallel: bool
-    """Whether experts are spread over accelerators before matrices are split."""
+    """True if experts are spread over accelerators before matrices are split."""
     parallel_min_requests_per_sparsity: NonNegative
     """Requests per micro-batch and unit of sparsity from which expert parallelism is used."""
     parallel_counts: Literal["requests", "tokens"]
@@ -318,7 +318,7 @@ class CapacityAssumptions(Spec):
     kv: Literal["micro_batch", "batch"]
     """KV cache that must fit: that of one micro-batch, or of all micro-batches in the pipeline."""
     draft: bool
-    """Whether weights and cache of the draft model must fit as well."""
+    """True if weights and cache of the draft model must fit as well."""
     usable_memory: Fraction
     """Share of the memory that may be used; the rest is head-room [1]."""
     kv_block: Count
@@ -326,13 +326,13 @@ class CapacityAssumptions(Spec):
     workspace_tokens: NonNegative
     """Tokens of the largest step, whose activations must fit in addition to weights and cache [tokens]."""
     state_pages: bool = False
-    """Whether recurrent states are stored in pages of the cache, which are then as large as a state."""
+    """True if recurrent states are stored in pages of the cache, which are then as large as a state."""
     states_held: Annotated[int, Field(ge=1, le=100)] = 1
     """States of each recurrent layer per request; one more with prefix caching [1]."""
     vision_tower: bool = True
-    """Whether the vision tower of a model is loaded."""
+    """True if the vision tower of a model is loaded."""
     profiled_images: bool = False
-    """Whether the largest step includes the number of largest images that fit it, at least one, as in an engine's
+    """True if the largest step includes the number of largest images that fit it, at least one, as in an engine's
     profile run."""
     compressed_padding: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)] = 1
     """Allocated over used pages of compressed caches, because groups of layers have equal pages [1]."""

@@ -180,7 +180,7 @@ class NcclTree(Spec):
     exchange_kernels: dict[str, ExchangeKernel] = Field(default_factory=dict)
     """Other all-to-alls; between domains they use ``exchange_per_domain_doubling``, which must also be given."""
     domains_overlap: bool = True
-    """Whether traffic inside and between link domains overlaps."""
+    """True if traffic inside and between link domains overlaps."""
     chain: Count | None = None
     """Ranks of a link domain with which ``per_rank`` was measured, and the maximum length of chains. With it, a larger
     domain is never slower than a smaller one: see :func:`inference_econ.formulas.collectives.tree_seconds`; and traffic

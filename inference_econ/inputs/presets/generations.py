@@ -25,7 +25,7 @@ class FittedProfile(Spec):
     """Generations of the chips (:attr:`HardwareSpec.generation`)."""
 
     def holds(self, generation: str, engine: str | None) -> bool:
-        """Whether the profile applies to a chip generation under an engine."""
+        """True if the profile applies to a chip generation under an engine."""
         return generation in self.generations and self.engine in (None, engine)
 
 

@@ -39,7 +39,7 @@ class Distribution(Spec):
     distribution: str
     """Name in :mod:`scipy.stats`, ``lognorm``."""
     relative: bool = False
-    """Whether the distribution is of a factor on the present value [1], not of the value itself."""
+    """True if the distribution is of a factor on the present value [1], not of the value itself."""
     low: float | int | str | None = None
     """Lower bound, at which the distribution is truncated [as the value]."""
     high: float | int | str | None = None
@@ -175,7 +175,7 @@ UncertainInput = Annotated[
 
 @cache
 def checkable() -> bool:
-    """Whether scipy is installed to check distributions; without it files are read, but no samples are drawn."""
+    """True if scipy is installed to check distributions; without it files are read, but no samples are drawn."""
     return find_spec("scipy") is not None
 
 

@@ -388,7 +388,7 @@ class Arrivals(Spec):
 
     @property
     def is_steady(self) -> bool:
-        """Whether the rate is constant."""
+        """True if the rate is constant."""
         return not self.gaps and len(set(self.rates)) <= 1
 
 
@@ -556,7 +556,7 @@ class Requests(Spec):
 
     @property
     def is_simple(self) -> bool:
-        """Whether the analytical model covers them: independent lengths, no bursty arrivals of a workload."""
+        """True if the analytical model covers them: independent lengths, no bursty arrivals of a workload."""
         return self.table is None and (self.arrivals is None or (self.arrivals.is_steady and self.arrivals.scv <= 1))
 
     @cached_property
