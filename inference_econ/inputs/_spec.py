@@ -173,7 +173,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """Read and validate a YAML file; see :meth:`from_document` and :mod:`inference_econ.inputs._yaml` for errors."""
+        """Read and validate a YAML file, with the errors of :meth:`from_document`."""
         return cls.from_document(_yaml.read_yaml(path))
 
     @classmethod

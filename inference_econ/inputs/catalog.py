@@ -469,9 +469,7 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             return cls.from_document(document)
         from inference_econ.inputs.scenarios.scenario import scenario_of
 
-        return cast(
-            "SpecT", scenario_of(document, meaning)
-        )  # Names inside a scenario are resolved together with its other fields.
+        return cast("SpecT", scenario_of(document, meaning))  # names are resolved together with the other fields
 
 
 # The cache holds several times the catalog. It is bounded, because studies create any number of what-ifs.
