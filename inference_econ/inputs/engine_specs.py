@@ -493,10 +493,10 @@ class EngineSpec(SourcedSpec):
     def check(self, version: str) -> None:
         """Reject invalid versions, and versions of a later release series than all known ones.
 
-            Raises
-            ------
-            InputError
-        If the version is rejected, for example ``0.34`` if the newest known one is ``0.33``; names the newest one.
+        Raises
+        ------
+        InputError
+            If the version is rejected, for example ``0.34`` if the newest known one is ``0.33``; names the newest one.
         """
         newest = self.versions[-1]
         if not re.search(r"\d", version):
