@@ -99,8 +99,8 @@ class PowerShares(Spec):
     models: Count
     """Number of models in these measurements [1]."""
     median_error: float = Field(gt=0, le=10, allow_inf_nan=False)
-    """Median |ln(predicted / measured)| of power. Each model is held out of its own prediction; in the entry for other
-    generations, each chip is [1]."""
+    """Median |ln(predicted / measured)| of power. Predictions are from fits without the measured model; in the entry
+    for other generations, without the measured chip [1]."""
 
 
 class PowerSpec(SourcedSpec):
@@ -117,7 +117,7 @@ class PowerSpec(SourcedSpec):
     host_watts_at_most: Watts
     """Provisioned power of a chip's share of host and network, in addition to board power [W]."""
     rack_host_watts_at_most: Watts
-    """The same in racks whose link domain is larger than a machine [W]."""
+    """Provisioned power of this share in racks whose link domain is larger than a machine [W]."""
 
     def shares(self, chip: HardwareSpec) -> PowerShares:
         """Power shares of a chip's generation."""

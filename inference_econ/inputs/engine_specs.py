@@ -203,8 +203,9 @@ class Exchange(Spec):
     combine: WireFormat
     """Format of combined outputs."""
     copies: Literal["per_expert", "per_rank", "per_domain", "every_rank"]
-    """Copies of a token that leave its rank: one per expert; one per rank with an expert of the token; one per link
-    domain, and inside the domain one per rank; or one to every rank."""
+    """Copies of a token that leave its rank. ``per_expert``: one per expert. ``per_rank``: one per rank that has an
+    expert of the token. ``per_domain``: one per link domain, and inside the domain one per rank. ``every_rank``: one to
+    every rank."""
     within_domain: bool = False
     """True if all ranks must share one link domain."""
     default: bool = False

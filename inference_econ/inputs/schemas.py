@@ -54,11 +54,11 @@ def reference_page() -> str:
     lines = [
         "# Assumptions",
         "",
-        "Everything that two honest people could set differently, by group, as files under `scenarios/assumptions`",
-        "have it. Set one with `--set assumptions.GROUP.FIELD=VALUE`, or in a file of your own that extends a preset",
-        "(`extends: deployable`). `inference-econ show assumptions NAME` shows a preset with its sources. This page is",
-        "made of the descriptions of fields: `inference-econ show schema assumptions --page -o",
-        "docs/reference/assumptions.md`.",
+        "This page lists every assumption of the cost model by group, with its value in three presets. The presets",
+        "are files in `scenarios/assumptions`. Set an assumption with `--set assumptions.GROUP.FIELD=VALUE`, or in",
+        "your own file that extends a preset (`extends: deployable`). `inference-econ show assumptions NAME` shows a",
+        "preset with its sources. The descriptions are those of the fields:",
+        "`inference-econ show schema assumptions --page -o docs/reference/assumptions.md` generates this page.",
     ]
     for group, spec in GROUPS.items():
         lines += ["", f"## {group}", "", (spec.__doc__ or "").strip(), ""]

@@ -38,8 +38,8 @@ class ChipAssumptions(Spec):
     narrow_math_efficiency: Fraction = 1.0
     """Factor on the sustained share of arithmetic for each halving of the format below 16 bits [1]."""
     prefetched_bytes: HeldBytes = 0
-    """Weights that each chip prefetches while ranks wait for a collective, for example into its L2 cache (50 MB on an
-    H100), once per layer. 0 means that memory reads and network do not overlap [B]."""
+    """Weights that each chip prefetches once per layer while ranks wait for a collective [B]. They may fill its L2
+    cache, which has 50 MB on an H100. 0 means that memory reads and network do not overlap."""
     products: dict[Dtype, DenseKernel] = Field(default_factory=dict)
     """Efficiencies of dense matrix kernels by weight format, or the name of a file in ``assumptions/products``. Other
     formats and attention use the shares above."""

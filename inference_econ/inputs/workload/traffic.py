@@ -452,8 +452,8 @@ class Reuse(Spec):
     """Reuse of prompt prefixes between requests, in blocks of tokens."""
 
     share: Share
-    """Share of prompt blocks that an earlier request contained [1]. This is the hit rate of an unlimited cache. Tokens
-    are counted if blocks are unknown."""
+    """Share of prompt blocks that an earlier request contained [1]. If blocks are unknown, the share of prompt tokens.
+    It equals the hit rate of an unlimited cache."""
     block_tokens: Count | None = None
     """Tokens per block; absent if blocks are unknown [tokens]."""
     blocks: Annotated[tuple[Count, ...], Field(strict=False)] = ()
