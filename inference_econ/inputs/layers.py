@@ -198,7 +198,7 @@ class GroupedQueryAttention(Mixer):
         if any(absent) != all(absent):
             raise ValueError("index_heads, index_head_dim and index_top_k go together; give all or none")
         if self.index_top_k is not None and (self.window is not None or self.chunk is not None):
-            raise ValueError("an indexer picks tokens of the whole context; give no window and no chunk beside it")
+            raise ValueError("an indexer selects tokens of the full context; remove window and chunk, or the indexer")
         if self.kv_heads > self.query_heads:
             raise ValueError(f"kv_heads must be at most query_heads ({self.query_heads:g}), got {self.kv_heads:g}")
 

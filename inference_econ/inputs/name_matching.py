@@ -335,7 +335,7 @@ def _in_format(text: str, name: str) -> Meaning | None:
     if named:
         return Meaning(text, f"{_remark('models', text, name)}, with weights in {dtype}", name, dtype)
     raise UnknownNameError(
-        f"{text!r} is {name} with weights in {dtype}, which the catalogue has in {native}; write {name} --weights "
+        f"{text!r} is {name} with weights in {dtype}, which the catalog has in {native}; write {name} --weights "
         f"{dtype}, or the id of the checkpoint with its owner (OWNER/{text})"
     )
 

@@ -196,7 +196,7 @@ class Settings(Spec):
         check_lengths(self.context, self.contexts, self.isl, self.osl)
         other = next((name for name in options.SAID_BY_TRAFFIC if getattr(self, name) is not None), None)
         if self.traffic is not None and other is not None:
-            raise ValueError(f"give either traffic or {other}, not both: a traffic says that, too")
+            raise ValueError(f"give either traffic or {other}, not both: the workload sets it")
         proposers = [name for name in PROPOSERS if getattr(self, name)]
         if len(proposers) > 1:
             raise ValueError(f"give one of {', '.join(PROPOSERS)}, got {' and '.join(proposers)}")

@@ -195,8 +195,8 @@ def question(path: str) -> SavedAnswer:
     record = read_json(path, _AGAIN)
     if isinstance(record, dict) and isinstance(record.get(_SAVED), dict):
         raise InputError(
-            f"{path}: saved in Python, which keeps numbers and not what was asked; write .report('report.html') of the "
-            f"answer there, or {_AGAIN}"
+            f"{path}: was saved in Python, so it has numbers but no query; call .report('report.html') on the result "
+            f"in Python, or {_AGAIN}"
         )
     return of_command(record, path, _AGAIN)
 
@@ -237,7 +237,7 @@ def of_command(record: object, origin: str, how: str) -> SavedAnswer:
     head = record.get(_QUESTION) if isinstance(record, dict) else None
     asked = isinstance(head, dict) and head.get("program") == _PROGRAM and isinstance(head.get("command"), str)
     if not (isinstance(record, dict) and isinstance(head, dict) and asked and isinstance(head.get("options"), dict)):
-        raise InputError(f"{origin}: no saved answer that says what was asked; {how}; in Python an answer has launch()")
+        raise InputError(f"{origin}: not a saved result with its query; {how}; in Python, results have launch()")
     if head.get("version") != _version():
         command, subject = head["command"], [head["options"].get(name, "") for name in ("model", "hardware")]
         again = shlex.join([_PROGRAM, command, *map(str, subject), "...", "-o", origin])

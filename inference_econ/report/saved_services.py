@@ -112,6 +112,6 @@ def _part(
     chip = next(named, None)
     if chip is None:
         listed = ", ".join(filter(None, tried))
-        raise InputError(f"{saved.origin}: {part.hardware} is not among the hardware that was asked for: {listed}")
+        raise InputError(f"{saved.origin}: {part.hardware} is not among the hardware of the query: {listed}")
     services = subject.offer(alone, requests, str(chip), speculation)
     return plan.PlanPart(services.service(0), part.replicas, part.role, part.slots)

@@ -452,7 +452,7 @@ def _workloads(text: str) -> tuple[tuple[float, ...], ...]:
     known = [tuple(part for part in row if part is not None) for row in rows]
     if any(len(row) != len(asked) or len(row) != _PARTS for row, asked in zip(known, rows, strict=True)):
         raise InputError(
-            f"{text!r} is no mixture; write ISL:OSL:SHARE of each workload, for example 500:200:0.7,3000:300:0.3"
+            f"{text!r} is not a mix of workloads; write ISL:OSL:SHARE for each, for example 500:200:0.7,3000:300:0.3"
         )
     return tuple(known)
 

@@ -232,10 +232,10 @@ def test_the_draft_length_that_was_priced_is_started(
     told = read.get("--speculative-config" if engine == "vllm" else "--speculative-num-draft-tokens")
     if drafts is None:
         assert told is None
-        assert "nobody proposes tokens: under this load that does not pay" in _comments(text)
+        assert "but the result uses neither tokens: under this load that does not pay" in _comments(text)
     else:
         assert told == ({"method": "ngram", "num_speculative_tokens": drafts} if engine == "vllm" else drafts + 1)
-        assert "nobody proposes" not in text
+        assert "but the result uses neither" not in text
 
 
 @pytest.mark.parametrize("to", ["vllm", "sglang", "trtllm"])
@@ -385,7 +385,7 @@ def test_a_file_that_is_no_answer_of_this_release_is_refused(
     [
         ("GPUs: 8", "no JSON, so no saved answer"),
         (f'{{"a": {5000 * "9"}}}', "no saved answer, whose numbers have 17 digits at most"),
-        ("[1, 2]", "no saved answer that says what was asked"),
+        ("[1, 2]", "not a saved result with its query"),
     ],
     ids=["words", "digits", "list"],
 )
@@ -451,7 +451,7 @@ def test_a_choice_that_is_not_there_is_refused(refused: Command, command: Comman
 def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "front.json"
     command("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-instance-gpus", "1", "-o", path)
-    assert "decode steps alone start nothing" in refused("launch", path, "--to", "vllm").err
+    assert "a result for decode steps only cannot be started" in refused("launch", path, "--to", "vllm").err
 
 
 AGENTS = """name: helpers
@@ -502,7 +502,7 @@ def test_agents_are_not_watched(tmp_path: Path, command: Command, refused: Comma
     record["asked"]["options"] |= {"agents": 30, "traffic": "coding_agent"}
     answer.write_text(json.dumps(record))
     said = refused("watch", answer, "--metrics", "http://127.0.0.1:1/metrics").err.replace("\n", " ")
-    assert "agents are played, and a server is watched at a rate of requests; watch MODEL HARDWARE with --isl" in said
+    assert "results for agents cannot be watched" in said and "watch MODEL HARDWARE with the --isl" in said
 
 
 def test_a_server_holds_the_longest_requests_that_its_model_is_made_for(command: Command) -> None:

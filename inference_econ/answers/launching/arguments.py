@@ -62,8 +62,8 @@ def written(
     )
     if degrees.dp > 1 and not (has_experts(service.setup.model) or shared):
         raise InputError(
-            f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a whole "
-            f"replica; ask again with --dp 1, and replicas come by themselves",
+            f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a full "
+            f"replica; use --dp 1, and the plan adds the replicas",
             option="dp",
         )
     formats = _format(engine, service, own_weights=served.own)
@@ -344,8 +344,8 @@ def _trtllm(
         raise InputError(f"{engine.label} has no {degrees.text}; ask again without --dcp", option="dcp")
     if service.setup.assumptions.experts.redundant:
         raise InputError(
-            f"{engine.label} reads where redundant experts lie from a file of its own (moe_config.load_balancer), "
-            "which is not written here; ask again without --redundant-experts",
+            f"{engine.label} reads the placement of redundant experts from a separate file (moe_config.load_balancer), "
+            "which this command does not write; remove --redundant-experts",
             option="redundant_experts",
         )
     if service.speculation is not None and service.speculation.proposer not in _TRTLLM_DECODING:
@@ -471,15 +471,15 @@ def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, ser
         if head is None:
             raise InputError(
                 f"{engine.label} needs the weights of an EAGLE head, and none is known for {setup.model.name}; name it "
-                "with --draft-model-id ORGANISATION/NAME, or take --mtp, --ngram or --draft",
+                "with --draft-model-id ORGANIZATION/NAME, or use --mtp, --ngram or --draft",
                 option="draft_model_id",
             )
         return head
     published = draft.checkpoint()
     if published is None:
         raise InputError(
-            f"{draft.name} has no huggingface_id, so that {engine.label} cannot load it; name its weights with "
-            "--draft-model-id ORGANISATION/NAME",
+            f"{draft.name} has no huggingface_id, so {engine.label} cannot load it; name its weights with "
+            "--draft-model-id ORGANIZATION/NAME",
             option="draft_model_id",
         )
     return published

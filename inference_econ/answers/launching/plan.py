@@ -489,7 +489,7 @@ def weights(service: Service, named: str | None, draft: str | None = None) -> We
     published = model.checkpoint()
     if checkpoint is None and published is None:
         raise InputError(
-            f"{model.name} has no huggingface_id; name its weights with --model-id ORGANISATION/NAME", option="model_id"
+            f"{model.name} has no huggingface_id; name its weights with --model-id ORGANIZATION/NAME", option="model_id"
         )
     return Weights(checkpoint or str(published), own=checkpoint is not None, draft=draft)
 

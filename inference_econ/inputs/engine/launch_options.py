@@ -108,7 +108,7 @@ def able_of(
     """
     if not wanted or ANY_LAYOUT in wanted:
         names = ", ".join(wanted) or "none"
-        raise InputError(f"engines: got {names}; name one or more, for example 'vllm', or {ANY_LAYOUT!r} by itself")
+        raise InputError(f"engines: got {names}; name one or more, for example 'vllm', or {ANY_LAYOUT!r} alone")
     engines = {engine.label: engine for engine in map(named, wanted)}.values()
     reasons = [lacks(engine, model, hardware, precision) for engine in engines]
     able = tuple(engine for engine, reason in zip(engines, reasons, strict=True) if reason is None)
@@ -233,7 +233,7 @@ class EngineOption(Spec):
 
 
 _READERS: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float, "json": json.loads}
-_KINDS = {"int": "a whole number", "float": "a number", "json": "JSON"}
+_KINDS = {"int": "an integer", "float": "a number", "json": "JSON"}
 
 
 class EngineOptions(SourcedSpec):
@@ -403,7 +403,7 @@ def launch(engine: str) -> EngineLaunch:
     """
     places = {path.stem: path for path in sorted((catalog.folder("engines") / "launch").glob("*.yaml"))}
     if engine not in places:
-        raise InputError(f"nobody knows how to start {engine!r}; known: {', '.join(places)}")
+        raise InputError(f"the launch of {engine!r} is not known; known engines: {', '.join(places)}")
     return EngineLaunch.from_file(places[engine])
 
 

@@ -114,9 +114,9 @@ class Recipe(Spec):
 
     def _check_fields(self) -> None:
         if (self.proposer is None) != (self.drafts is None):
-            raise ValueError("a proposer and its number of drafts are stated together, or neither")
+            raise ValueError("state both 'proposer' and 'drafts', or neither")
         if self.head is not None and self.proposer != "eagle":
-            raise ValueError(f"a head belongs to the proposer 'eagle', got {self.proposer or 'none'}")
+            raise ValueError(f"'head' requires 'proposer: eagle', got {self.proposer or 'none'}")
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
         """True if the recipe covers a model on a chip with weights in a format."""

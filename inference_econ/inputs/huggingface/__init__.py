@@ -244,7 +244,7 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
     shaping = [key for key, value in data.items() if value is not None and not without_shape(key)]
     unknown = [key for key in shaping if not _AROUND_TEXT.fullmatch(key)]
     if unknown:
-        raise SpecError([f"{file}: unknown key {key!r} beside text_config (family {kind})" for key in unknown])
+        raise SpecError([f"{file}: unknown key {key!r} next to text_config (family {kind})" for key in unknown])
     return text, data, inner
 
 

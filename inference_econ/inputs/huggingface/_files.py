@@ -286,7 +286,9 @@ def _tensors(path: Path) -> Iterator[Tensor]:
     except (OSError, ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise InputError(f"{path}: no safetensors file: it does not begin with the length of a header and the header")
+        raise InputError(
+            f"{path}: not a safetensors file: it does not start with the length of a header and the header"
+        )
     for name, tensor in data.items():
         if name == "__metadata__":
             continue

@@ -122,7 +122,7 @@ def _header(path: Path, changed: int, size: int) -> tuple[dict[str, Any], frozen
     with path.open("rb") as stream:
         reader = _HeaderReader(stream, path)
         if stream.read(4) != b"GGUF":
-            raise SpecError([f"{path}: not a GGUF file: it does not begin with 'GGUF'"])
+            raise SpecError([f"{path}: not a GGUF file: it does not start with 'GGUF'"])
         version = reader.number("I")
         if version not in (2, 3):
             raise SpecError(

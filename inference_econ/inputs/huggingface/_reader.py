@@ -74,7 +74,7 @@ class ConfigReader:
         value = self.size_if(*keys)
         if value is None:
             stated = next((key for key in keys if key in self.data), None)
-            self.stop(f"{stated or keys[0]} is {'null' if stated else 'missing'}; a whole number > 0 is needed")
+            self.stop(f"{stated or keys[0]} is {'null' if stated else 'missing'}; an integer > 0 is needed")
         return value
 
     def size_or(self, *keys: str, default: int) -> int:
@@ -174,7 +174,7 @@ class ConfigReader:
         if value is None:
             return None
         if not isinstance(value, list):
-            self.stop(f"{key} must be a list of whole numbers, got {_short(value)}")
+            self.stop(f"{key} must be a list of integers, got {_short(value)}")
         return [self._whole(key, entry, 0) for entry in value]
 
     def tied(self, *, default: bool) -> bool:
@@ -225,7 +225,7 @@ class ConfigReader:
     def _whole(self, key: str, value: object, least: int) -> int:
         sign = "> 0" if least else ">= 0"
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            self.stop(f"{key} must be a whole number {sign}, got {_short(value)}")
+            self.stop(f"{key} must be an integer {sign}, got {_short(value)}")
         if value > _MAX_SIZE:
             self.stop(f"{key} must be <= {_MAX_SIZE}, got {_short(value)}")
         return value

@@ -40,7 +40,9 @@ class AcceptanceLengths(Spec):
     def _check_fields(self) -> None:
         for length, tokens in self.tokens.items():
             if not 1.0 <= tokens <= length + 1.0:
-                raise ValueError(f"a round with {length} proposals gives from 1 to {length + 1} tokens, got {tokens:g}")
+                raise ValueError(
+                    f"a round with {length} draft tokens gives from 1 to {length + 1} tokens, got {tokens:g}"
+                )
 
 
 class UsualAcceptance(Spec):

@@ -313,7 +313,7 @@ def _is_block(data: Value) -> bool:
 
 def _whole(value: Value, origin: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or value < 1:
-        raise InputError(f"{origin}: a whole number from 1 on is needed, got {value!r}")
+        raise InputError(f"{origin}: an integer >= 1 is needed, got {value!r}")
     return int(value)
 
 

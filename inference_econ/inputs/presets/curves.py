@@ -195,7 +195,7 @@ class NcclTree(Spec):
         """Reject all-to-all kernels without a latency between link domains."""
         if self.exchange_kernels and self.exchange_per_domain_doubling is None:
             raise ValueError(
-                "exchange_kernels need exchange_per_domain_doubling beside them: what they pay between link domains"
+                "exchange_kernels require exchange_per_domain_doubling, their latency between link domains"
             )
 
 

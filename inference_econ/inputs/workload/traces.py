@@ -251,7 +251,7 @@ def _whole(value: object) -> int:
     """
     number = float(cast("Any", value))
     if not number.is_integer():
-        raise ValueError(f"{value!r} is no number of tokens")
+        raise ValueError(f"{value!r} is not a token count")
     return int(number)
 
 

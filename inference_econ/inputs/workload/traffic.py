@@ -636,9 +636,9 @@ class TrafficSpec(SourcedSpec):
         """
         if self.lengths is None:
             raise InputError(
-                f"{self.name}: the lengths of its requests follow from its sessions, and are not in the file; "
-                "'recommend', 'load', 'price', 'buy', 'fleet' and 'cache' play them. Elsewhere name a traffic with "
-                "lengths, or give --isl and --osl"
+                f"{self.name}: the file has sessions, which determine the lengths of requests; only 'recommend', "
+                "'load', 'price', 'buy', 'fleet' and 'cache' simulate sessions. For other commands, name a workload "
+                "with lengths, or give --isl and --osl"
             )
         share = 0.0 if self.reuse is None else self.reuse.share
         lengths = self.lengths
