@@ -87,7 +87,7 @@ class PowerShares(Spec):
     """
 
     chip: str
-    """Catalog name of the measured chip. In the entry for other generations, all measured chips."""
+    """Catalog name of the measured chip; names of all measured chips in the entry for other generations."""
     idle: Fraction
     """Share of board power with a model loaded and no kernel running [1]."""
     memory: _Share
@@ -99,8 +99,8 @@ class PowerShares(Spec):
     models: Count
     """Number of models in these measurements [1]."""
     median_error: float = Field(gt=0, le=10, allow_inf_nan=False)
-    """Median |ln(predicted / measured)| of power. Predictions are from fits without the measured model; in the entry
-    for other generations, without the measured chip [1]."""
+    """Median |ln(predicted / measured)| of power, for models that the fit did not see; for chips that it did not see in
+    the entry for other generations [1]."""
 
 
 class PowerSpec(SourcedSpec):

@@ -130,7 +130,7 @@ class NoAttention(Mixer):
     """Layer without attention, which has only a feed-forward block."""
 
     kind: Literal["none"]
-    """Name of the kind."""
+    """Name of the kind of attention or recurrence."""
 
     @property
     def summary(self) -> str:
@@ -158,7 +158,7 @@ class GroupedQueryAttention(Mixer):
     """Grouped-query attention; also multi-head (kv_heads = query_heads) and multi-query (kv_heads = 1) attention."""
 
     kind: Literal["grouped_query"]
-    """Name of the kind."""
+    """Name of the kind of attention or recurrence."""
     query_heads: Size
     """Number of query heads."""
     kv_heads: Size
@@ -268,7 +268,7 @@ class LatentAttention(Mixer):
     """Multi-head latent attention (MLA), which caches one compressed vector per token."""
 
     kind: Literal["latent"]
-    """Name of the kind."""
+    """Name of the kind of attention or recurrence."""
     query_heads: Size
     """Number of query heads."""
     kv_rank: Size
@@ -372,7 +372,7 @@ class CompressedAttention(Mixer):
     """Attention to raw tokens in a window and to pooled older ones; one vector is key and value (DeepSeek-V4)."""
 
     kind: Literal["compressed"]
-    """Name of the kind."""
+    """Name of the kind of attention or recurrence."""
     query_heads: Count
     """Number of query heads."""
     head_dim: Count
@@ -477,7 +477,7 @@ class RecurrentMixer(Mixer):
     """Recurrent layer, which has a state of fixed size per sequence instead of a cache."""
 
     kind: Literal["recurrent"]
-    """Name of the kind."""
+    """Name of the kind of attention or recurrence."""
     variant: Literal["mamba2", "gated_delta", "kda"]
     """Kind of recurrence: Mamba-2; Gated DeltaNet; or Kimi Delta Attention, in which each channel has its own decay."""
     value_heads: Count
@@ -613,7 +613,7 @@ class DenseFeedForward(FeedForwardPart):
     """Dense feed-forward block, which processes every token."""
 
     kind: Literal["dense"]
-    """Name of the kind."""
+    """Name of the kind of feed-forward block."""
     intermediate_size: Size
     """Intermediate width of the block."""
     input_matrices: Count = 2
@@ -644,7 +644,7 @@ class ExpertFeedForward(FeedForwardPart):
     """Mixture of experts, in which a router selects experts for each token."""
 
     kind: Literal["experts"]
-    """Name of the kind."""
+    """Name of the kind of feed-forward block."""
     experts: Count
     """Number of routed experts in a layer."""
     active_experts: Count
@@ -737,7 +737,7 @@ class NoFeedForward(FeedForwardPart):
     """Layer without a feed-forward block, which has only attention or a recurrence."""
 
     kind: Literal["none"]
-    """Name of the kind."""
+    """Name of the kind of feed-forward block."""
 
     @property
     def summary(self) -> str:

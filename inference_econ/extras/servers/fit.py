@@ -392,7 +392,7 @@ def fit(
 
 
 def _unknown(problem: FitProblem, logs: Array, covariance: Array, meter: Meter) -> tuple[str, ...]:
-    """Reason why the data do not determine each constant, from the likelihood along its linearized valley."""
+    """Reason why the data do not determine each constant, from the change of the likelihood with the constant."""
     lowest, reasons = problem.cost(logs), []
     for index in range(logs.size):
         error = float(np.sqrt(covariance[index, index]))

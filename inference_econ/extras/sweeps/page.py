@@ -61,11 +61,11 @@ class SweepPage(AnswerPage[Swept]):
         return tables
 
     def blocks(self) -> Sequence[Block]:
-        """Counts, then the tables."""
+        """Sentence with the numbers of combinations and frontiers, followed by the tables."""
         return [Headline((counted(self.answer),)), *self.tables()]
 
     def markdown(self) -> str:
-        """Markdown of the counts and the tables."""
+        """Markdown of this sentence and the tables."""
         tables = (f"**{table.title}**\n\n{table.markdown()}" for table in self.tables())
         return "\n".join([f"{counted(self.answer)}\n", *tables])
 
@@ -98,7 +98,7 @@ class SweepPage(AnswerPage[Swept]):
         return f"Which {swept.among} serves each {swept.rows} the cheapest at which speed{only}?"
 
     def conclusion(self) -> Pieces:
-        """Sentence with counts."""
+        """Sentence with the numbers of combinations and frontiers."""
         return [counted(self.answer)]
 
 
@@ -116,7 +116,7 @@ def failures_table(swept: Swept) -> Table:
 
 
 def counted(swept: Swept) -> str:
-    """Sentence with counts."""
+    """Sentence with the numbers of combinations and frontiers."""
     failed = f", {swept.failures:,} without a frontier" if swept.failures else ""
     missing = f" {swept.missing:,} have not been asked yet: run the same again." if swept.missing else ""
     return (

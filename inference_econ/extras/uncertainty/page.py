@@ -38,7 +38,7 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         return (cost_table(self.answer), input_table(self.answer))
 
     def blocks(self) -> Sequence[Block]:
-        """Findings, then the tables."""
+        """Sentences with the findings, followed by the tables."""
         return (Headline(findings(self.answer)), *self.tables())
 
     def markdown(self) -> str:

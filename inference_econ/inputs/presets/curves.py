@@ -184,12 +184,12 @@ class NcclTree(Spec):
     domains_overlap: bool = True
     """True if traffic inside a link domain overlaps with traffic between domains."""
     chain: Count | None = None
-    """Number of ranks with which ``per_rank`` was measured, which is also the maximum length of chains [1]. If set, a
-    larger link domain is never slower than a smaller one (:func:`inference_econ.formulas.collectives.tree_seconds`),
-    and traffic between domains takes at least the time of traffic inside one. If absent, chains are as long as link
-    domains, as in the published study."""
+    """Maximum number of ranks that the algorithm chains inside a link domain, which is the number with which
+    ``per_rank`` was measured [1]. If set, a larger link domain is never slower than a smaller one
+    (:func:`inference_econ.formulas.collectives.tree_seconds`), and traffic between domains takes at least the time of
+    traffic inside one. If absent, all ranks of a link domain form one chain, as in the published study."""
     exchange_chain: Count | None = None
-    """Chain length of all-to-alls and point-to-point transfers, if different [1]."""
+    """Maximum number of ranks in a chain of an all-to-all or a point-to-point transfer, if different [1]."""
 
     def _check_fields(self) -> None:
         """Reject all-to-all kernels without a latency between link domains."""

@@ -89,7 +89,7 @@ class ValidationPage(AnswerPage[Validated]):
         return "\n".join(lines).rstrip() + "\n\n" + "\n".join(shown)
 
     def blocks(self) -> Sequence[Block]:
-        """Tables, then notes on the selection of rows."""
+        """Tables, followed by notes on the selection of rows."""
         counted = NOTES if self.answer.servers else ()
         return [*self.tables(), Remarks([*counted, *(note for report in self.answer.others for note in report.notes)])]
 

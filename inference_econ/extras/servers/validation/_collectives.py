@@ -163,7 +163,7 @@ def _series(line: NumberedRow, domains: float) -> str:
 
 
 def _pure_rdma(line: NumberedRow) -> bool:
-    """Check whether even GPUs of one node communicate over the network."""
+    """Check whether GPUs of the same node also communicate over the network."""
     return "pure rdma" in line.text("backend").lower()
 
 
