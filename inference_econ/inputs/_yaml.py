@@ -277,7 +277,7 @@ def assign(document: Document, path: Sequence[str], value: Value, origin: str) -
             below = target[str(key)] = {}
         if not isinstance(below, (dict, list)):
             so_far = ".".join(path[: depth + 1])
-            raise InputError(f"{origin}: {so_far!r} is no mapping or list, so it has no {path[depth + 1]!r}")
+            raise InputError(f"{origin}: {so_far!r} is not a mapping or list, so it has no {path[depth + 1]!r}")
         target = below
     if isinstance(target, list):
         target[int(location[-1])] = value

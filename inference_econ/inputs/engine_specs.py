@@ -501,7 +501,7 @@ class EngineSpec(SourcedSpec):
         """
         newest = self.versions[-1]
         if not re.search(r"\d", version):
-            raise InputError(f"{self.name}: {version!r} is no version; write for example {newest.version}")
+            raise InputError(f"{self.name}: {version!r} is not a version; write for example {newest.version}")
         if version_order(version)[:_SERIES] > version_order(newest.version)[:_SERIES]:
             of = f" ({newest.date})" if newest.date else ""
             raise InputError(

@@ -201,7 +201,7 @@ def checked(text: str) -> str:
     except ValueError:
         dollars = math.nan
     if not 0.0 < dollars < math.inf:
-        raise InputError(f"{text!r}: {match[1]!r} is no positive number of USD; write for example 23.60/{match[2]}")
+        raise InputError(f"{text!r}: {match[1]!r} is not a positive number of USD; write for example 23.60/{match[2]}")
     return f"{dollars!r}/{match[2]}"
 
 

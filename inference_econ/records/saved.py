@@ -164,7 +164,7 @@ def load_answer(path: str | Path) -> SavedAnswer:
     """
     record = read_json(path, _ANY)
     if not isinstance(record, dict):
-        raise InputError(f"{path}: no saved answer; {_ANY}")
+        raise InputError(f"{path}: not a saved result; {_ANY}")
     head = next((record[key] for key in (_SAVED, _QUESTION) if isinstance(record.get(key), dict)), None)
     if head is None or head.get("program") != _PROGRAM:
         raise InputError(f"{path}: not written by inference-econ, or of a kind that does not say so; {_ANY}")
@@ -221,9 +221,9 @@ def read_json(path: str | Path, how: str) -> object:
     try:
         return json.loads(read_text(str(path)))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: no JSON, so no saved answer; {how}") from error
+        raise InputError(f"{path}: not JSON, so not a saved result; {how}") from error
     except ValueError as error:  # a number with thousands of digits
-        raise InputError(f"{path}: no saved answer, whose numbers have 17 digits at most; {how}") from error
+        raise InputError(f"{path}: not a saved result, whose numbers have at most 17 digits; {how}") from error
 
 
 def of_command(record: object, origin: str, how: str) -> SavedAnswer:

@@ -28,7 +28,7 @@ def check_alone(request: Request, path: str, free: Collection[str]) -> None:
     if typed:
         option = "".join(typed[0])
         raise InputError(
-            f"{option} contradicts {path}, which has settled it; leave it out, or ask again without the file",
+            f"{option} contradicts {path}, which has settled it; remove it, or run the command without the file",
             option=request_name(option),
         )
 

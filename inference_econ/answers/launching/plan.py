@@ -455,8 +455,8 @@ def check_engine(engines: str, to: str, what: str) -> None:
     """
     if engines and to not in engines.split(", "):
         raise InputError(
-            f"--to {to}: {what} is served by {engines}, and predicted of it; start it --to "
-            f"{engines.partition(', ')[0]}, or ask again with --engine {to}",
+            f"--to {to}: {what} is served by {engines}, and predicted of it; start it with --to "
+            f"{engines.partition(', ')[0]}, or use --engine {to}",
             option="to",
         )
 

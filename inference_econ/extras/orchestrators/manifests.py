@@ -237,7 +237,7 @@ def llm_d(deployment: LaunchPlan, size: int) -> str:
     engine = deployment.engine
     if engine.name != "vllm":
         raise InputError(
-            f"llm-d is started with vLLM, not with {engine.label}; ask again with --engine vllm, or take --as dynamo",
+            f"llm-d is started with vLLM, not with {engine.label}; use --engine vllm, or take --as dynamo",
             option="to",
         )
     if any(machines(instance, size) > 1 for instance in deployment.instances):

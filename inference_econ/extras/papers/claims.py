@@ -280,7 +280,7 @@ def _share(seconds: Mapping[str, float], parts: tuple[str, ...]) -> float:
     """Share of parts in a step."""
     odd = next((name for name in parts if name not in seconds), None)
     if odd is not None:
-        raise InputError(f"{odd!r} is no part of a step; parts: {', '.join(seconds)}")
+        raise InputError(f"{odd!r} is not a part of a step; parts: {', '.join(seconds)}")
     return sum(seconds[name] for name in parts) / sum(seconds.values())
 
 

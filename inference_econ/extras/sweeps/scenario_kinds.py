@@ -95,7 +95,7 @@ class SweepAsk(Spec):
                 raise ValueError("an entry of leave_out names no axis, and would leave everything out")
             for name, values in entry.items():
                 if name not in self.axes:
-                    raise ValueError(f"leave_out: {name!r} is no axis; axes: {', '.join(self.axes)}")
+                    raise ValueError(f"leave_out: {name!r} is not an axis; axes: {', '.join(self.axes)}")
                 labels = [label for label, _ in axis_points(name, self.axes[name])]
                 odd = next((value for value in written(values) if value not in labels), None)
                 if self.axes[name] != "all" and odd is not None:

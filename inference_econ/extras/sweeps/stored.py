@@ -163,7 +163,9 @@ class Sweep(Shown):
         among = chosen.among or ("hardware" if rows != "hardware" else (*others, "weights")[0])
         for name in (rows, among, *chosen.where):
             if name not in self._columns:
-                raise InputError(f"cheapest: {name!r} is no column of the sweep; columns: {', '.join(self._columns)}")
+                raise InputError(
+                    f"cheapest: {name!r} is not a column of the sweep; columns: {', '.join(self._columns)}"
+                )
         return rows, among
 
     @property

@@ -143,7 +143,7 @@ def parsed(text: str) -> object:
     match = _CALL.fullmatch(text)
     if match is None:
         raise InputError(
-            f"{text!r} is no distribution; write NAME(PARAMETER=VALUE, ...) as in scipy.stats, for example "
+            f"{text!r} is not a distribution; write NAME(PARAMETER=VALUE, ...) as in scipy.stats, for example "
             f"'lognorm(s=0.2, relative)', or for {PROFILE} {HELD_OUT!r}"
         )
     arguments: dict[str, object] = {"distribution": match[1]}

@@ -289,7 +289,7 @@ def _matches(name: str, pattern: str) -> bool:
         try:
             return re.match(pattern.removeprefix("re:"), name) is not None
         except re.error as error:
-            raise SpecError([f"quantization_config: {pattern!r} is no regular expression: {error}"]) from error
+            raise SpecError([f"quantization_config: {pattern!r} is not a regular expression: {error}"]) from error
     if fnmatch.fnmatchcase(name, pattern):
         return True
     return f".{pattern.strip('.')}." in f".{name}." or ("*" in pattern and fnmatch.fnmatchcase(name, f"{pattern}.*"))

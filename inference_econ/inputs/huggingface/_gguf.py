@@ -102,7 +102,7 @@ def configuration(path: Path) -> tuple[dict[str, Any], str]:
         config["attention_bias"] = "blk.0.attn_q.bias" in tensors
     code = metadata.get("general.file_type")
     if not isinstance(code, int) or not 0 <= code < len(_FILE_TYPES) or not _FILE_TYPES[code]:
-        raise SpecError([f"{path}: general.file_type is {code!r}, which is no known quantization"])
+        raise SpecError([f"{path}: general.file_type is {code!r}, which is not a known quantization"])
     try:
         dtype = format_of_quantization(_FILE_TYPES[code])
     except UnknownNameError as error:

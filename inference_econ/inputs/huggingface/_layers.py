@@ -140,14 +140,16 @@ class LayerReader(ConfigReader):
             return self.without("head_dim", default)
         hidden, queries = self.hidden_size(), self.heads()
         if hidden % queries:
-            self.stop(f"head_dim is missing, and hidden_size {hidden} is no multiple of num_attention_heads {queries}")
+            self.stop(
+                f"head_dim is missing, and hidden_size {hidden} is not a multiple of num_attention_heads {queries}"
+            )
         return hidden // queries
 
     def split(self) -> int:
         """Width of a head in families without a key for it: the model width divided by the heads."""
         hidden, count = self.hidden_size(), self.heads()
         if hidden % count:
-            self.stop(f"hidden_size {hidden} is no multiple of the {count} heads")
+            self.stop(f"hidden_size {hidden} is not a multiple of the {count} heads")
         return hidden // count
 
     def attention(self, window: int | None = None, family: ArchitectureFamily | None = None) -> GroupedQueryAttention:

@@ -28,7 +28,9 @@ def gated_delta(c: LayerReader) -> Architecture:
     state_dtype = c.state_format("mamba_ssm_dtype")
     linear = c.recurrent("gated_delta", (*sizes, "linear_conv_kernel_dim"), state_dtype=state_dtype)
     if linear.value_heads % linear.key_heads:
-        c.stop(f"linear_num_value_heads {linear.value_heads} is no multiple of linear_num_key_heads {linear.key_heads}")
+        c.stop(
+            f"linear_num_value_heads {linear.value_heads} is not a multiple of linear_num_key_heads {linear.key_heads}"
+        )
     period = c.size_or("full_attention_interval", default=4)
     every = [(index + 1) % period == 0 for index in range(c.layers())]
     kinds = c.marks("layer_types", ("linear_attention", "full_attention"), every)

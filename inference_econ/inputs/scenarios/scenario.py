@@ -89,7 +89,7 @@ class TableSpec(Spec):
         for row, cells in self.printed.items():
             for key in cells:
                 if key not in keys:
-                    raise ValueError(f"printed cell {key!r} of {row!r} is no column; columns: {', '.join(keys)}")
+                    raise ValueError(f"printed cell {key!r} of {row!r} is not a column; columns: {', '.join(keys)}")
 
 
 class OfferedPoints(Spec):
@@ -182,11 +182,11 @@ class Scenario(SourcedSpec):
             raise ValueError(f"two series have the label {repeated[0]!r}; a label names one series")
         for row in self.table.printed if self.table is not None else ():
             if row not in labels:
-                raise ValueError(f"printed row {row!r} is no series; series: {', '.join(labels)}")
+                raise ValueError(f"printed row {row!r} is not a series; series: {', '.join(labels)}")
         offered = () if self.figure is None or isinstance(self.ask, PanelsAsk) else self.figure.offers
         for label in (label for points in offered for label in points.series):
             if label not in labels:
-                raise ValueError(f"offers of {label!r}: it is no series; series: {', '.join(labels) or 'none'}")
+                raise ValueError(f"offers of {label!r}: it is not a series; series: {', '.join(labels) or 'none'}")
         if not isinstance(self.ask, _CURVES) and self.table is not None:
             raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
         columns = self.table.columns if isinstance(self.ask, ToyAsk) and self.table is not None else ()

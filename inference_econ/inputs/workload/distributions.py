@@ -206,4 +206,4 @@ def _bare(value: float | str | None) -> float | None:
         except UnitError as error:
             wrong = error
     examples = ", ".join(map(repr, EXAMPLES.values()))
-    raise ValueError(f"{value!r} is no quantity; write for example {examples}") from wrong
+    raise ValueError(f"{value!r} is not a quantity; write for example {examples}") from wrong

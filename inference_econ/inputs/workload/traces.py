@@ -237,7 +237,7 @@ def _clock(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(f"{text!r} is no time") from None
+        raise ValueError(f"{text!r} is not a time") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 

@@ -495,7 +495,7 @@ def days(text: str) -> Days:
         return Days(_of(since, last=False), _of(until, last=True))
     except ValueError:
         raise UnusableRowError(
-            f"{text!r} is no date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"
+            f"{text!r} is not a date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"
         ) from None
 
 

@@ -599,7 +599,7 @@ def scrape(text: str) -> Scrape:
             continue
         match = _SAMPLE.match(line)
         if match is None:
-            raise UnusableRowError(f"line {number} is no sample of Prometheus: {line[:60]!r}")
+            raise UnusableRowError(f"line {number} is not a sample of Prometheus: {line[:60]!r}")
         engine, _, name = match[1].partition(":")
         if engine not in samples_by_engine or name.endswith("_bucket"):
             continue
