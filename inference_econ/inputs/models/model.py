@@ -30,9 +30,17 @@ class VisionTower(Spec):
     """Image patches per token [1]."""
 
     def profiled_patches(self, step_tokens: float) -> float:
-        """Number of patches that a profile run processes together: those of all largest images that fit a step [1].
+        """Number of patches that a profile run processes together: of all largest images that fit a step [1].
 
         At least one image is processed.
+
+        Examples
+        --------
+        >>> tower = VisionTower(
+        ...     parameters=1, hidden_size=8, intermediate_size=32, largest_image=256, patches_per_token=16
+        ... )
+        >>> tower.profiled_patches(600.0)
+        8192.0
         """
         return max(step_tokens // self.largest_image, 1.0) * self.largest_image * self.patches_per_token
 
