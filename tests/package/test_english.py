@@ -95,10 +95,10 @@ def _literals(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _errors() -> Iterator[tuple[str, str]]:
-    """Texts that errors are constructed with, and those of the readers' methods ``stop``."""
+    """Texts that errors are constructed with, and those of ``stop`` and ``refuse``."""
     for path in (path for folder in ("inference_econ", "cli") for path in sorted((ROOT / folder).rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and re.search(r"Error$|stop$", ast.unparse(node.func)):
+            if isinstance(node, ast.Call) and re.search(r"Error$|stop$|refuse$", ast.unparse(node.func)):
                 texts = (text for argument in node.args for text in _literals(argument))
                 yield from ((f"{path.relative_to(ROOT)}:{line}", text) for line, text in texts if " " in text)
 

@@ -64,7 +64,7 @@ def _settings(request: Request, usual: Mapping[str, float] = USUAL) -> dict[str,
 def recommend(request: Request, most: int) -> Shown:
     """Recommend the cheapest deployments for a number of agents, or those that serve the most agents within limits."""
     stray = ("concurrency", "users", "think_time", "burst", "headroom", "spare", "most_utilization")
-    refuse(request.named(stray), "{} is not for a traffic with sessions, whose load is --agents")
+    refuse(request.named(stray), "{} is not for a workload with sessions, whose load is --agents")
     workload.check_sizes(request)
     sessions, means = _sessions(request), workload.means(request)
     chips = tuple(dict.fromkeys((*request.chips, *filter(None, [request.decode_on]))))
@@ -105,11 +105,11 @@ def load(request: Request, agents: Numbers, rates: Numbers, replicas: int | None
 def cache(request: Request, replicas: int | None, routing: Routing | None) -> Offloading:
     """Simulate sessions on one instance, and report the share of prompt tokens in each tier."""
     stray = ("isl", "hit_rate", "turns", "user_tokens", "osl", "system_tokens", "think_time", "lifetime")
-    refuse(filter(request.is_given, stray), "give either --traffic or {}, not both: a traffic says that, too")
+    refuse(filter(request.is_given, stray), "give either --traffic or {}, not both: the workload sets it")
     routes = [name for name, value in (("replicas", replicas), ("routing", routing)) if value is not None]
     refuse(
         routes,
-        "{} is of conversations (--turns); sessions are played on one instance here, on several by 'load --traffic'",
+        "{} requires --turns; sessions are simulated on one instance, or on several with 'load --traffic'",
     )
     sessions = Agents.of(str(request.traffic))
     places = [catalog.tier(name) for name in request.tiers or catalog.part_names("tiers")]

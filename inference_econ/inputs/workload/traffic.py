@@ -262,7 +262,7 @@ class SessionSpec(Spec):
             elif step.continues is not None and above[step.continues].agents > 1:
                 refuse("continues", step.continues, "a step of several agents has no single prompt to carry on")
             if step.name in above:
-                refuse("name", step.name, "every step needs a name of its own")
+                refuse("name", step.name, "every step needs its own name")
             above[step.name] = step
         if mistakes:
             raise ValidationError.from_exception_data("steps", mistakes)
