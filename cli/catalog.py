@@ -172,7 +172,7 @@ def show_traffic(request: Request, name: str, target: str | None) -> Page | Show
     --traffic mine.yaml. Other commands replay a trace with --trace FILE.
     """
     if target is not None and not target.endswith((".yaml", ".yml")):
-        raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
+        raise InputError(f"{target}: the workload is written as YAML; end the name in .yaml (the summary is printed)")
     if name in catalog.names("traffic") or name.endswith((".yaml", ".yml")):
         if request.plot is not None:
             raise InputError("--plot is of a trace; name its file, or leave --plot out")
@@ -183,7 +183,7 @@ def show_traffic(request: Request, name: str, target: str | None) -> Page | Show
 
     if not (catalog.files_allowed() and catalog.is_file(name)):
         if Path(name).suffix:
-            raise InputError(f"{name}: no such file; give that of a trace, or the name of a traffic")
+            raise InputError(f"{name}: no such file; give the file of a trace, or the name of a workload")
         catalog.meaning("traffic", name)
     profile = ie.trace(name)
     if target is not None:
@@ -231,7 +231,7 @@ def _config(path: str) -> Path:
     if config is None:
         raise InputError(
             f"{path}: no such file, and {cache} has no config.json of a model with that id{_in_catalogue(path)}; give "
-            f"the config.json that is published beside its weights, or fetch it into the cache: hf download {path} "
+            f"the config.json that is published with its weights, or fetch it into the cache: hf download {path} "
             "config.json"
         )
     return config

@@ -89,7 +89,7 @@ def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> Lau
     speculation = saved_services.asked_speculation(saved, deployment)
     if engine.draft_model_id is not None and (speculation is None or speculation.proposer not in ("eagle", "draft")):
         raise InputError(
-            "--draft-model-id names an EAGLE head or a draft model, and nobody proposes by one; ask with --eagle or "
+            "--draft-model-id names an EAGLE head or a draft model, but the result uses neither; use --eagle or "
             "--draft MODEL",
             option="draft_model_id",
         )

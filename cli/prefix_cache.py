@@ -38,7 +38,7 @@ def cache(
     routes = [name for name, value in (("replicas", replicas), ("routing", routing)) if value is not None]
     if request.traffic is not None:
         raise InputError(
-            f"{request.traffic} has no sessions that agents could play; name coding_agent, chat, rag or batch, or a "
+            f"{request.traffic} has no sessions of agents; name coding_agent, chat, rag or batch, or a "
             "file with sessions"
         )
     conversation = None

@@ -21,6 +21,6 @@ def speculate(request: Request) -> Shown:
     """
     speculation = subject.speculation(request)
     if speculation is None:
-        raise InputError("who proposes? give --draft MODEL, --mtp, --eagle or --ngram", option="draft")
+        raise InputError("give a speculation method: --draft MODEL, --mtp, --eagle or --ngram", option="draft")
     setup, requests = subject.setup(request), workload.requests(request)
     return subject.fewest(request, lambda pinned: ie.speculate(setup, requests, speculation, subject.pins(pinned)))

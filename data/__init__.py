@@ -1,1 +1,1 @@
-"""Makers of the data that come with the package, and the published tables that they read; no part of the wheel."""
+"""Programs that create the data of the package, and the published tables that they read; not part of the wheel."""

@@ -1,10 +1,10 @@
 """Record the options of serving commands as data: ``python -m data.engine_options ENGINE FOLDER VERSION``.
 
-FOLDER is an unpacked wheel or a source tree of vLLM, SGLang, GuideLLM or TensorRT-LLM; none needs to be installed.
-The parsers of the first are built with empty modules in the place of what is missing
-(:mod:`data.missing_modules`; msgspec and pydantic-settings are needed); the decorators and annotations of the
-last are read as text. Names, types, choices and defaults go into
-``scenarios/engines/options/ENGINE_VERSION.yaml``; texts of help do not.
+FOLDER is an unpacked wheel or a source tree of vLLM, SGLang, GuideLLM or TensorRT-LLM. The engine need not be
+installed. The parsers of vLLM, SGLang and GuideLLM are built with empty modules in place of missing ones
+(:mod:`data.missing_modules`); this requires msgspec and pydantic-settings. The decorators and annotations of
+TensorRT-LLM are read as text. Names, types, choices and defaults are written to
+``scenarios/engines/options/ENGINE_VERSION.yaml``, without help texts.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ import yaml
 
 from data.missing_modules import forgive
 
-#: Options by the command that has them: what :class:`inference_econ.inputs.engine.launch_options.EngineOption` reads.
+#: Options by command, with the fields of :class:`inference_econ.inputs.engine.launch_options.EngineOption`.
 Commands = dict[str, list[dict[str, Any]]]
-#: The engines' own parsers, by command.
+#: Argument parsers of the engine, by command.
 Parsers = dict[str, argparse.ArgumentParser]
 _PLACE = Path(__file__).resolve().parents[1] / "scenarios/engines/options"
 _SCALARS: Mapping[Any, str] = {int: "int", float: "float", str: "str", bool: "flag"}
-#: The same by the names of types, the most special first.
+#: Types of options by the names of Python types; the most special name is first.
 _NAMED = {"bool": "flag", "int": "int", "float": "float"}
-#: Words in the names of functions that read values, and what they read.
+#: Types of options by words in the names of functions that convert values.
 _READERS = {"int": "int", "json": "json", "loads": "json", "dict": "json", "dataclass": "json", "float": "float"}
-#: Numbers from here on are infinite, or stand for something that is missing [1].
+#: Smallest number that means infinity or a missing value [1].
 _LARGE = 2**53
-#: Parts that define no option of a server, and cannot be imported.
+#: Modules that define no server option and cannot be imported.
 _HEAVY = ("scipy", "pandas", "matplotlib", "numba", "triton_kernels", "torch", "transformers")
 
 
 def of_argparse(parser: argparse.ArgumentParser) -> list[dict[str, Any]]:
-    """Every option of a parser."""
+    """Options of a parser."""
     return [_of_action(action) for action in parser._actions if action.option_strings != ["-h", "--help"]]
 
 
@@ -55,13 +55,13 @@ def _of_action(action: argparse.Action) -> dict[str, Any]:
         record["choices"] = sorted(choices) if isinstance(action.choices, (set, frozenset)) else choices
     if action.nargs not in (None, 0):
         record["nargs"] = action.nargs
-    if _plain(action.default) and "--request-id-prefix" not in action.option_strings:  # that one is drawn anew
+    if _plain(action.default) and "--request-id-prefix" not in action.option_strings:  # the default is random
         record["default"] = action.default
     return record
 
 
 def _type(reader: Any) -> str:
-    """Kind of value that a reader of texts gives."""
+    """Type of an option, given the function that converts its text."""
     if reader is None:
         return "str"
     if reader in _SCALARS:
@@ -75,7 +75,7 @@ def _type(reader: Any) -> str:
 
 
 def _plain(value: Any) -> bool:
-    """True if a default can be written down: no object, no stand-in for a number, and no text that looks like one."""
+    """True if a default can be stored: no object, no placeholder, and no text that looks like a number."""
     if isinstance(value, list):
         return bool(value) and all(_plain(item) for item in value)
     if type(value) is str:
@@ -84,7 +84,7 @@ def _plain(value: Any) -> bool:
 
 
 def of_dataclass(prefix: str, cls: Any) -> list[dict[str, Any]]:
-    """Keys of an option whose value is JSON: fields of the class that it becomes."""
+    """Keys of an option with a JSON value: the fields of the class to which it is converted."""
     return [
         {"names": [f"{prefix}.{field.name}"], **_hinted(field.type)} for field in dataclasses.fields(cls) if field.init
     ]
@@ -109,11 +109,11 @@ def _choices(hint: Any) -> list[str]:
 
 
 def vllm_parsers() -> Parsers:
-    """``vllm serve`` and ``vllm bench serve``."""
+    """Parsers of ``vllm serve`` and ``vllm bench serve``."""
     heavy = ["ir", "lora", "forward_context", "model_executor.layers.fused_moe", "model_executor.custom_op"]
     heavy += ["model_executor.models", "entrypoints.serve", "entrypoints.openai.models", "renderers"]
     forgive((*_HEAVY, *(f"vllm.{name}" for name in heavy)))
-    sys.modules["regex"] = re  # what the parser matches is within the standard library's reach
+    sys.modules["regex"] = re  # The parser checks the device type with the standard library only.
     _first("vllm.platforms").current_platform.device_type = "cuda"
     parser = _first("vllm.utils.argparse_utils", "vllm.utils").FlexibleArgumentParser
     module = _first("vllm.entrypoints.common.cli_args", "vllm.entrypoints.openai.cli_args")
@@ -123,7 +123,7 @@ def vllm_parsers() -> Parsers:
 
 
 def vllm() -> Commands:
-    """Options with the keys of options whose values are JSON."""
+    """Options of vLLM, including the keys of options with JSON values."""
     commands = {command: of_argparse(parser) for command, parser in vllm_parsers().items()}
     for option, name in (("speculative", "Speculative"), ("compilation", "Compilation"), ("kv-transfer", "KVTransfer")):
         keys = of_dataclass(f"--{option}-config", getattr(_first("vllm.config"), f"{name}Config"))
@@ -132,7 +132,7 @@ def vllm() -> Commands:
 
 
 def sglang_parsers() -> Parsers:
-    """``sglang.launch_server``."""
+    """Parser of ``sglang.launch_server``."""
     heavy = ("layers", "distributed", "utils.hf_transformers_patches", "sampling.custom_logit_processor")
     forgive((*_HEAVY, *(f"sglang.srt.{name}" for name in heavy)))
     parser = argparse.ArgumentParser()
@@ -141,12 +141,12 @@ def sglang_parsers() -> Parsers:
 
 
 def sglang() -> Commands:
-    """Every option of it."""
+    """Options of SGLang."""
     return {command: of_argparse(parser) for command, parser in sglang_parsers().items()}
 
 
 def _first(*modules: str) -> Any:
-    """The first of some modules that is there as a file: parsers move between versions."""
+    """First of several modules that exists as a file, because parsers move between versions."""
     for name in modules:
         path = Path(sys.path[0], *name.split("."))
         if path.with_suffix(".py").is_file() or (path / "__init__.py").is_file():
@@ -155,7 +155,7 @@ def _first(*modules: str) -> Any:
 
 
 def trtllm() -> Commands:
-    """``trtllm-serve`` (its default command), ``trtllm-serve disaggregated``, and the keys of its YAML file."""
+    """Options of ``trtllm-serve`` (default command and ``disaggregated``), and the keys of its YAML file."""
     root = Path(sys.path[0]) / "tensorrt_llm"
     serve = ast.parse((root / "commands/serve.py").read_text(encoding="utf-8"))
     functions = {node.name: node for node in ast.walk(serve) if isinstance(node, ast.FunctionDef)}
@@ -197,7 +197,7 @@ def _classes(path: Path) -> dict[str, ast.ClassDef]:
 
 
 def _fields(prefix: str, name: str, classes: Mapping[str, ast.ClassDef], depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Fields of a class and of the classes that it holds, as dotted keys."""
+    """Fields of a class and of the classes in its fields, as dotted keys."""
     for base in classes[name].bases:
         if ast.unparse(base) in classes:
             yield from _fields(prefix, ast.unparse(base), classes, depth)
@@ -233,7 +233,7 @@ def _field(key: str, node: ast.AnnAssign, words: list[str], held: list[str]) -> 
 
 
 def guidellm() -> Commands:
-    """``guidellm run``."""
+    """Options of ``guidellm run``."""
     forgive(_HEAVY)
     import asyncio
 
@@ -243,7 +243,7 @@ def guidellm() -> Commands:
 
 
 def aiperf() -> Commands:
-    """``aiperf profile``, whose options are the fields of a class with their names beside them."""
+    """Options of ``aiperf profile``, which are fields of a class with annotated names."""
     path = Path(sys.path[0]) / "aiperf/config/flags/cli_config.py"
     fields = [node for node in ast.walk(_classes(path)["CLIConfig"]) if isinstance(node, ast.AnnAssign)]
     return {"aiperf profile": [option for field in fields for option in _of_cyclopts(field)]}
@@ -271,7 +271,7 @@ def _of_parameter(parameter: Any) -> dict[str, Any]:
 
 
 def text(engine: str, version: str, date: str, commands: Commands, where: str) -> str:
-    """A record as YAML, one option a line."""
+    """Text of a record as YAML, with one option per line."""
     reference = f"{engine}_source"
     lines = [f"name: {engine} {version}", f"engine: {engine}", f"version: {version}"]
     lines += [f"date: {date}"] if date else []
@@ -299,7 +299,7 @@ PARSERS: Mapping[str, Callable[[], Parsers]] = {"vllm": vllm_parsers, "sglang": 
 
 
 def parse(engine: str, script: Path) -> None:
-    """Read the command lines of a script of ``inference-econ launch`` with the engine's own parser, and say so."""
+    """Parse the command lines in a script of ``inference-econ launch`` with the engine's parser."""
     joined = script.read_text(encoding="utf-8").replace("\\\n", " ")
     for command, parser in PARSERS[engine]().items():
         for line in joined.splitlines():
@@ -310,7 +310,7 @@ def parse(engine: str, script: Path) -> None:
 
 
 def main() -> None:
-    """Record one version of one engine, or read a script with its parser."""
+    """Record the options of an engine version, or parse a script."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("engine", choices=ENGINES)
     parser.add_argument("folder", type=Path)

@@ -1,7 +1,7 @@
-"""What was measured, counted: ``sh run.sh refit evidence`` writes scenarios/measured/evidence.csv; seconds.
+"""Number of measured runs by setup: ``sh run.sh refit evidence`` writes scenarios/measured/evidence.csv; seconds.
 
-Run it after the tables of measured servers change. A row counts the runs of one engine, model, GPU, number format of
-the weights, arrangement and layout.
+Run it after the tables of measured servers change. A row has the number of runs for an engine, model, GPU, weight
+format, arrangement and layout.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COLUMNS = ("engine", "model", "hardware", "weights", "arrangement", "speculates"
 
 
 def counted(rows: list[Measurement]) -> list[tuple[object, ...]]:
-    """Lines of the table, by the names that people see of models and GPUs."""
+    """Lines of the table, with the display names of models and GPUs."""
     runs: Counter[tuple[str, ...]] = Counter()
     for row in rows:
         decode, prefill = places_of(row)
@@ -34,7 +34,7 @@ def counted(rows: list[Measurement]) -> list[tuple[object, ...]]:
 
 
 def usable() -> list[Measurement]:
-    """Measured servers whose engine and layout are known and that are not spoilt, each once."""
+    """Measured servers with a known engine and layout, without duplicates and invalid runs."""
     measured = [row for row in shipped(tuple(SERVERS)) if isinstance(row, Measurement)]
     return [row for row in distinct(measured) if row.engine and (row.tp or row.decode) and not row.spoilt]
 

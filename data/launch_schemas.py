@@ -1,8 +1,9 @@
-"""Reduce published schemas to what files use: ``python -m data.launch_schemas SCHEMA FILE... > REDUCED``.
+"""Reduction of published schemas to the parts that files use: ``python -m data.launch_schemas SCHEMA FILE...``.
 
-SCHEMA is a JSON schema, a schema of values of a Helm chart, or a CustomResourceDefinition (YAML); FILES are what
-``inference-econ launch`` writes. Every name that stands beside a used one is kept, so that an unknown one is still
-refused; what lies below unused names is not. The schemas under ``tests/fixtures/schemas`` were made this way.
+SCHEMA is a JSON schema, a schema for values of a Helm chart, or a CustomResourceDefinition (YAML). FILES are outputs of
+``inference-econ launch``. The reduced schema is printed. It has all names at the level of a used name, so that it still
+rejects unknown names. It omits the contents of unused names. The schemas in ``tests/fixtures/schemas`` were created
+this way.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any
 
 import yaml
 
-#: Words of a schema that are kept of what is used.
+#: Keywords of a schema that remain for used parts.
 _KEPT = ("type", "required", "enum", "const", "pattern", "minimum", "maximum", "minItems", "x-kubernetes-int-or-string")
 
 
 def reduced(schema: Any, values: list[Any], root: Mapping[str, Any]) -> Any:
-    """The part of a schema that some values use."""
+    """Part of a schema that the given values use."""
     if not isinstance(schema, dict):
         return schema
     while "$ref" in schema:
@@ -61,7 +62,7 @@ def _beside(file: str) -> Any:
 
 
 def _at(root: Mapping[str, Any], reference: str) -> Any:
-    """Schema that a reference points to, inside the schema or in a file beside it; all files beside it are one."""
+    """Schema to which a reference points, inside the schema or in a neighboring file; all such files are one."""
     file, _, pointer = reference.partition("#/")
     found: Any = _beside(file) if file else root if pointer.split("/")[0] in root else _beside("_definitions.json")
     for part in pointer.split("/"):

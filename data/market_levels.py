@@ -1,8 +1,9 @@
-"""How far prices and speeds of open models are off what is predicted for their true sizes: levels for priors.
+"""Common errors of predicted prices and speeds of open models with known sizes, for use as priors.
 
-For every open model with recorded offers, its own frontiers take the place of those of all sizes, and what its prices
-and speeds have in common is left nearly free; prints its posterior, and the mean over the models (random effects,
-after DerSimonian and Laird), dense models and mixtures apart and all without one. About a minute.
+For every open model with recorded offers, the frontiers of the model replace those of all sizes. The common factors of
+its prices and speeds are nearly unrestricted. The command prints their posterior, and the mean over the models (random
+effects, after DerSimonian and Laird). The mean is computed for dense models, for MoE models, and for all but one model.
+The command takes about a minute.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from inference_econ.extras.closed_models.posterior import posterior
 from inference_econ.extras.closed_models.scenario_kinds import Lognormal, PriorFamily
 from inference_econ.inputs import ModelSpec, catalog, known_offers
 
-#: Makers of chips of their own.
+#: Providers that use their own chips.
 OWN = ("Groq", "Cerebras", "SambaNova")
 DATE = "2025-06-27"
-#: Nearly free, while the levels are sought.
+#: Nearly unrestricted prior while the factors are estimated.
 FREE = Lognormal(median=1, spread=4)
 
 
 class Level(NamedTuple):
-    """Level that prices or speeds of a model have in common, in natural logarithms."""
+    """Common factor of the prices or speeds of a model, as a natural logarithm."""
 
     mean: float
     variance: float
@@ -45,7 +46,7 @@ def without_prior(values: Array, weights: Array) -> Level:
 
 
 def levels(name: str, listing: str) -> tuple[Level, Level]:
-    """Of prices and of speeds of one model."""
+    """Common factors of the prices and of the speeds of one model."""
     size = float(catalog.model(name).total_parameters)
     usual = scenario_kinds.priors("usual")
     family = PriorFamily(model=name, probability=1, parameters=(size, 1.02 * size), common_speed=FREE)
@@ -58,17 +59,17 @@ def levels(name: str, listing: str) -> tuple[Level, Level]:
 
 
 class Mean(NamedTuple):
-    """Of the levels of some models, in natural logarithms."""
+    """Mean over the factors of several models, as natural logarithms."""
 
     value: float
     error: float
     """Standard error of the mean."""
     between: float
-    """Standard deviation of the levels of models around it."""
+    """Standard deviation of the factors of models around the mean."""
 
 
 def together(each: list[Level]) -> Mean:
-    """Mean of some levels, and how far models are apart."""
+    """Mean of several factors, and their standard deviation between models."""
     means, variances = (np.array(column) for column in zip(*each, strict=True))
     certain = 1.0 / variances
     spread = float(certain @ (means - certain @ means / certain.sum()) ** 2)
@@ -78,12 +79,12 @@ def together(each: list[Level]) -> Mean:
 
 
 def is_mixture(model: ModelSpec) -> bool:
-    """Return whether a model has experts."""
+    """True if a model has experts."""
     return any(block.feed_forward.kind == "experts" for block in model.blocks)
 
 
 def main() -> None:
-    """Print the levels of all models, and their means."""
+    """Print the factors of all models, and their means."""
     offers = [row for row in known_offers() if row.model and row.tokens_per_second and row.date == DATE]
     listings = Counter((row.model, row.model_as_written) for row in offers if row.provider not in OWN)
     best: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Import the argument parsers of serving engines where neither their GPU nor what they depend on is there.
+"""Import of the argument parsers of serving engines without their GPU and their dependencies.
 
-What cannot be imported is replaced by a module whose every attribute is an empty class: enough for code that only
-defines options, and wrong for everything else.
+A module that cannot be imported is replaced by one in which every attribute is an empty class. This is sufficient for
+code that only defines options, and wrong for all other code.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-#: What stands for any number that nobody knows here.
+#: Number that replaces all numbers that are unknown here.
 _LARGE = 2**62
 
 
 class _Answers(ABCMeta):
-    """A class that stands for everything: number, iterable, decorator, base class, type annotation."""
+    """Class that can be used as anything: number, iterable, decorator, base class, type annotation."""
 
     def __getattr__(cls, name: str) -> Any:
         if name == "__get_pydantic_core_schema__":
@@ -32,7 +32,7 @@ class _Answers(ABCMeta):
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
         if len(arguments) == 1 and not named and callable(arguments[0]):
-            return arguments[0]  # a decorator
+            return arguments[0]  # used as a decorator
         return super().__call__()
 
     def __or__(cls, other: Any) -> Any:
@@ -72,17 +72,17 @@ class _Answers(ABCMeta):
     __radd__ = __mul__ = __rmul__ = __sub__ = __add__
 
     def register(cls, *_: Any, **__: Any) -> Any:
-        """Nothing is kept."""
+        """Ignore the call."""
 
     def __setitem__(cls, _: Any, __: Any) -> None:
-        """Nothing is kept."""
+        """Ignore the call."""
 
     def __truediv__(cls, _: Any) -> Any:
         return cls
 
 
 def stand_in(name: str) -> Any:
-    """An empty class of a name, whose instances answer to everything as it does."""
+    """Empty class with a name, whose instances can be used like the class."""
     methods: dict[str, Any] = {
         "__getattr__": lambda _, attribute: _missing(attribute) if attribute[:2] == "__" else stand_in(attribute),
         "__call__": lambda _, *given, **__: given[0] if len(given) == 1 and callable(given[0]) else stand_in(name),
@@ -123,7 +123,7 @@ class _Empty(ModuleType):
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds empty modules: of every name, or only of some packages."""
+    """Import finder that returns empty modules for all names, or only for some packages."""
 
     def __init__(self, only: Iterable[str] | None = None) -> None:
         self.only = None if only is None else tuple(only)
@@ -143,6 +143,6 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def forgive(packages: Iterable[str]) -> None:
-    """From now on, every module that is missing is empty, and so are these packages even where they are there."""
+    """Replace every missing module by an empty one, and also these packages if they exist."""
     sys.meta_path.insert(0, _Finder(packages))
     sys.meta_path.append(_Finder())

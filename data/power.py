@@ -1,8 +1,8 @@
-"""Power of chips, fitted to public servers: scenarios/assumptions/power/usual.yaml and docs/evidence/power.md; seconds.
+"""Fit of the power of chips to public servers: scenarios/assumptions/power/usual.yaml, docs/evidence/power.md.
 
-The rows are those of the ML.ENERGY leaderboard, which nobody may pass on: give the folder ``public/data/tasks`` of a
-checkout of github.com/ml-energy/leaderboard. Which of its runs are used, of which model, and how long their prompts are
-taken to be (that is not published), is said in data/published/power_runs.csv.
+The rows are those of the ML.ENERGY leaderboard, which may not be redistributed. Give the folder ``public/data/tasks``
+of a checkout of github.com/ml-energy/leaderboard. data/published/power_runs.csv lists the runs that are used, with
+their models. It also has the assumed prompt lengths, which are not published. The command takes seconds.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ RUNS = ROOT / "data" / "published" / "power_runs.csv"
 SPEC = ROOT / "scenarios" / "assumptions" / "power" / "usual.yaml"
 PAGE = ROOT / "docs" / "evidence" / "power.md"
 MARK = "<!-- What follows is written by `sh run.sh refit power FOLDER`. -->\n"
-#: Steps that took longer than this over what they are predicted to are those of software that was not ready: what the
-#: chips did meanwhile nobody knows [1].
+#: Maximum measured over predicted step time [1]. Slower steps are those of software that was not ready, and the work of
+#: the chips in the remaining time is unknown.
 LONGEST = 1.75
-#: What a board draws at most over its power limit, as the highest rows show it [1].
+#: Maximum power of a board over its power limit, as the highest rows show [1].
 _LIMIT = 0.985
 SHARES = ("idle", "memory", "arithmetic")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One run: what its chips did, over what they could, and what they drew.
+    """Run of the leaderboard: work of its chips relative to their peaks, and power.
 
     Attributes
     ----------
     model, hardware : str
-        Of the catalogue.
+        Catalog names.
     shares : ndarray, shape (3,)
         Idle 1, then memory traffic and arithmetic over the peaks of the chip [1].
     watts : float
-        Of one board, over its limit [1].
+        Power of one board over its limit [1].
     longer : float
-        Measured time of a step, prompts included, over that predicted of decoding [1].
+        Measured time of a step, including prompts, over the predicted time of decoding [1].
     faster : float
-        Predicted requests per second of such a server over the measured ones [1].
+        Predicted over measured requests per second of the server [1].
     stored_only : bool
-        The chip has no maths unit for the weights.
+        True if the chip has no math unit for the weights.
     sorted_per_second : float
-        Logits that one rank samples of: sequences times vocabulary, over the measured time of a step [1/s].
+        Logits from which one rank samples (sequences times vocabulary), over the measured time of a step [1/s].
     """
 
     model: str
@@ -71,12 +71,12 @@ class Row:
 
     @property
     def used(self) -> bool:
-        """It is fitted to: neither slow software, nor weights that the chip has no unit for."""
+        """True if the row is used in the fit: the software is not slow, and the chip has a unit for the weights."""
         return self.longer <= LONGEST and not self.stored_only
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """Every run of the table, from the files of the leaderboard."""
+    """Runs of the table, from the files of the leaderboard."""
     with RUNS.open(encoding="utf-8", newline="") as file:
         series = {
             (run["model_id"], run["gpu_model"], int(run["num_gpus"]), run["task"]): run for run in csv.DictReader(file)
@@ -94,13 +94,13 @@ def rows_of(folder: Path) -> list[Row]:
 
 
 def row_of(run: Mapping[str, str], result: Mapping[str, Any]) -> Row:
-    """One result of the leaderboard, with what its chips did by the operator table."""
+    """Row of one result of the leaderboard, with the work of its chips according to the operator table."""
     weights = None if run["weights"] == "mxfp4" else run["weights"]
     setup = Setup.of(run["model"], run["hardware"], weights=weights, engine="vllm")
     requests = Requests(isl=float(run["isl"]), osl=float(result["avg_output_len"]))
     setup = replace(setup, context=requests.mean_context, spread=requests.osl.mean)
     one, batch, chips = np.ones(1), float(result["avg_batch_size"]), float(result["num_gpus"])
-    # Of mixtures the results say tensor_parallel 1, but they were started with as many ranks as chips.
+    # Results of MoE models record tensor_parallel 1, but they were started with as many ranks as chips.
     ranks, spread = chips / float(result["data_parallel"]), max(float(result["expert_parallel"]), 1.0)
     plans = Plans(one * chips, one * batch, one, one * ranks, one * spread, whole=True)
     rate = float(result["output_throughput_tokens_per_sec"])
@@ -126,7 +126,7 @@ def row_of(run: Mapping[str, str], result: Mapping[str, Any]) -> Row:
 
 
 def unit_power(setup: Setup, chip: ChipPower, name: str) -> ChipPower:
-    """A chip that draws one watt for one kind of work at its peak, and nothing for any other."""
+    """Copy of a chip that draws one watt for one kind of work at its peak, and none for other work."""
     none = replace(chip, joules_per_byte=0.0, joules_per_link_byte=0.0, arithmetic_watts=0.0)
     if name == "memory":
         return replace(none, joules_per_byte=1.0 / setup.hardware.hbm_bytes_per_second)
@@ -134,7 +134,7 @@ def unit_power(setup: Setup, chip: ChipPower, name: str) -> ChipPower:
 
 
 def fitted(rows: Sequence[Row]) -> Array:
-    """Shares of board power by which the logarithms of power are off least, with outliers counted less."""
+    """Shares of board power with the smallest errors of the logarithm of power; outliers have less weight."""
 
     def errors(shares: Array) -> Array:
         return predicted_errors(rows, shares)
@@ -144,20 +144,20 @@ def fitted(rows: Sequence[Row]) -> Array:
 
 
 def predicted_errors(rows: Sequence[Row], shares: Array) -> Array:
-    """Logarithms of predicted over measured power, at measured rates [1]."""
+    """ln(predicted / measured) of power at measured rates [1]."""
     drawn = np.array([row.shares for row in rows]) @ shares
-    # Beyond the limit a little slope is left, for the fit.
+    # A small slope remains above the limit, which the fit needs.
     drawn = np.minimum(drawn, _LIMIT) + 1e-3 * np.maximum(drawn - _LIMIT, 0.0)
     return np.asarray(np.log(drawn / np.array([row.watts for row in rows])))
 
 
 def rate_errors(rows: Sequence[Row], sort_seconds: float) -> Array:
-    """Logarithms of predicted over measured rates, where every step sorts its logits, each in so many seconds [1]."""
+    """ln(predicted / measured) of rates if every step sorts its logits, each in ``sort_seconds`` [1]."""
     return np.asarray([-np.log(1.0 / row.faster + sort_seconds * row.sorted_per_second) for row in rows])
 
 
 def sorting(rows: Sequence[Row]) -> float:
-    """Seconds per logit by which rates are off least, with outliers counted less.
+    """Time per logit with the smallest errors of rates; outliers have less weight [s].
 
     All requests of the runs sample with top_p 0.95, for which vLLM 0.11 sorts the logits of every sequence
     (docs/evidence/power.md).
@@ -170,7 +170,7 @@ def sorting(rows: Sequence[Row]) -> float:
 
 
 def energy_errors(rows: Sequence[Row], shares: Array, sort_seconds: float = 0.0) -> Array:
-    """Logarithms of predicted over measured energy of a token, where the rate is predicted as well [1]."""
+    """ln(predicted / measured) of the energy per token, with predicted rates [1]."""
     faster = np.exp(rate_errors(rows, sort_seconds))
     done = np.array([row.shares for row in rows]) * np.stack([np.ones(len(rows)), faster, faster], axis=1)
     drawn = np.minimum(done @ shares, 1.0)
@@ -178,9 +178,9 @@ def energy_errors(rows: Sequence[Row], shares: Array, sort_seconds: float = 0.0)
 
 
 def left_out(rows: Sequence[Row]) -> list[tuple[Array, float]]:
-    """Shares and time of sorting by which each row is judged: fitted to rows of its chip, without its model.
+    """Shares and sorting time by which each row is judged: fitted to rows of its chip without its model.
 
-    Shares are fitted to rows that can be used, sorting to all.
+    Shares are fitted to usable rows, and the sorting time to all rows.
     """
     others = {
         key: [row for row in rows if row.hardware == key[0] and row.model != key[1]]
@@ -191,14 +191,14 @@ def left_out(rows: Sequence[Row]) -> list[tuple[Array, float]]:
 
 
 def written(name: str, shares: Array, rows: Sequence[Row], error: float) -> str:
-    """A line of the specification."""
+    """Line of the specification."""
     models = len({row.model for row in rows})
     values = ", ".join(f"{key}: {value:.3f}" for key, value in zip(SHARES, shares, strict=True))
     return f"{{chip: {name}, {values}, rows: {len(rows)}, models: {models}, median_error: {error:.3f}}}"
 
 
 def lines(rows: Sequence[Row]) -> dict[str, str]:
-    """The lines of the specification that are fitted, by their keys."""
+    """Fitted lines of the specification, by key."""
     fits, errors, others = {}, {}, []
     chips = sorted({row.hardware for row in rows})
     used = {chip: [row for row in rows if row.used and row.hardware == chip] for chip in chips}
@@ -221,12 +221,12 @@ def lines(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def median(errors: Sequence[float]) -> float:
-    """Median of sizes of errors [1]."""
+    """Median of absolute errors [1]."""
     return float(np.median(np.abs(errors)))
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """Errors by chip and model, each by a fit without the model, in Markdown."""
+    """Table of errors by chip and model in Markdown, each from a fit without the model."""
     judges = left_out(rows)
     head = (
         "\n| chip | model | rows | power | bias | rows left out | power | bias | J/token | bias | sorted | bias |\n"
@@ -251,14 +251,14 @@ def tables(rows: Sequence[Row]) -> str:
 
 
 def both(errors: Sequence[float]) -> list[str]:
-    """Median of sizes, and of errors with their sign."""
+    """Median of absolute errors, and median error."""
     return [f"{median(errors):.3f}", f"{np.median(errors):+.3f}"] if errors else ["", ""]
 
 
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def main(folder: Path) -> None:
-    """Fit the power of each chip to its rows in FOLDER, and say how far off it is."""
+    """Fit the power of each chip to its rows in FOLDER, and print the errors."""
     rows, spec = rows_of(folder), SPEC.read_text(encoding="utf-8").splitlines()
     new = lines(rows)
     text = [f"{key}: {new[key]}" if (key := line.partition(":")[0]) in new else line for line in spec]

@@ -1,8 +1,8 @@
-"""Compute the frontiers that 'infer' ships for the usual priors: scenarios/assumptions/priors/frontiers.csv.
+"""Computation of the frontiers that 'infer' ships for the default priors: scenarios/assumptions/priors/frontiers.csv.
 
-Run by ``sh run.sh refit priors``; about ten minutes. Needed again after whatever moves frontiers: profiles, the cost
-model, the rule by which models are scaled, the known models, or the sizes, chips and formats of the priors. With
-``--new`` lines that are there already are kept, and only the others computed.
+``sh run.sh refit priors`` runs it; about ten minutes. Repeat it after a change that affects frontiers: profiles, the
+cost model, the scaling rule of models, the known models, or the sizes, chips and formats of the priors. With ``--new``,
+only missing lines are computed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from inference_econ.inputs import catalog
 
 
 def every_case(priors: Priors) -> Iterator[Case]:
-    """Return all frontiers that priors need."""
+    """Frontiers that the priors need."""
     surfaces = Surfaces(priors)
     for family in priors.families.values():
         for manner in manners(priors):
@@ -38,7 +38,7 @@ def every_case(priors: Priors) -> Iterator[Case]:
 
 
 def table_line(case: Case, points: Array | None = None) -> str:
-    """Return a line of the table, in logarithms with three decimals; computed unless its points are given."""
+    """Line of the table, in logarithms with three decimals. Its points are computed unless given."""
     kept = points_of(case) if points is None else points
     columns = [kept[[0, -1], SPEED], *(kept[:, column] for column in (COST, TTFT, FLIGHT))]
     texts = [" ".join(f"{value:.3f}" for value in column if math.isfinite(value)) for column in columns]
@@ -47,7 +47,7 @@ def table_line(case: Case, points: Array | None = None) -> str:
 
 
 def main() -> None:
-    """Write the table to where it is read."""
+    """Write the table to its place in the package."""
     known = shipped_points() if "--new" in sys.argv else {}
     cases = list(dict.fromkeys(every_case(scenario_kinds.priors("usual"))))
     lines = [",".join((*Case._fields, *KEPT))]

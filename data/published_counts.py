@@ -1,10 +1,10 @@
-"""Parameter counts of published modelling classes: ``sh run.sh refit published-counts``.
+"""Parameter counts of published model classes: ``sh run.sh refit published-counts``.
 
-Every configuration among the fixtures is changed one key at a time (left out, null, turned round, doubled, zero), and
-the class that Hugging Face's transformers has for it counts its parameters, on no device. What it counts is written to
-``tests/fixtures/hf_configs/changed.csv``, which the tests hold the importer against: it counts the same or refuses.
-Changes that the class refuses too are left out, and so are families that transformers has no class for. The command has
-an environment of its own; nothing else needs it.
+The command changes single keys of every configuration in the fixtures: missing, null, inverted, doubled, or zero. The
+class of Hugging Face's transformers for the configuration counts its parameters, without a device. The counts are
+written to ``tests/fixtures/hf_configs/changed.csv``. Tests compare the importer with them: it must return an equal
+count or reject the configuration. Changes that the class rejects are omitted, and so are families without a class. The
+command needs a separate environment.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from inference_econ.inputs.huggingface._reader import without_shape
 from inference_econ.records.files import write_text
 
 FOLDER = Path(__file__).parent.parent / "tests" / "fixtures" / "hf_configs"
-#: What a key that is not there is written as.
+#: Text for a key that is missing.
 LEFT_OUT = "left out"
-#: Keys that say how weights are stored, not how many there are, and what the classes cannot read.
+#: Keys that describe the storage of weights and not their number, and keys that the classes cannot read.
 _STORED = ("model_type", "torch_dtype", "dtype", "quantization_config", "compression_config", "auto_map")
 
 Config = Mapping[str, Any]
 
 
 def configurations() -> Iterator[tuple[str, Config]]:
-    """Every configuration of a text model among the fixtures, by name."""
+    """Configurations of text models in the fixtures, by name."""
     for path in sorted(FOLDER.glob("*_config.json")):
         if not path.name.endswith("hf_quant_config.json"):
             yield path.name.removesuffix("_config.json"), json.loads(path.read_text(encoding="utf-8"))
@@ -39,7 +39,7 @@ def configurations() -> Iterator[tuple[str, Config]]:
 
 
 def changes(config: Config) -> Iterator[tuple[str, str]]:
-    """Keys that may change a shape with what to put under them, as JSON, or that they are left out."""
+    """Keys that may change a shape, with new values as JSON or the text for a missing key."""
     for key, value in config.items():
         if key in _STORED or without_shape(key):
             continue
@@ -56,13 +56,13 @@ def _others(value: object) -> list[object]:
 
 
 def changed(config: Config, key: str, value: str) -> dict[str, Any]:
-    """A configuration after a change."""
+    """Configuration after a change."""
     others = {name: each for name, each in config.items() if name != key}
     return others if value == LEFT_OUT else {**others, key: json.loads(value)}
 
 
 def published_total(config: Config) -> int | None:
-    """Parameters of the published class, each tensor once; None if there is no class, or it refuses."""
+    """Parameters of the published class, each tensor once; None if no class accepts the configuration."""
     import torch
     from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING
 
@@ -80,7 +80,7 @@ def published_total(config: Config) -> int | None:
 
 
 def rows() -> Iterator[tuple[str, str, str, int]]:
-    """Configurations, changed keys, what is put under them, and what the class counts then."""
+    """Rows of the table: configuration, changed key, new value, and parameter count."""
     for name, config in configurations():
         if "text_config" in config or published_total(config) is None:
             continue
@@ -91,7 +91,7 @@ def rows() -> Iterator[tuple[str, str, str, int]]:
 
 
 def main() -> None:
-    """Write what the classes count."""
+    """Write the parameter counts."""
     import io
 
     from transformers import logging

@@ -1,8 +1,8 @@
-"""Fit the traffics of public traces: ``scenarios/traffic``, from the folder that holds the traces.
+"""Fit of workloads to public traces: ``scenarios/traffic``, from the folder with the traces.
 
-Run by ``sh run.sh refit traffic FOLDER``; some seconds. The traces themselves are not part of the repository: Azure's
+``sh run.sh refit traffic FOLDER`` runs it; seconds. The repository does not contain the traces. They are Azure's
 ``AzureLLMInferenceTrace_code.csv`` and ``_conv.csv`` of 2023 (CC-BY), and Mooncake's ``conversation_trace.jsonl`` and
-``synthetic_trace.jsonl`` of FAST'25 (Apache-2.0), under the names in :data:`TRACES`, packed by gzip.
+``synthetic_trace.jsonl`` of FAST'25 (Apache-2.0), under the names in :data:`TRACES`, compressed by gzip.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from inference_econ.inputs import catalog, spec_text
 
 
 class PublicTrace(NamedTuple):
-    """A trace that somebody published."""
+    """Published trace."""
 
     file: str
     name: str
@@ -53,7 +53,7 @@ TRACES = {
 
 
 def main(folder: str) -> None:
-    """Write every fitted traffic to where it is read."""
+    """Write every fitted workload to its place in the package."""
     for name, public in TRACES.items():
         seen = trace(Path(folder) / public.file)
         where = f"{public.where}, fitted by data/traffic.py to all {seen.requests:,} requests"

@@ -1,1 +1,1 @@
-"""Curves of kernels fitted to public tables: ``sh run.sh refit kernels``."""
+"""Kernel curves fitted to public tables: ``sh run.sh refit kernels``."""

@@ -1,8 +1,9 @@
 """Fit kernels of dense products, routed experts and attention to public tables: ``sh run.sh refit kernels``.
 
-Writes ``products``, ``kernels`` and ``scores`` of ``scenarios/assumptions``: of each family of chips the kernels of
-experts that most engines pick, and those of each engine, by what ``scenarios/engines`` says; attention of all engines
-together, and of each. Prints what was fitted, how far single sources are off, and what a skewed router costs.
+The command writes ``products``, ``kernels`` and ``scores`` of ``scenarios/assumptions``. Each chip family gets the
+expert kernels that most engines select, and those of each engine, according to ``scenarios/engines``. It gets attention
+kernels of all engines together, and of each engine. The command prints the fits, the errors by source, and the cost of
+a skewed router.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
-#: Formats without tables of their own, and what stands for them.
+#: Formats without tables, with the formats whose kernels are used instead.
 ALIKE = {"fp16": "bf16", "int4_g32": "int4", "int4_channel": "int4"}
-#: The same of caches.
+#: Cache formats without tables, with the formats whose kernels are used instead.
 ALIKE_CACHES = {"bf16": ("fp16",)}
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Lines of a file: constants by format, and where they are from."""
+    """Lines of an output file: constants by format, and their sources."""
 
     constants: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
     def add(self, dtype: str, line: str, where: str) -> None:
-        """An entry that was fitted, and those of formats that are taken to be alike."""
+        """Add a fitted entry, and entries of the formats that use the same kernels."""
         self._put(dtype, line, where, "derived")
         for alike in (name for name, known in ALIKE.items() if known == dtype):
             self._put(alike, line, f"not measured: the kernels of {dtype}", "assumed")
 
     def add_phases(self, dtype: str, decode: scores.Curve, prompts: scores.Curve) -> None:
-        """Attention over caches of a format in both phases, and over those of formats that are taken to be alike."""
+        """Add attention in both phases for a cache format, and for the formats that use the same kernels."""
         line = f"{{decode: {decode.fitted.line()}, prompts: {prompts.fitted.line()}}}"
         where = f"wheel {WHEEL}, {decode.where}; {prompts.where}"
         self._put(dtype, line, where, "derived")
@@ -52,7 +53,7 @@ class Entries:
             self._put(alike, line, f"not measured: caches in {dtype}", "assumed")
 
     def fill(self, others: Entries, whose: str) -> None:
-        """Formats that are missing, as they are elsewhere."""
+        """Add missing formats from other entries."""
         for dtype in others.constants.keys() - self.constants.keys():
             self._put(dtype, others.constants[dtype], f"nothing known of this engine: {whose}", "assumed")
 
@@ -62,12 +63,12 @@ class Entries:
 
     @property
     def formats(self) -> list[str]:
-        """The formats, whose order is the same in every file."""
+        """Formats, in the same order in every file."""
         order = [*experts.FORMATS, *products.FORMATS, *ALIKE]
         return sorted(self.constants, key=order.index)
 
     def write(self, part: catalog.Part, name: str, *remarks: str) -> None:
-        """Into the folder of a part of assumptions."""
+        """Write the file to the folder of a part of the assumptions."""
         lines = [f"{dtype}: {self.constants[dtype]}" for dtype in self.formats]
         lines += ["sources:", *(f"  {dtype}: {self.sources[dtype]}" for dtype in self.formats)]
         _write(part, name, remarks, lines)
@@ -78,24 +79,24 @@ def _write(part: catalog.Part, name: str, remarks: Iterable[str], lines: Iterabl
     (catalog.folder("assumptions") / part / f"{name}.yaml").write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
-#: Constants and rows by format, kernel and engine, "" for all of them.
+#: Constants and rows by format, kernel and engine; "" for all engines.
 Kernels: TypeAlias = "Mapping[tuple[str, str, str], tuple[Fitted, pd.DataFrame]]"
-#: Of kernels behind an exchange: what phases have as parts of an entry, and where they are from, by format and engine.
+#: Parts of entries by phase, and sources, for kernels after an all-to-all; by format and engine.
 Exchanged: TypeAlias = "Mapping[tuple[str, str], tuple[str, str]]"
 
 
 def picks(
     family: str, fact: Literal["expert_kernels", "exchanged_expert_kernels"] = "expert_kernels"
 ) -> Mapping[str, Mapping[str, str]]:
-    """Kernels that engines pick for experts on a family of chips: by engine, by format."""
+    """Expert kernels that engines select on a chip family, by engine and format."""
     facts = {name: getattr(catalog.engine(name).at(), fact) for name in ENGINES}
     return {name: cast("Mapping[str, Mapping[str, str]]", known).get(family, {}) for name, known in facts.items()}
 
 
 def exchanged_parts(family: str, fitted: Kernels) -> Exchanged:
-    """Kernels behind an exchange: of DeepGEMM those of each phase, of others what they are without one.
+    """Kernels after an all-to-all: those of each phase for DeepGEMM; for others, the kernels without all-to-all.
 
-    Engines together have what the first of them picks.
+    The entry for all engines has the kernels that the first engine selects.
     """
     phases = {phase: (one, rows) for phase, one, rows in experts.exchanged(family)}
     parts: dict[tuple[str, str], tuple[str, str]] = {}
@@ -117,7 +118,7 @@ def exchanged_parts(family: str, fitted: Kernels) -> Exchanged:
 
 
 def picked_by_most(family: str, fitted: Kernels) -> Mapping[str, str]:
-    """The kernel of each format that most engines pick; where nobody knows of that, the one that most shapes have."""
+    """Kernel of each format that most engines select; if unknown, the kernel with the most shapes."""
     chosen = {}
     for dtype in experts.FORMATS:
         known = {
@@ -130,7 +131,7 @@ def picked_by_most(family: str, fitted: Kernels) -> Mapping[str, str]:
 
 
 def write_experts(family: str) -> Iterator[str]:
-    """Files of a family's kernels of experts, and lines for people."""
+    """Write the files of a family's expert kernels, and return lines to print."""
     fitted: dict[tuple[str, str, str], tuple[Fitted, pd.DataFrame]] = {}
     for dtype, kernel, rows in experts.balanced(family):
         for engine, one, some in experts.fits(family, dtype, kernel, rows):
@@ -153,7 +154,7 @@ def write_experts(family: str) -> Iterator[str]:
 
 
 def _entries(family: str, chosen: Mapping[str, str], fitted: Kernels, exchanged: Exchanged, engine: str) -> Entries:
-    """The kernels that are chosen for formats: as an engine has them, or all together where it has too few shapes."""
+    """Selected kernels by format: those of an engine, or of all engines if the engine has too few shapes."""
     entries, chips = Entries(), " and ".join(FAMILIES[family])
     for dtype, kernel in chosen.items():
         known = fitted.get((dtype, kernel, engine)) or fitted.get((dtype, kernel, ""))
@@ -173,14 +174,14 @@ def _entries(family: str, chosen: Mapping[str, str], fitted: Kernels, exchanged:
 
 
 def off(fitted: Fitted, rows: pd.DataFrame) -> Iterator[str]:
-    """How far each source is from the constants, over shapes of a millisecond and more."""
+    """Error of each source relative to the constants, over shapes of at least a millisecond."""
     for (engine, source), some in rows[rows["seconds"] > 1e-3].groupby(["engine", "kernel_source"]):
         errors = np.log(experts.predicted(list(fitted.constants.values()), some) / some["seconds"])
         yield f"{engine} {source}: {len(some)} shapes, bias {np.median(errors):+.2f}"
 
 
 def write_products(family: str) -> Iterator[str]:
-    """The file of a family's dense products, and lines for people."""
+    """Write the file of a family's dense products, and return lines to print."""
     entries = Entries()
     for dtype, fitted, rows in products.kernels(family):
         yield f"{family} {dtype}, dense: {fitted.line()} {fitted.spread}"
@@ -196,7 +197,7 @@ def write_products(family: str) -> Iterator[str]:
 
 
 def write_scores(family: str) -> Iterator[str]:
-    """Files of a family's attention, and lines for people: of all engines together, and of each."""
+    """Write the files of a family's attention kernels, for all engines and for each, and return lines to print."""
     curves = list(scores.curves(family))
     for curve in curves:
         what = f"{curve.kind} {curve.phase} {curve.dtype} {curve.engine or 'of all'}"
@@ -212,7 +213,7 @@ def write_scores(family: str) -> Iterator[str]:
 
 
 def _attention(curves: Iterable[scores.Curve], engine: str) -> Mapping[scores.Kind, Entries]:
-    """Rates of both phases that are known, by what is cached and in which format."""
+    """Known rates of both phases, by kind and format of the cache."""
     known = {
         (curve.kind, curve.dtype, curve.phase): curve for curve in curves if curve.engine == engine and curve.is_usable
     }
@@ -243,8 +244,8 @@ def main() -> None:
     for family in asked.families:
         parts = [write_products(family)]
         if family != "ampere":
-            # Its tables of experts with balanced routing are those of one untuned kernel, and of those of attention one
-            # engine takes twice as long as another.
+            # The tables of this family have a single untuned kernel for experts with balanced routing. In those for
+            # attention, one engine takes twice as long as another.
             parts += [write_experts(family), write_scores(family)]
             parts += [skew.lines(family)] if asked.skew else []
         for line in (line for part in parts for line in part):

@@ -1,8 +1,8 @@
-"""Routed experts: a layer's experts on one chip, from router to sum, by the kernel that ran them.
+"""Kernels of routed experts: time of a layer's experts on one chip, from router to sum, by kernel.
 
-Kernels are fitted with routing that is balanced; which of them an engine picks is a fact of ``scenarios/engines``.
-What all shapes of a source take beside (launches, quantisation that Python launches, the router) is fitted along and
-dropped: hosts and launches have constants of their own.
+Kernels are fitted to tables with balanced routing. ``scenarios/engines`` states which kernel an engine selects. The fit
+includes a fixed time per source for launches, the router, and quantization that Python launches. This time is dropped,
+because hosts and launches have separate constants.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
 
 Rows = Mapping[str, Any] | pd.DataFrame
 
-#: Formats of the tables, by those of the catalogue. Which maths unit runs them is the catalogue's rule, whatever a
-#: kernel does, so that shares are of the peak that predictions divide.
+#: Formats in the tables, by catalog format. The catalog's rule determines the math unit, whatever a kernel uses, so
+#: that shares refer to the peak in predictions.
 FORMATS: Mapping[str, tuple[str, ...]] = {
     "bf16": ("bfloat16",),
     "fp8": ("fp8",),
@@ -42,8 +42,8 @@ FORMATS: Mapping[str, tuple[str, ...]] = {
     "mxfp4": ("w4a8_mxfp4_mxfp8", "w4a16_mxfp4"),
     "int4": ("int4_wo",),
 }
-#: Kernels, and what the names of their sources have in them; the first that fits. TensorRT-LLM's own name for what it
-#: picks for gpt-oss says no more: Triton on Hopper, generated kernels on Blackwell (collect_moe.py of the tables).
+#: Words in the names of sources, by kernel; the first match applies. TensorRT-LLM's name of its kernel for gpt-oss
+#: contains no kernel: it is Triton on Hopper, and generated kernels on Blackwell (collect_moe.py of the tables).
 KERNELS: Mapping[str, str] = {
     "marlin": "marlin",
     "trtllm_gen": "flashinfer_trtllm|min_latency",
@@ -52,34 +52,36 @@ KERNELS: Mapping[str, str] = {
     "cutlass": "cutlass",
 }
 _OWN_CHOICE = {"hopper": "triton", "blackwell": "trtllm_gen"}
-#: Generated kernels multiply tokens of 8 bits with mxfp4 weights where engines are told to, as their recipes do; those
-#: of 16 bits are three times slower.
+#: Generated kernels multiply 8-bit tokens with mxfp4 weights if engines are configured so, as in their recipes. Kernels
+#: for 16-bit tokens are three times slower.
 _EIGHT_BIT_TOKENS = {"blackwell": "w4a8_mxfp4_mxfp8"}
-#: Sources that have other work in them: fp8 on Hopper at 0.14 of the bandwidth, seven times slower in vLLM's newest
-#: version than in the one before; and mxfp4 that is widened first, at 0.16.
+#: Sources that include other work: fp8 on Hopper at 0.14 of the bandwidth, seven times slower in vLLM's newest version
+#: than in the one before; and mxfp4 that is widened first, at 0.16.
 _SPOILT = (
     ("hopper", "vllm_modeloptfp8moe_flashinfer_cutlass_flashinferexperts", ("fp8",)),
     ("hopper", "sglang_fused_moe_triton", FORMATS["mxfp4"]),
     ("ada", "sglang_fused_moe_triton", FORMATS["mxfp4"]),
 )
-#: Experts with two matrices instead of three, in tables that do not say so: Nemotron's.
+#: Experts with two matrices instead of three, in tables that do not state it: those of Nemotron.
 _NOT_GATED = ((1856, 6), (2688, 22), (5120, 22))
-#: Elements: narrower cuts of an expert, and weights that a cache holds, are not what servers run [1], [B].
+#: Limits of used shapes: width of an expert's part [1], bytes of the weights [B], and ranks [1]. Servers run no
+#: narrower parts, and no weights that fit in a cache.
 _NARROWEST, _FEWEST_BYTES, _MOST_RANKS = 256, 100e6, 32
-#: What steps count beside the curve: the launches of two products, of gathering, quantising and adding up, and of a
-#: router. What a source takes beyond is a part of what its kernels take for small batches [s].
+#: Time that steps include in addition to the curve: launches of two products, of the gather, quantization and sum, and
+#: of a router [s]. Additional time of a source belongs to its kernels at small batches.
 _BESIDE = 30e-6
-#: Tables of kernels behind an exchange by phase, and the most that a source takes beside [s].
+#: Tables of kernels after an all-to-all by phase, and maximum additional time of a source [s].
 _EXCHANGED = {"prompts": ("wideep_context_moe", 6e-4), "decode": ("wideep_generation_moe", _BESIDE)}
-#: An engine's own constants need so many shapes of so long [1], [s]: short ones are mostly what is beside the curve.
+#: Minimum number of long shapes for constants of an engine [1], and minimum time of such a shape [s]. Short shapes
+#: mostly contain additional time.
 _FEWEST_LONG, _LONG = 50, 1e-3
 SHAPE = ("chip", "num_tokens", "hidden", "width", "topk", "num_experts", "moe_ep_size")
 _COLUMNS = (
     *("kernel_source", "moe_dtype", "distribution", "num_tokens", "hidden_size", "inter_size", "topk"),
     *("num_experts", "moe_tp_size", "moe_ep_size", "latency"),
 )
-#: Bounds, and where to start: the best dense products reach 0.80 of H100's peak in 16 bits (kernels.csv, MAMF), and
-#: less than 1 is left of a tile's time for its sum; copies of memory reach 0.93 of the bandwidth.
+#: Bounds and start values. The best dense products reach 0.80 of H100's peak in 16 bits (kernels.csv, MAMF), and less
+#: than 1 is left of a tile's time for its sum. Memory copies reach 0.93 of the bandwidth.
 _BOUNDS: Mapping[str, tuple[float, float, float]] = {
     "math_efficiency": (0.03, 0.8, 0.6),
     "hbm_efficiency": (0.15, 0.95, 0.8),
@@ -91,7 +93,7 @@ _BOUNDS: Mapping[str, tuple[float, float, float]] = {
 
 
 def rows_of(family: str) -> pd.DataFrame:
-    """The rows of a family of chips: shapes, kernels, and seconds."""
+    """Rows of a chip family: shapes, kernels, and seconds."""
     rows = read("moe", family, _COLUMNS)
     width = rows["inter_size"] / rows["moe_tp_size"]
     skipped = rows["kernel_source"].str.contains("nongated")
@@ -110,9 +112,10 @@ def rows_of(family: str) -> pd.DataFrame:
 
 
 def exchanged(family: str) -> Iterator[tuple[str, Fitted, pd.DataFrame]]:
-    """Phase, constants and rows of DeepGEMM's kernels behind DeepEP's exchange, with routing that is balanced.
+    """Phase, constants and rows of DeepGEMM's kernels after DeepEP's all-to-all, with balanced routing.
 
-    One shape of experts, so that width and depth tell nothing; Python launches kernels of prompts, which floors say.
+    All rows have one shape of experts, so the overhead in width and depth is unknown. Python launches the kernels of
+    prefill, as the minimum times show.
     """
     bounds = {**_BOUNDS, "extra_elements": (1.0, 1.001, 1.0005)}
     for phase, (table, beside) in _EXCHANGED.items():
@@ -124,7 +127,7 @@ def exchanged(family: str) -> Iterator[tuple[str, Fitted, pd.DataFrame]]:
 
 
 def sized(rows: pd.DataFrame, family: str, dtype: str) -> pd.DataFrame:
-    """Rows of a format with the seconds of their work at the datasheet's rates of the chip that was measured."""
+    """Rows of a format, with the time of their work at the datasheet rates of the measured chip [s]."""
     rows, known = rows[rows["moe_dtype"].isin(FORMATS[dtype])].copy(), chips(family, dtype)
     if rows.empty or not known:
         return rows.iloc[:0]
@@ -143,7 +146,7 @@ def sized(rows: pd.DataFrame, family: str, dtype: str) -> pd.DataFrame:
 
 
 def predicted(constants: Sequence[float] | Array, rows: Rows, scale: float = 1.0) -> Array:
-    """Seconds of both products and of what moves tokens beside them; ``scale`` times the tokens."""
+    """Time of both products, and of the kernels that move tokens; ``scale`` is a factor on the tokens [s]."""
     total = np.zeros(len(rows["seconds"]))
     for side, width, depth in (("in", 2.0 * rows["width"], rows["hidden"]), ("out", rows["hidden"], rows["width"])):
         amounts = (rows[f"compute_{side}"] * scale, rows[f"weights_{side}"], rows["tokens"] * scale, width, depth)
@@ -155,7 +158,7 @@ def predicted(constants: Sequence[float] | Array, rows: Rows, scale: float = 1.0
 def _product_seconds(
     constants: Sequence[float] | Array, compute: Array, weights: Array, tokens: Array, width: Array, depth: Array
 ) -> Array:
-    """Seconds of a product, of those of its arithmetic and its weights at the datasheet's rates."""
+    """Time of one product, from the times of its arithmetic and its weights at datasheet rates [s]."""
     math, memory, overlap, extra_tokens, extra_elements, _ = constants
     padding = padded_share(tokens, width, depth, extra_tokens=extra_tokens, extra_elements=extra_elements)
     worked, read_seconds = compute / math * padding, weights / memory
@@ -163,7 +166,7 @@ def _product_seconds(
 
 
 def deepgemm_products(name: str) -> Rows:
-    """Grouped products alone that DeepGEMM publishes for a chip."""
+    """Times of grouped products without other work that DeepGEMM publishes for a chip."""
     chip = catalog.hardware(name)
     with catalog.measured_files()["kernels"].open(encoding="utf-8", newline="") as file:
         found = [row for row in csv.DictReader(file) if row["op"].startswith("grouped_gemm")]
@@ -182,7 +185,7 @@ def deepgemm_products(name: str) -> Rows:
 
 
 def _product_errors(constants: Array, rows: Rows) -> Array:
-    """ln(predicted / published) of products alone."""
+    """ln(predicted / published) of grouped products without other work [1]."""
     amounts = (np.asarray(rows[name]) for name in ("compute", "weights", "tokens", "width", "depth"))
     return np.asarray(np.log(_product_seconds(constants, *amounts) / rows["seconds"]))
 
@@ -193,7 +196,7 @@ def fit(
     bounds: Mapping[str, tuple[float, float, float]] = _BOUNDS,
     most_beside: float = _BESIDE,
 ) -> Fitted:
-    """Constants of a kernel; of many shapes, some, of every engine as many."""
+    """Fit the constants of a kernel. If there are many shapes, equally many of each engine are used."""
     each = MOST // rows["engine"].nunique()
     some = pd.concat([one.sample(min(len(one), each), random_state=0) for _, one in rows.groupby("engine")])
     index, _ = pd.factorize(some["chip"] + " " + some["kernel_source"])
@@ -203,7 +206,7 @@ def fit(
 
 
 def balanced(family: str) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Format, kernel and rows of every kernel of a family, with routing that is balanced."""
+    """Format, kernel and rows of every kernel of a family, with balanced routing."""
     every = rows_of(family)
     for dtype in FORMATS:
         rows = newest(sized(every, family, dtype))
@@ -212,7 +215,7 @@ def balanced(family: str) -> Iterator[tuple[str, str, pd.DataFrame]]:
 
 
 def fits(family: str, dtype: str, kernel: str, rows: pd.DataFrame) -> Iterator[tuple[str, Fitted, pd.DataFrame]]:
-    """Constants of a kernel of all engines together (""), and of each that has enough long shapes of it."""
+    """Constants of a kernel for all engines (""), and for each engine with enough long shapes."""
     beside = deepgemm_products("h800_sxm") if published(family, dtype, kernel) else None
     for engine, some in (("", rows), *((str(name), own) for name, own in rows.groupby("engine"))):
         if len(some) >= FEWEST and (not engine or (some["seconds"] > _LONG).sum() >= _FEWEST_LONG):
@@ -220,5 +223,5 @@ def fits(family: str, dtype: str, kernel: str, rows: pd.DataFrame) -> Iterator[t
 
 
 def published(family: str, dtype: str, kernel: str) -> bool:
-    """True of kernels that DeepGEMM publishes: on Hopper, where TensorRT-LLM's block-wise kernels are made alike."""
+    """True for kernels that DeepGEMM publishes, and for TensorRT-LLM's similar block-wise kernels on Hopper."""
     return (family, dtype, kernel) == ("hopper", "fp8_block", "cutlass")

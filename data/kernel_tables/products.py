@@ -1,7 +1,7 @@
-"""Dense products: a matrix of 60 MB and more, which no cache holds, with tokens, by format.
+"""Kernels of dense products by format: matrices of at least 60 MB, which fit in no cache, with tokens.
 
-The quickest engine for each shape: what others take more is quantisation and launches more than products, of which
-steps count their own. What all shapes of a source take beside is fitted along and dropped.
+The fastest engine is used for each shape. The additional time of other engines is mostly quantization and launches,
+which steps include separately. The fit includes a fixed time per source, which is dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from data.kernel_tables.tables import (
 from inference_econ._types import Array
 from inference_econ.inputs import BYTES_PER_ELEMENT
 
-#: Formats of the tables, by those of the catalogue.
+#: Formats in the tables, by catalog format.
 FORMATS: Mapping[str, str] = {
     "bf16": "bfloat16",
     "fp8": "fp8",
@@ -36,11 +36,11 @@ FORMATS: Mapping[str, str] = {
     "int8": "int8",
 }
 _FEWEST_BYTES = 60e6
-#: vLLM's block-wise kernels are timed with a quantisation that Python launches, 47 to 180 us of it: such times are no
-#: bandwidth.
+#: Python launches the quantization of vLLM's block-wise kernels, which takes 47 to 180 us of the measured times. Such
+#: times do not show the bandwidth.
 _LAUNCHED_BY_PYTHON = (("vllm", "fp8_block"),)
 _COLUMNS = ("kernel_source", "gemm_dtype", "m", "n", "k", "latency")
-#: Bounds, and where to start; see those of experts.
+#: Bounds and start values; see those of experts.
 _BOUNDS: Mapping[str, tuple[float, float, float]] = {
     "math_efficiency": (0.1, 0.9, 0.6),
     "hbm_efficiency": (0.2, 0.95, 0.8),
@@ -49,7 +49,7 @@ _BOUNDS: Mapping[str, tuple[float, float, float]] = {
 
 
 def sized(rows: pd.DataFrame, family: str, dtype: str) -> pd.DataFrame:
-    """Rows of a format with the seconds of their work at the datasheet's rates of the chip that was measured."""
+    """Rows of a format, with the time of their work at the datasheet rates of the measured chip [s]."""
     rows, known = rows[rows["gemm_dtype"] == FORMATS[dtype]].copy(), chips(family, dtype)
     for engine, spoilt in _LAUNCHED_BY_PYTHON:
         rows = rows[(rows["engine"] != engine) | (dtype != spoilt)]
@@ -70,14 +70,14 @@ def sized(rows: pd.DataFrame, family: str, dtype: str) -> pd.DataFrame:
 
 
 def predicted(constants: Sequence[float] | Array, rows: Mapping[str, Any] | pd.DataFrame) -> Array:
-    """Seconds of a product; inputs and outputs move at the chip's sustained bandwidth."""
+    """Time of a product [s]. Inputs and outputs move at the sustained bandwidth of the chip."""
     math, memory, overlap = constants
     worked, moved = rows["compute"] / math, rows["weights"] / memory + rows["moved"] / MOVED
     return overlapped(worked, moved, overlap)
 
 
 def fit(rows: pd.DataFrame) -> Fitted:
-    """Constants of a format; of many shapes, some."""
+    """Fit the constants of a format. If there are many shapes, some are used."""
     best = rows.loc[rows.groupby(["chip", "m", "n", "k"])["seconds"].idxmin()]
     some = best.sample(min(len(best), MOST), random_state=0)
     index, _ = pd.factorize(some["chip"] + " " + some["engine"] + " " + some["kernel_source"])
@@ -95,7 +95,7 @@ def kernels(family: str) -> Iterator[tuple[str, Fitted, pd.DataFrame]]:
 
 
 def off(fitted: Fitted, rows: pd.DataFrame) -> Iterator[str]:
-    """How far each source is from the constants by rows m, over shapes of a tenth of a millisecond and more."""
+    """Error of each source relative to the constants by rows m, over shapes of at least a tenth of a millisecond."""
     edges = (1, 16, 64, 256, 1024, np.inf)
     for (engine, source), some in rows[rows["seconds"] > 1e-4].groupby(["engine", "kernel_source"]):
         errors = np.log(predicted(list(fitted.constants.values()), some) / some["seconds"])

@@ -1,8 +1,8 @@
-"""Attention: decode over a cache, and prompts, by engine and format of the cache.
+"""Attention kernels of decode and prefill, by engine and cache format.
 
-Decode takes what its cache is read in, longer where heads share much of it, and for each sequence something beside;
-prompts the arithmetic of what their tokens attend to, and for each token something beside. What every shape of a source
-takes beside (launches) is fitted along and dropped: steps count their own.
+The time of decode is the time to read the cache, or the arithmetic if many heads share the cache, plus an overhead per
+sequence. The time of prefill is the arithmetic of the attended tokens, plus an overhead per new token. The fit includes
+a fixed time per source for launches. This time is dropped, because steps include launches separately.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ Kind: TypeAlias = Literal["grouped", "latent"]
 Phase: TypeAlias = Literal["decode", "prompts"]
 Rows: TypeAlias = Mapping[str, Any] | pd.DataFrame
 
-#: Formats of caches in the tables, by those of the catalogue.
+#: Cache formats in the tables, by catalog format.
 FORMATS: Mapping[str, str] = {"bf16": "bfloat16", "fp8": "fp8"}
 _TABLES: Mapping[Kind, Mapping[Phase, str]] = {
     "grouped": {"decode": "generation_attention", "prompts": "context_attention"},
     "latent": {"decode": "generation_mla", "prompts": "context_mla"},
 }
-#: Widths of DeepSeek-V3's latent attention, which the tables time: latent and its rotary part; queries and values [1].
+#: Widths of DeepSeek-V3's latent attention in the tables: latent, rotary part, queries and values [1].
 _LATENT, _ROTARY, _QUERY, _VALUE = 512, 64, 192, 128
-#: SGLang's latent attention on Hopper is timed over a cache of 8 bits that is widened whole in every step, and with
-#: prompts that attend to latents, which its servers do not.
+#: The tables time SGLang's latent attention on Hopper over an 8-bit cache that is widened in full in every step, and
+#: prefill that attends to latents. SGLang's servers do neither.
 _SPOILT: Mapping[tuple[str, str, str], tuple[str, ...]] = {
     ("hopper", "generation_mla", "fp8"): ("sglang",),
     ("hopper", "context_mla", "any"): ("sglang",),
 }
-#: Less than that a cache of the chip holds [B]; shorter contexts and prompts, and more queries for each KV head than
-#: models have, are timed with kernels that no server runs [tokens], [1], [s].
+#: Limits of used shapes: bytes of the KV cache [B], below which it fits in the chip's cache; contexts and prompts
+#: [tokens]; queries per KV head [1]; time [s]. Servers run other kernels outside these limits.
 _FEWEST_BYTES: Mapping[Kind, float] = {"grouped": 200e6, "latent": 64e6}
 _SHORTEST, _MOST_QUERIES, _WIDTHS = 128, 16, (64, 128)
 _SHORTEST_PROMPT, _QUICKEST_PROMPT = 64, 1e-4
-#: A curve whose shapes are further off describes nothing: 90th percentile of |ln(predicted / measured)| [1].
+#: Maximum 90th percentile of |ln(predicted / measured)| of a curve that describes its shapes [1].
 _MOST_P90 = 0.5
-#: What steps count beside the curve: the kernels of one attention [s].
+#: Time that steps include in addition to the curve: the launches of one attention [s].
 _BESIDE = 3e-5
 _COLUMNS = ("kernel_source", "batch_size", "isl", "num_heads", "step", "kv_cache_dtype", "latency")
 _GROUPED_COLUMNS = (*_COLUMNS, "num_key_value_heads", "head_dim", "window_size", "attn_dtype")
-#: Bounds, and where to start; see those of experts.
+#: Bounds and start values; see those of experts.
 _BOUNDS: Mapping[Phase, Mapping[str, tuple[float, float, float]]] = {
     "decode": {
         "math_efficiency": (0.02, 0.95, 0.5),
@@ -67,7 +67,7 @@ _BOUNDS: Mapping[Phase, Mapping[str, tuple[float, float, float]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One phase of attention over caches of a format, as an engine has it, or all of them together ("")."""
+    """Attention in one phase over caches of one format, for one engine or for all engines ("")."""
 
     kind: Kind
     phase: Phase
@@ -78,18 +78,21 @@ class Curve:
 
     @property
     def is_usable(self) -> bool:
-        """True if a curve describes its shapes; some tables of latent attention on small chips have no such curve."""
+        """True if the curve describes its shapes.
+
+        For latent attention on small chips, some tables have no such curve.
+        """
         return float(np.quantile(np.abs(self.fitted.errors), 0.9)) < _MOST_P90
 
     @property
     def where(self) -> str:
-        """Table, engines and chips, for people."""
+        """Text with the table, the engines and the chips."""
         engines, chips = (" and ".join(sorted(set(self.rows[name]))) for name in ("engine", "chip"))
         return f"{_TABLES[self.kind][self.phase]} of {engines} on {chips}: {self.fitted.spread}"
 
 
 def curves(family: str) -> Iterator[Curve]:
-    """Every curve that the tables of a family of chips have enough shapes for."""
+    """Curves for which the tables of a chip family have enough shapes."""
     phases: tuple[Phase, ...] = ("decode", "prompts")
     for kind, phase, dtype in itertools.product(_TABLES, phases, FORMATS):
         rows = _rows(family, kind, phase, dtype)
@@ -100,7 +103,7 @@ def curves(family: str) -> Iterator[Curve]:
 
 
 def seconds(phase: Phase, constants: Sequence[float] | Array, rows: Rows) -> Array:
-    """Seconds of the attention of one layer: of a decode step, or of one that reads prompts."""
+    """Time of the attention of one layer in a decode or a prefill step [s]."""
     if phase == "decode":
         math, memory, overlap, extra = constants
         padding = formulas.padded_attention_share(rows["attended"], extra_tokens=extra)
@@ -113,7 +116,7 @@ def seconds(phase: Phase, constants: Sequence[float] | Array, rows: Rows) -> Arr
 
 
 def _rows(family: str, kind: Kind, phase: Phase, dtype: str) -> pd.DataFrame:
-    """Shapes over caches of a format, with the seconds of their work at the datasheet's rates."""
+    """Shapes for caches of a format, with the time of their work at datasheet rates [s]."""
     table, known = _TABLES[kind][phase], chips(family, dtype)
     grouped = ("attention", _GROUPED_COLUMNS) if kind == "grouped" else ("mla", _COLUMNS)
     rows = read(grouped[0], family, grouped[1], table)
@@ -125,7 +128,7 @@ def _rows(family: str, kind: Kind, phase: Phase, dtype: str) -> pd.DataFrame:
     bandwidths = rows["chip"].map({name: chip.hbm_bytes_per_second for name, chip in known.items()})
     peaks = rows["chip"].map({name: peak(chip, dtype) for name, chip in known.items()})
     new = 1.0 if phase == "decode" else 1.0 * rows["isl"]
-    # New tokens of a prompt attend to half of it on average, and to what was cached before.
+    # New tokens of a prompt attend to half of the prompt on average, and to the cached tokens before it.
     attended = rows["step"] + (rows["isl"] if phase == "decode" else (rows["isl"] - 1) / 2)
     worked = rows["batch_size"] * new * attended * rows["decode_flop" if phase == "decode" else "prompt_flop"]
     held = rows["batch_size"] * attended * rows["elements"] * BYTES_PER_ELEMENT[dtype]
@@ -136,7 +139,7 @@ def _rows(family: str, kind: Kind, phase: Phase, dtype: str) -> pd.DataFrame:
 
 
 def _usual(rows: pd.DataFrame, dtype: str) -> pd.DataFrame:
-    """Prompts attend in the format of the cache where an engine can; of its kernels, the one that most shapes have."""
+    """Rows in which prefill uses the format of the cache, if an engine supports it, and its most frequent kernel."""
     if "attn_dtype" in rows:
         same = rows["attn_dtype"] == FORMATS[dtype]
         rows = rows[same | ~same.groupby(rows["engine"]).transform("any")]
@@ -145,7 +148,7 @@ def _usual(rows: pd.DataFrame, dtype: str) -> pd.DataFrame:
 
 
 def _shaped(rows: pd.DataFrame, kind: Kind) -> pd.DataFrame:
-    """With what is cached of a token [1], and the arithmetic of a new token for each that it attends to [FLOP]."""
+    """Rows with the cached elements per token [1], and the arithmetic per new token and attended token [FLOP]."""
     heads = 1.0 * rows["num_heads"]
     if kind == "latent":
         return rows.assign(
@@ -165,7 +168,7 @@ def _shaped(rows: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 
 def _fit(rows: pd.DataFrame, kind: Kind, phase: Phase) -> Fitted:
-    """Constants of a curve; of many shapes, some. One width of heads cannot tell what a head costs beside."""
+    """Fit the constants of a curve. If there are many shapes, some are used."""
     some = rows.sample(min(len(rows), MOST), random_state=0)
     index, _ = pd.factorize(some["chip"] + " " + some["engine"])
     shapes = {str(name): some[str(name)].to_numpy() for name in some.select_dtypes("number")}

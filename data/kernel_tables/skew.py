@@ -1,4 +1,4 @@
-"""Cost of a router with a power law of experts over a balanced one, measured and by popularity."""
+"""Cost of a router with power-law expert popularity over a balanced one: measured, and predicted from popularity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def lines(family: str, dtype: str = "fp8_block") -> Iterator[str]:
-    """For people: of the kernel with most shapes, for both exponents of the tables."""
+    """Lines to print for the kernel with the most shapes, for both exponents in the tables."""
     rows = newest(experts.sized(experts.rows_of(family), family, dtype))
     rows = rows[rows["kernel"] == rows["kernel"].mode()[0]]
     if len(rows) < FEWEST:
@@ -29,7 +29,7 @@ def lines(family: str, dtype: str = "fp8_block") -> Iterator[str]:
 
 
 def skewed(fitted: Fitted, rows: pd.DataFrame, alpha: str) -> Iterator[str]:
-    """Median time over that of a balanced router by expert-parallel ranks, measured and by popularity [1]."""
+    """Median time over that of a balanced router, by expert-parallel ranks: measured and predicted [1]."""
     keys = [*experts.SHAPE, "kernel_source"]
     even, skew = (rows[rows["distribution"] == name] for name in ("balanced", f"power_law_{alpha}"))
     pairs = even.merge(skew[[*keys, "seconds"]], on=keys, suffixes=("", "_skewed"))
@@ -49,7 +49,7 @@ def skewed(fitted: Fitted, rows: pd.DataFrame, alpha: str) -> Iterator[str]:
 
 
 def popularity(alpha: float, tokens: float) -> float:
-    """Squared coefficient of variation of a power law from 1 to 0.8 of the tokens, as the tables draw it [1]."""
+    """Squared coefficient of variation of a power law from 1 to 0.8 of the tokens, as in the tables [1]."""
     from scipy.integrate import quad
 
     moments = [quad(lambda x, n=n: x ** (n - alpha), 1.0, 0.8 * tokens, limit=500)[0] for n in (0, 1, 2)]

@@ -1,4 +1,4 @@
-"""Public tables of measured kernels, those of the wheel ``aiconfigurator-core``, and how curves are fitted to them."""
+"""Public tables of measured kernels in the wheel ``aiconfigurator-core``, and the fit of curves to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inference_econ._types import Array
 from inference_econ.engine import Setup
 from inference_econ.inputs import HardwareSpec, catalog
 
-#: Chips of the tables that curves are fitted to, by names in the tables and in the catalogue.
+#: Chips of the tables to which curves are fitted: catalog names by names in the tables, by family.
 FAMILIES: Mapping[str, Mapping[str, str]] = {
     "hopper": {"h100_sxm": "h100_sxm", "h200_sxm": "h200_sxm"},
     "blackwell": {"b200_sxm": "b200", "gb200": "gb200_nvl72"},
@@ -24,7 +24,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     "blackwell_geforce": {"rtx_pro_6000_server": "rtx_pro_6000"},
     "ampere": {"a100_sxm": "a100_sxm_80"},
 }
-#: How generations are called in a sentence.
+#: Names of chip generations in sentences.
 CALLED = {
     "hopper": "Hopper",
     "blackwell": "Blackwell",
@@ -32,30 +32,30 @@ CALLED = {
     "blackwell_geforce": "Blackwell cards without NVLink",
     "ampere": "Ampere",
 }
-#: Share of its peak that a maths unit sustains: the best dense products reach 0.80 of H100's (kernels.csv, MAMF).
+#: Share of its peak that a math unit sustains. The best dense products reach 0.80 of H100's peak (kernels.csv, MAMF).
 SUSTAINED = 0.8
 WHEEL = "aiconfigurator-core 0.12.0"
-#: Fewer shapes say little of a curve, and more say nothing new.
+#: Minimum number of shapes for a curve, and maximum number of shapes in a fit [1].
 FEWEST, MOST = 200, 2500
-#: Share of the bandwidth at which activations are moved; of it tokens are gathered in multiples.
+#: Share of the bandwidth at which activations are moved [1]. The gather of tokens has multiples of this traffic.
 MOVED = 0.85
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Constants of a curve, and how far it is off."""
+    """Fitted constants of a curve, with its errors."""
 
     constants: Mapping[str, float]
     errors: Array
 
     def line(self, *parts: str) -> str:
-        """The constants as an entry of a file, with further parts of it."""
+        """Constants as an entry of a file, with additional parts."""
         digits = {name: float(f"{value:.3g}") for name, value in self.constants.items()}
         return f"{{{', '.join([*(f'{name}: {value:g}' for name, value in digits.items()), *filter(None, parts)])}}}"
 
     @property
     def spread(self) -> str:
-        """Number of shapes and errors, for people."""
+        """Text with the number of shapes and the errors."""
         median, p90 = (100 * np.quantile(np.abs(self.errors), share) for share in (0.5, 0.9))
         return f"{len(self.errors)} shapes, median error {median:.0f} %, p90 {p90:.0f} %"
 
@@ -70,7 +70,10 @@ def tables(kind: str, name: str) -> Iterator[tuple[str, str, Path]]:
 
 
 def read(kind: str, family: str, columns: Sequence[str], name: str | None = None) -> pd.DataFrame:
-    """The rows of a family of chips, of every engine and version, with seconds; the table is called as its kind is."""
+    """Rows of a chip family for every engine and version, with seconds.
+
+    By default, the table has the name of its kind.
+    """
     parts = [
         pd.read_parquet(path).reindex(columns=list(columns)).assign(chip=chip, engine=engine, version=path.parts[-2])
         for chip, engine, path in tables(kind, name or kind)
@@ -83,14 +86,14 @@ def read(kind: str, family: str, columns: Sequence[str], name: str | None = None
 
 
 def newest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of each engine the newest version with enough shapes."""
+    """Rows of the newest version of each engine that has enough shapes."""
     counts = rows.groupby(["engine", "version"]).size()
     last = counts[counts >= FEWEST].reset_index().groupby("engine")["version"].last()
     return rows[rows["version"] == rows["engine"].map(last)]
 
 
 def chips(family: str, dtype: str) -> dict[str, HardwareSpec]:
-    """Chips of a family, by their names in the tables; none if they have no unit for a format."""
+    """Chips of a family by their names in the tables; empty if the chips have no math unit for a format."""
     known = {name: catalog.hardware(one) for name, one in FAMILIES[family].items()}
     units = {"nvfp4": "fp4", "fp8": "fp8", "fp8_block": "fp8"}
     wanted = units.get(dtype, "bf16")
@@ -98,13 +101,13 @@ def chips(family: str, dtype: str) -> dict[str, HardwareSpec]:
 
 
 def peak(chip: HardwareSpec, dtype: str) -> float:
-    """The peak of the maths unit that engines run a format on [FLOP/s]."""
+    """Peak of the math unit that engines use for a format [FLOP/s]."""
     setup = Setup.of("qwen3_30b_a3b", chip, weights=dtype, assumptions="deployable")
     return setup.peaks[setup.rates.unit(dtype)]
 
 
 def unit(family: str, dtype: str) -> str:
-    """The maths unit of a family's chips as a part of an entry; nothing where a rate beside it is not known."""
+    """Math unit of a family's chips as a part of an entry; empty if the fp32 rate is unknown."""
     known = [
         peak(chip, dtype) / chip.dense_flops_per_second["fp32"]
         for chip in chips(family, dtype).values()
@@ -117,7 +120,7 @@ def unit(family: str, dtype: str) -> str:
 
 
 def overlapped(worked: Any, moved: Any, overlap: float) -> Array:
-    """Seconds of arithmetic and of memory, of which the shorter hides behind the longer by a share [s]."""
+    """Time of arithmetic and memory traffic, if a share of the shorter one overlaps with the longer [s]."""
     return np.asarray(np.maximum(worked, moved) + (1.0 - overlap) * np.minimum(worked, moved))
 
 
@@ -129,10 +132,11 @@ def solve(
     beside: Callable[[Array], Array] | None = None,
     most_beside: float = 3e-4,
 ) -> Fitted:
-    """Constants of the smallest errors of the logarithm, with what each source takes beside as its own.
+    """Constants with the smallest errors of the logarithm; each source has a fixed additional time.
 
-    ``bounds`` are the least and most of each constant, and where to start; ``beside`` are errors that are to be small,
-    too, all of which count as much as those of the tables. Beyond ``most_beside`` [s] the curve has to say it.
+    ``bounds`` are the minimum, the maximum and the start value of each constant. ``beside`` are additional errors to
+    minimize; together they have the weight of the tables. The additional time of a source is at most ``most_beside``
+    [s].
     """
     from scipy.optimize import least_squares
 

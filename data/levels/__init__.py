@@ -1,6 +1,6 @@
-"""Levels of measured servers over fitted profiles: fitted, and judged by rows that they have not seen.
+"""Measured corrections of fitted profiles: their fit, and their errors on rows that they have not seen.
 
-``spreads`` finds what levels are pooled with, ``left_out`` counts the errors that remain, ``fitted`` makes the files,
-and ``judged`` predicts rows again with levels that have not seen them. What levels are, and how they are pooled, is in
-:mod:`inference_econ.extras.servers.levels`.
+``spreads`` estimates the standard deviations for pooling. ``left_out`` computes the errors that remain. ``fitted``
+creates the files. ``judged`` predicts rows again with corrections that have not seen them.
+:mod:`inference_econ.extras.servers.levels` defines the corrections ("levels" in code) and their pooling.
 """

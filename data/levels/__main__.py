@@ -1,7 +1,7 @@
-"""Levels of measured servers over every fitted profile, again: scenarios/assumptions/levels; two minutes.
+"""Fit of the measured corrections of all profiles: scenarios/assumptions/levels; two minutes.
 
-Run it after profiles or measurements change (data/profiles.sh does). With ``--judge`` rows are predicted again
-with levels that have not seen them, into docs/evidence/levels.md: five minutes more.
+Run it after profiles or measurements change; data/profiles.sh does. With ``--judge``, rows are predicted again with
+corrections that have not seen them. The results are written to docs/evidence/levels.md, which takes five more minutes.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ SOURCE = (
 @click.command()
 @click.option("--judge", is_flag=True, help="Predict rows again with levels that have not seen them.")
 def main(*, judge: bool) -> None:
-    """Write a file for each engine and generation of chips that has a profile of its own.
+    """Write a file for each engine and chip generation with a separate profile.
 
-    The ruler of costs gets levels without each deployment that it compares.
+    The validation of costs gets corrections without the deployments that it compares.
     """
     fitted = fitted_levels(shipped(tuple(SERVERS)), date=date.today().isoformat())
     FOLDER.mkdir(exist_ok=True)
@@ -60,7 +60,7 @@ def main(*, judge: bool) -> None:
 
 
 def tables(fitted: Fitted) -> str:
-    """Errors that levels change of rows that they have not seen, and each curve by one point of it."""
+    """Effect of corrections on the errors of rows that they have not seen, and on curves with one known point."""
     rows, spreads = fitted.rows, fitted.spreads
     splits = {"other loads known": judged.other_loads_known(rows, spreads)}
     splits |= {f"{name} left out": judged.left_out(rows, spreads, by) for name, by in judged.SPLITS.items()}
@@ -69,7 +69,7 @@ def tables(fitted: Fitted) -> str:
 
 
 def written(fitted: Fitted, splits: dict[str, Array], curves: Sequence[tuple[Series, Array]]) -> str:
-    """The tables in Markdown."""
+    """Tables in Markdown."""
     plain = judged.before(fitted.rows)
     head = "| | rows | TPOT | TTFT |\n|---|---|---|---|\n"
     lines = [f"| without levels | {len(plain)} | {both(plain)} |"]
@@ -86,7 +86,7 @@ def written(fitted: Fitted, splits: dict[str, Array], curves: Sequence[tuple[Ser
 
 
 def of_curves(curves: Sequence[tuple[Series, Array]]) -> str:
-    """Each curve, the most points first."""
+    """Table of the curves, those with the most points first."""
     head = (
         "## Each curve by one of its points\n\nThe point in the middle of its loads is known, as a run of one's own "
         "beside levels without that deployment; median of |ln(predicted / measured)| of all others, without levels and "

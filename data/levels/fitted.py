@@ -1,4 +1,4 @@
-"""Levels of all groups, fitted to measured rows, as one answer."""
+"""Corrections of all groups, fitted to measured rows."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from inference_econ.extras.servers.measurements import Measurement, Skipped, dis
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Assumptions, MeasuredLevels, Quantity, Unseen, catalog, known_misfits
 
-#: Date of levels that no file says.
+#: Date of corrections that are not written to a file.
 UNDATED = "1970-01-01"
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Levels, and what they were fitted to.
+    """Fitted corrections, and the rows to which they were fitted.
 
     Attributes
     ----------
     rows : tuple of Observed
-        Measured rows beside predictions of their profiles.
+        Measured rows with the predictions of their profiles.
     spreads : Spreads
-        What levels are pooled with.
+        Standard deviations for pooling.
     files : mapping of Group to dict
-        Of each group, as plain data of :class:`inference_econ.inputs.MeasuredLevels`.
+        File of each group, as plain data of :class:`inference_econ.inputs.MeasuredLevels`.
     """
 
     rows: tuple[Observed, ...]
@@ -52,9 +52,10 @@ class Fitted:
 
 
 def usable(measured: Sequence[Measurement | Skipped]) -> list[Measurement]:
-    """The rows that levels are fitted to: closed loops, each once, speculating ones too, but no spoilt or poor ones.
+    """Rows to which corrections are fitted: closed loops without duplicates, also with speculation.
 
-    None of series whose prompts were probably cached: their time is that of other requests.
+    Invalid and poor rows are excluded. So are series whose prompts were probably cached, because such requests have
+    less work.
     """
     cached = {(misfit.engine, misfit.model, misfit.hardware) for misfit in known_misfits() if misfit.cached}
     loops = [row for row in measured if isinstance(row, Measurement) and row.load == "concurrency"]
@@ -63,14 +64,14 @@ def usable(measured: Sequence[Measurement | Skipped]) -> list[Measurement]:
 
 
 def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fitted:
-    """Fit levels over the profiles of all engines on all generations of chips.
+    """Fit corrections to the profiles of all engines on all chip generations.
 
     Parameters
     ----------
     measured : sequence of Measurement or Skipped
         Rows of some files.
     date : str
-        Of the fit.
+        Date of the fit.
     """
     rows = observed(usable(measured), as_fitted)
     spreads = spreads_of(rows)
@@ -85,9 +86,9 @@ def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fi
 def refined(
     rows: Sequence[Observed], assumptions: Callable[[Group], Assumptions], levels: Sequence[Array]
 ) -> list[Observed]:
-    """Rows with the errors that predictions with levels have, and what their levels move taken back.
+    """Rows whose errors are recomputed with predictions that include corrections; the corrections are then taken out.
 
-    A step of Gauss and Newton: exact where the levels are, and by slopes around them.
+    This is a Gauss-Newton step: exact at the corrections, and linear around them.
     """
     under = {id(predicted.row): assumptions(predicted.group) for predicted in rows}
     predictions = predict([predicted.row for predicted in rows], lambda row: under[id(row)])
@@ -107,13 +108,13 @@ def file_of(
     *,
     date: str = UNDATED,
 ) -> dict[str, Any]:
-    """The levels of a group that were fitted to some rows, as plain data."""
+    """Corrections of a group that were fitted to some rows, as plain data."""
     shared, entries = shared_data(group, rows, levels), entries_of(group, rows, levels)
     return levels_data(group, entries, spreads, errors or {}, date=date, shared=shared)
 
 
 def shared_data(group: Group, rows: Sequence[Observed], levels: Levels) -> list[dict[str, Any]]:
-    """Levels of all models of the engine of a group that were fitted to some rows, as a file says them."""
+    """Corrections that all models of a group's engine share, fitted to some rows, as in a file."""
     counts = Counter(name for row in rows for name in row.shared)
     return [
         {"rows": count, "decode": round(levels[name], 4)}
@@ -123,7 +124,7 @@ def shared_data(group: Group, rows: Sequence[Observed], levels: Levels) -> list[
 
 
 def profiles_with(rows: Sequence[Observed], levels: Levels, spreads: Spreads) -> Callable[[Group], Assumptions]:
-    """The profile of each group with levels that were fitted to some rows."""
+    """Profile of each group, with corrections that were fitted to some rows."""
     made = {group: _profile_with(file_of(group, rows, levels, spreads)) for group in _groups(rows)}
     return lambda group: made.get(group) or as_fitted(group)
 
@@ -138,5 +139,5 @@ def _groups(rows: Sequence[Observed]) -> list[Group]:
 
 
 def as_fitted(group: Group) -> Assumptions:
-    """The profile of a group, without levels."""
+    """Profile of a group without corrections."""
     return catalog.as_fitted(group.profile)

@@ -1,4 +1,4 @@
-"""Rows predicted again with levels that have not seen them: whether levels help where they can, and nowhere harm."""
+"""Predictions of rows with corrections that have not seen them, which show whether corrections help or harm."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Assumptions, MeasuredLevels, catalog
 
-#: Points of a curve that is worth holding all but one of [1].
+#: Minimum number of points of a curve of which all but one are predicted [1].
 _CURVE = 3
 
-#: What rows share that are left out together.
+#: Properties by which rows are held out together.
 SPLITS: Mapping[str, Callable[[Observed], object]] = {
     "deployment": lambda row: row.places,
     "version": lambda row: row.places[0][:2],
@@ -39,26 +39,27 @@ SPLITS: Mapping[str, Callable[[Observed], object]] = {
 
 
 class Series(NamedTuple):
-    """Rows of one deployment with requests of the same lengths: one curve."""
+    """Curve: rows of one deployment with equal request lengths."""
 
     rows: tuple[Observed, ...]
-    """By concurrency."""
+    """Rows, by concurrency."""
 
     @property
     def point(self) -> Observed:
-        """The one in the middle, which somebody has measured."""
+        """Row in the middle of the curve, which is the known one."""
         return self.rows[len(self.rows) // 2]
 
     @property
     def rest(self) -> tuple[Observed, ...]:
-        """All others."""
+        """All other rows of the curve."""
         return tuple(row for row in self.rows if row is not self.point)
 
 
 def left_out(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Observed], object]) -> Array:
-    """ln(predicted / measured) of TPOT and TTFT by levels without what shares something with a row, (rows, 2) [1].
+    """ln(predicted / measured) of TPOT and TTFT with corrections from rows that differ in a property, (rows, 2) [1].
 
-    Levels are fitted again to all other rows, constants of profiles are not, and every row is predicted exactly.
+    The corrections are fitted again to these rows. The constants of the profiles are not. Every row is predicted
+    exactly.
     """
     under: dict[int, Assumptions] = {}
     for shared, rest in folds(rows, by):
@@ -68,7 +69,7 @@ def left_out(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Observed]
 
 
 def deployment_of(row: Measurement) -> str:
-    """Engine, chips, model, way of serving, layouts and format of a row, which are left out in all versions at once."""
+    """Key of a row's deployment in all versions: engine, chips, model, serving mode, layouts and weight format."""
     decode, prefill = places_of(row)
     way = [word for word, holds in zip(("disaggregated", "speculating"), decode.way, strict=True) if holds]
     return " ".join(
@@ -77,9 +78,9 @@ def deployment_of(row: Measurement) -> str:
 
 
 def without_deployments(rows: Sequence[Observed], spreads: Spreads, keys: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Levels of a model on a chip by all rows but those of one deployment, as plain data by :func:`deployment_of`.
+    """Corrections of a model on a chip without one deployment, as plain data by :func:`deployment_of`.
 
-    ``shared`` has the levels of all models, if rows of the block have any.
+    ``shared`` has the corrections that all models share, if rows of the block have any.
     """
     found: dict[str, dict[str, Any]] = {}
     for left, rest in folds(rows, lambda row: deployment_of(row.row)):
@@ -94,7 +95,7 @@ def without_deployments(rows: Sequence[Observed], spreads: Spreads, keys: Collec
 
 
 def other_loads_known(rows: Sequence[Observed], spreads: Spreads) -> Array:
-    """Errors where every other load of a deployment is known: each half of its rows by the other half."""
+    """Errors if every other load of a deployment is known: half of its rows are predicted from the other half."""
     halves = [{id(row) for series in all_series(rows) for row in series.rows[half::2]} for half in (0, 1)]
     errors = np.full((len(rows), len(QUANTITIES)), np.nan)
     for half in halves:
@@ -107,9 +108,10 @@ def other_loads_known(rows: Sequence[Observed], spreads: Spreads) -> Array:
 
 
 def by_one_point(rows: Sequence[Observed], spreads: Spreads) -> list[tuple[Series, Array]]:
-    """The rest of each curve by one point of it, as one's own run beside shipped levels without that deployment.
+    """Errors of each curve if one of its points is known, like your run on top of the shipped corrections.
 
-    With each curve ln(predicted / measured) of TPOT and TTFT of all but that point, shape (rows, 2) [1].
+    The shipped corrections exclude the deployment. Each curve is returned with ln(predicted / measured) of TPOT and
+    TTFT of its other points, shape (rows, 2) [1].
     """
     curves = [series for series in all_series(rows) if len(series.rows) >= _CURVE]
     parts = {row.places[0].subject + row.group: part for part in blocks(rows) for row in part}
@@ -136,7 +138,7 @@ def _with_point(group: Group, rest: Sequence[Observed], point: Observed, spreads
 
 
 def all_series(rows: Sequence[Observed]) -> list[Series]:
-    """Rows by deployment and lengths, each by concurrency."""
+    """Curves: rows by deployment and lengths, in the order of concurrency."""
     series: dict[object, list[Observed]] = {}
     for row in rows:
         series.setdefault((row.group, row.places, row.row.isl, row.row.osl), []).append(row)
@@ -144,7 +146,7 @@ def all_series(rows: Sequence[Observed]) -> list[Series]:
 
 
 def before(rows: Sequence[Observed]) -> Array:
-    """Errors of profiles alone, shape (rows, 2) [1]."""
+    """Errors of profiles without corrections, shape (rows, 2) [1]."""
     return log_ratios([row.prediction for row in rows], QUANTITIES)
 
 

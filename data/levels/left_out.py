@@ -1,4 +1,4 @@
-"""Errors of predictions with levels for rows that the levels had not seen, as far as slopes say."""
+"""Errors of predictions with corrections for rows that the corrections had not seen, linearized by slopes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from inference_econ.extras.servers.fit import coverage, error_quantiles, joined,
 from inference_econ.extras.servers.levels import Group, Observed, Spreads, known_part, level_of, pooled
 from inference_econ.inputs import Quantity, Unseen
 
-#: What errors are counted of.
+#: Quantities for which errors are computed.
 _QUANTITIES: tuple[Quantity, ...] = ("tpot", "ttft", "request", "throughput")
-#: Rows that say how far off predictions are, at least [1].
+#: Minimum number of rows for an estimate of prediction errors [1].
 _ENOUGH = 10
 
-#: What rows have in common that are left out together.
+#: Properties by which rows are held out together.
 UNSEEN: Mapping[Unseen, Callable[[Observed], object]] = {
     "load": lambda row: row.row.id + row.row.dataset,
     "deployment": lambda row: row.places,
@@ -28,7 +28,7 @@ UNSEEN: Mapping[Unseen, Callable[[Observed], object]] = {
 
 
 def left_out_levels(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Observed], object]) -> list[Array]:
-    """The levels of each row by all rows but those that share something with it, shape (2,) each [1]."""
+    """Corrections of each row, fitted to the rows that differ from it in a property, shape (2,) each [1]."""
     levels: dict[int, Array] = {}
     for shared, rest in folds(rows, by):
         entries = pooled(rest, spreads)
@@ -37,10 +37,10 @@ def left_out_levels(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Ob
 
 
 def errors_left(rows: Sequence[Observed], levels: Sequence[Array]) -> Array:
-    """ln(measured / predicted) of rows predicted with levels, shape (rows, quantities) [1]; NaN where one is missing.
+    """ln(measured / predicted) of rows with corrections, shape (rows, quantities) [1]; NaN if a value is missing.
 
-    TPOT and TTFT are moved by their slopes, and what follows from both with them: times of requests, and the throughput
-    of a closed loop, which is in proportion to one over the time of a request.
+    TPOT and TTFT change according to their slopes. The times of requests follow from both. The throughput of a closed
+    loop is proportional to the inverse of the time of a request.
     """
     moved = np.array([row.slopes @ level for row, level in zip(rows, levels, strict=True)])
     ratios = -log_ratios([row.prediction for row in rows], _QUANTITIES)
@@ -54,7 +54,10 @@ def errors_left(rows: Sequence[Observed], levels: Sequence[Array]) -> Array:
 
 
 def error_spreads(rows: Sequence[Observed], spreads: Spreads) -> dict[Group, dict[Unseen, dict[Quantity, Any]]]:
-    """Quantiles of such errors by group, as plain data of error spreads; the fewer runs, the nearer to those of all."""
+    """Error quantiles by group, as plain data of error spreads.
+
+    With few runs, they are closer to those of all groups.
+    """
     spreads_by_group: dict[Group, dict[Unseen, dict[Quantity, Any]]] = {}
     groups = list(dict.fromkeys(row.group for row in rows))
     for unseen in get_args(Unseen):
@@ -69,7 +72,7 @@ def error_spreads(rows: Sequence[Observed], spreads: Spreads) -> dict[Group, dic
 
 
 def _runs(rows: Sequence[Observed], errors: Array, unseen: Unseen, group: Group | None) -> list[list[Array]]:
-    """Errors by what was left out together, and within it by deployment; of loads by deployment alone."""
+    """Errors by held-out group, and in each group by deployment; for loads, by deployment only."""
     of: Unseen = "deployment" if unseen == "load" else unseen
     parts: dict[object, dict[object, list[float]]] = {}
     for row, error in zip(rows, errors.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Spreads of levels that measured rows show, by the EM algorithm of ``observed``."""
+"""Standard deviations for the pooling of corrections, estimated from measured rows by an EM algorithm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inference_econ.extras.servers.levels import (
     solved_block,
 )
 
-#: Where variances begin [1], and how often they are improved.
+#: Start value of variances [1], and number of iterations [1].
 _START, _ROUNDS = 0.1, 40
 #: Median of the chi-square distribution with one degree of freedom [1].
 _CHI_SQUARE = 0.4549
@@ -29,7 +29,7 @@ _CHI_SQUARE = 0.4549
 def folds(
     rows: Sequence[Observed], by: Callable[[Observed], object]
 ) -> Iterator[tuple[list[Observed], list[Observed]]]:
-    """Rows that share something, and those whose levels are fitted without them: all others of their block."""
+    """Groups of rows with a common property, and the other rows of their block, to which corrections are fitted."""
     for part in blocks(rows):
         names = [by(row) for row in part]
         for name in dict.fromkeys(names):
@@ -41,7 +41,7 @@ def folds(
 
 
 def spreads_of(rows: Sequence[Observed]) -> Spreads:
-    """The standard deviations that some rows show."""
+    """Estimate the standard deviations from rows."""
     parts = [block_of(block) for block in blocks(rows)]
     spreads = Spreads(np.full((2, len(DEPTHS + SHARED)), _START), np.full(2, _START))
     for _ in range(_ROUNDS):
@@ -64,12 +64,12 @@ def _mean(values: Array) -> float:
 
 
 def _ordinary(squares: Array) -> float:
-    """Variance of ordinary rows; where there are none, what a fit begins with [1]."""
+    """Variance of rows without outliers; the start value of a fit if there are no rows [1]."""
     return float(np.median(squares)) / _CHI_SQUARE if squares.size else _START**2
 
 
 def _left(block: SharedRows, solved: Solved, spreads: Spreads) -> Array:
-    """Squares of what levels leave of each line, over the share of its variance that they do not take up [1]."""
+    """Squared residuals of each line, over the share of its variance that corrections do not absorb [1]."""
     left, scatter = block.errors - block.design @ solved.effects, spreads.rows[block.quantity] ** 2
     taken = np.sum(block.design @ solved.covariance * block.design, axis=1) / scatter
     return np.asarray(left**2 / np.maximum(1.0 - taken, LEAST))

@@ -1,6 +1,6 @@
-"""Published tables of measured servers, turned into rows whose columns are the fields of a measurement.
+"""Conversion of published tables of measured servers to rows whose columns are the fields of a measurement.
 
-A published row leaves out much that its collection makes plain elsewhere: what the script of a run told the engine,
-which pools a recipe has, whether a run speculated. Here that is looked up, once; ``scenarios/measured/servers`` holds
-what comes out, and ``sh run.sh refit measurements`` writes it again.
+A published row omits facts that its collection states elsewhere: settings in the script of a run, the pools of a
+recipe, or the use of speculation. This package adds these facts. ``sh run.sh refit measurements`` writes the result to
+``scenarios/measured/servers``.
 """

@@ -1,8 +1,8 @@
-"""Write the tables of measured servers that come with the package again: ``sh run.sh refit measurements``; seconds.
+"""Creation of the shipped tables of measured servers: ``sh run.sh refit measurements``; seconds.
 
-Every published table becomes one of ``scenarios/measured/servers`` under the same name, row by row, whose columns are
-the fields of a measurement. Run it after a table, a fact of its source, a spelling or a script changed; what a profile
-rests on changes with it.
+Every published table is converted row by row to a table of the same name in ``scenarios/measured/servers``. Its columns
+are the fields of a measurement. Run the command after a change of a table, a fact on its source, a spelling or a
+script. The measurements behind the profiles then change.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from inference_econ.extras.servers.measurements import Days, Measurement, Record
 from inference_econ.extras.servers.measurements._record import BETWEEN, POOLS
 from inference_econ.inputs import catalog
 
-#: Published tables of servers: name of the dataset to its file. That under Poisson load comes with the package as well:
-#: closed forms of load are held against percentiles and costs in it.
+#: Published tables of servers by dataset name. The one under Poisson load also comes with the package. Its percentiles
+#: and costs validate the analytical load model.
 TABLES = {
     name: PUBLISHED / f"{name}.csv"
     for name in (
@@ -27,16 +27,16 @@ TABLES = {
         *("decode_points", "throughput_points", "ttft_points", "atom_points", "rocm_points"),
     )
 } | {"poisson_load_a100": catalog.measured_files()["poisson_load_a100"]}
-#: Units of the latencies of a kind of table.
+#: Units of latencies by kind of table.
 _UNITS = {"whole servers": "ms", "InferenceMAX runs": "s", "disaggregated InferenceMAX runs": "s", "Poisson load": "ms"}
 
 
-#: Columns that are no fields: the number and the unit of what was published, and why a row is no measurement.
+#: Columns that are not fields: number and unit of the published value, and the reason why a row is no measurement.
 _BESIDE = ("value", "unit", "unusable")
 
 
 def columns() -> tuple[str, ...]:
-    """Return every column: the fields of a measurement in their order, a pool's with its name before them."""
+    """Columns of the tables: the fields of a measurement in their order. Fields of a pool have its name as a prefix."""
     names: list[str] = []
     for entry in fields(Measurement):
         parts = [f"_{part.name}" for part in fields(RecordedPool)] if entry.name in POOLS else [""]
@@ -45,7 +45,7 @@ def columns() -> tuple[str, ...]:
 
 
 def table(path: Path) -> str:
-    """Return the text of the table that a published one becomes."""
+    """Text of the table to which a published one is converted."""
     kind, published = cells(path)
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns(), lineterminator="\n")
@@ -80,7 +80,7 @@ def _text(value: object) -> str:
 
 
 def main() -> None:
-    """Write every table to where it is read."""
+    """Write all tables to the folder of the package."""
     folder = catalog.folder("scenarios") / "measured" / "servers"
     folder.mkdir(exist_ok=True)
     for name, path in TABLES.items():

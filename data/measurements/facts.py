@@ -1,4 +1,4 @@
-"""Facts of collections that their rows do not say: how sources ran their servers, and which runs speculated."""
+"""Facts on collections that their rows do not contain: how sources ran their servers, and which runs speculated."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ Range = Annotated[tuple[Count, Count], Field(strict=False)]
 
 
 class OwnRuns(Spec):
-    """How a collection launched the engine of its own runs, from some version on."""
+    """Launch settings of the runs that a collection made itself, from an engine version on."""
 
     engine: str = Field(min_length=1)
-    """Name in the catalogue."""
+    """Catalog name of the engine."""
     version: str | None = None
-    """First version; all before the next entry without it."""
+    """First engine version; absent for all versions before the next entry."""
     step_room: Count
-    """Prompt tokens of a step beyond one prompt and, but for SGLang, a token of each request [tokens]."""
+    """Prompt tokens of a step in addition to one prompt and (except for SGLang) one token per request [tokens]."""
     prefill_first: bool = False
-    """Prompts come before decoding; otherwise they are read beside it."""
+    """True if prompts have priority over decoding; false if both share steps."""
     single_prompts: bool = False
-    """A step reads one prompt of models without experts, whatever room it has."""
+    """True if a step processes one prompt of dense models, whatever its token budget is."""
 
 
 class SourceFacts(Spec):
-    """Facts about the servers of a source that stand in none of its rows."""
+    """Facts about the servers of a source that none of its rows contains."""
 
     within_source: dict[str, dict[str, str]]
-    """Source to what a name of hardware means there, as a catalogue name."""
+    """Catalog name of hardware, by source and by the name in the source."""
     kv_formats: dict[str, dict[str, str]]
-    """Model to engine and chip to the format of the KV cache where no row records it: in the own runs of a collection,
-    and in pools without a script of aggregated servers alike."""
+    """KV-cache format by model, engine and chip, if no row records it. It applies to the runs that a collection made
+    itself, and to pools without a script of equal aggregated servers."""
     own_runs: Annotated[tuple[OwnRuns, ...], Field(strict=False)]
-    """How such runs were launched, by engine, from the oldest version on."""
+    """Launch settings of these runs by engine, the oldest version first."""
     eager: Names
     """Sources whose engines launched the kernels of decode steps one by one, without graphs."""
     even_routing: Names
-    """Sources, or single rows, whose tokens were spread over experts evenly by force."""
+    """Sources or single rows in which tokens were forced to spread evenly over experts."""
     two_batch: Names
-    """Sources whose engines let two halves of a batch take turns, which none does by itself."""
+    """Sources whose engines used two-batch overlap, which is never the default."""
     redundant_experts: dict[str, int]
-    """Copies of experts that the deployments of a source hold, where that is recorded [1]."""
+    """Copies of experts in the deployments of a source, if recorded [1]."""
     equal_lengths: Names
-    """Sources whose requests are all equally long."""
+    """Sources in which all requests have equal lengths."""
     run_sizes: dict[str, float]
-    """Part of a source's name to the requests of each of its runs [1]."""
+    """Requests per run [1], by a part of the source's name."""
 
 
 class RunPoint(Spec):
-    """Servers of one layout under one traffic, for some numbers of requests at a time."""
+    """Servers of one layout with one workload, for a range of concurrency."""
 
     isl: Count
     """Nominal input length [tokens]."""
@@ -67,13 +67,13 @@ class RunPoint(Spec):
     tp: Count
     """Accelerators that share the attention weights [1]."""
     dp: Count = 1
-    """Groups of them with sequences of their own [1]."""
+    """Attention-DP groups [1]."""
     ep: Count = 1
     """Expert-parallel ranks [1]."""
     concurrency: Range
-    """The fewest and the most requests at a time [1]."""
+    """Minimum and maximum concurrency [1]."""
     drafts: int = Field(default=0, ge=0)
-    """Proposals of a round [1]; 0 without speculation."""
+    """Draft tokens per round [1]; 0 without speculation."""
 
     @model_validator(mode="after")
     def _ranges_ascend(self) -> Self:
@@ -83,26 +83,26 @@ class RunPoint(Spec):
 
 
 class SpeculatingRuns(Spec):
-    """Runs of the scripts of one benchmark on one engine and chip, with speculation and without."""
+    """Runs with the scripts of one benchmark on one engine and chip, with and without speculation."""
 
     model: str = Field(min_length=1)
-    """Catalogue name."""
+    """Catalog name."""
     hardware: str = Field(min_length=1)
-    """Catalogue name."""
+    """Catalog name."""
     engine: str = Field(min_length=1)
-    """As measurements call it after reading."""
+    """Name of the engine in measurements that were read."""
     versions: Annotated[Names, Field(min_length=1)]
-    """Of the engine."""
+    """Engine versions."""
     weights: str | None = None
-    """Number format of the checkpoint as measurements name it; any if absent."""
+    """Number format of the checkpoint, as in measurements; absent for any format."""
     method: Method
-    """Who proposed."""
+    """Speculation method."""
     speculating: Annotated[tuple[RunPoint, ...], Field(strict=False, min_length=1)]
     """Points with speculation."""
     plain: Annotated[tuple[RunPoint, ...], Field(strict=False)] = ()
-    """Points of the same versions without it."""
+    """Points of the same versions without speculation."""
     source: Source
-    """The scripts, with their commits."""
+    """Scripts, with their commits."""
 
     @model_validator(mode="after")
     def _drafts_belong_to_speculation(self) -> Self:
@@ -112,34 +112,34 @@ class SpeculatingRuns(Spec):
 
 
 class DraftLength(Spec):
-    """Tokens that a round proposes in the scripts of one benchmark, whatever the version and the traffic."""
+    """Draft length in the scripts of one benchmark, for any version and workload."""
 
     models: Annotated[Names, Field(min_length=1)]
-    """Catalogue names."""
+    """Catalog names."""
     engine: str = Field(min_length=1)
-    """As measurements call it after reading."""
+    """Name of the engine in measurements that were read."""
     hardware: Annotated[Names, Field(min_length=1)]
-    """Catalogue names."""
+    """Catalog names."""
     method: Method
-    """Who proposes."""
+    """Speculation method."""
     drafts: Count
-    """Proposals of a round [1]."""
+    """Draft tokens per round [1]."""
     drafts_of_attention_dp: Count | None = None
-    """Number where attention is data-parallel [1]; no other one if absent."""
+    """Draft tokens per round with attention-DP [1]; absent if the number is equal."""
     source: Source
-    """The scripts, with a commit."""
+    """Scripts, with a commit."""
 
 
 class SpeculationOfRuns(Spec):
     """Speculation in the scripts of a benchmark whose results do not record it."""
 
     drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
-    """Draft lengths of runs whose results say that they speculate, but not how far ahead."""
+    """Draft lengths of runs whose results record speculation without the draft length."""
     runs: Annotated[tuple[SpeculatingRuns, ...], Field(strict=False)]
-    """Runs whose results do not say whether they speculated."""
+    """Runs whose results do not record whether they speculated."""
 
     def draft_length(self, model: str, engine: str, hardware: str, method: str, *, attention_dp: bool) -> int | None:
-        """Proposals of a round in the scripts of InferenceX; None if they are not known [1]."""
+        """Draft tokens per round in the scripts of InferenceX; None if unknown [1]."""
         for entry in self.drafts:
             if (
                 (entry.engine, entry.method) == (engine, method)
@@ -152,11 +152,11 @@ class SpeculationOfRuns(Spec):
 
 @cache
 def source_facts() -> SourceFacts:
-    """Facts of ``data/published/sources.yaml``."""
+    """Facts in ``data/published/sources.yaml``."""
     return SourceFacts.from_document(_yaml.read_yaml(PUBLISHED / "sources.yaml"))
 
 
 @cache
 def speculation_of_runs() -> SpeculationOfRuns:
-    """Facts of ``data/published/speculating_runs.yaml``."""
+    """Facts in ``data/published/speculating_runs.yaml``."""
     return SpeculationOfRuns.from_document(_yaml.read_yaml(PUBLISHED / "speculating_runs.yaml"))

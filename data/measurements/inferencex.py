@@ -1,4 +1,4 @@
-"""How InferenceMAX and its successor InferenceX measure servers: what their scripts do, and their rows do not say."""
+"""Facts on how InferenceMAX and its successor InferenceX measure servers, from their scripts."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from data.measurements.scripts import MeasuredRun, measured_runs
 from inference_econ.extras.servers.measurements import Days
 from inference_econ.inputs import catalog
 
-#: There are no other lengths than multiples of this [tokens].
+#: Nominal lengths are multiples of this number [tokens].
 _NOMINAL = 1024
-#: Share of the days of some scripts on which what most of them say held [1].
+#: Minimum share of the days of several scripts on which a setting must hold [1].
 _MOST_DAYS = 2.0 / 3.0
-#: What images say of their build beside the version of the engine, and what may stand before that.
+#: Parts of image tags that are not the engine version: prefix and build.
 _BUILD = re.compile(r"^v(?=\d)|[-+](?:cu|rocm).*$")
-#: What results call the width and kind of weights, by our name of a format.
+#: Names of weight formats in results, by our format names.
 _PRECISIONS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4", "int4": "int4", "bf16": "bf16", "fp16": "bf16"}
 
 
 def is_run(source: str, name: str = "") -> bool:
-    """Return whether a row is of these runs, by its source or its id."""
+    """True if a row is from these runs, by its source or its id."""
     return any(word in text.lower() for text in (source, name) for word in ("inferencex", "inferencemax"))
 
 
 def has_nominal_lengths(source: str, isl: float, osl: float, name: str = "") -> bool:
-    """Return whether the lengths of a row are those that the scripts are told, not those of the requests."""
+    """True if the lengths of a row are the nominal ones in the scripts, and not those of the requests."""
     return is_run(source, name) and isl % _NOMINAL == osl % _NOMINAL == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Fields of a row about a server that a script began.
+    """Fields of a row about a server that a script started.
 
     Attributes
     ----------
     model, hardware, engine : str
-        Names in the catalogue.
+        Catalog names.
     version, precision : str
-        Of the engine, and of the weights: a number format; empty if not recorded.
+        Engine version, and number format of the weights; empty if not recorded.
     days : Days or None
-        Between which it was measured; None if not recorded.
+        Days of the measurement; None if not recorded.
     lengths : tuple of float
         Nominal input and output length [tokens].
     accelerators, ep : int
-        Of the server, and expert-parallel ranks as recorded [1].
+        Accelerators of the server, and expert-parallel ranks as recorded [1].
     groups : int or None
-        Of its attention as recorded, None if that may mean anything [1].
+        Attention-DP groups as recorded; None if the record is ambiguous [1].
     concurrency : float
-        Requests at a time [1].
+        Concurrent requests [1].
     """
 
     model: str
@@ -71,16 +71,16 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Settings of the script of a run, as far as the lines of the table that can be meant agree on them.
+    """Settings of the script of a run, as far as all matching lines of the table agree.
 
     Attributes
     ----------
     runs : tuple of MeasuredRun
-        These lines; none if the table has no script for such a server.
+        Matching lines of the table; empty if it has no script for such a server.
     exact : bool
-        They are of scripts that began such a server, not only others with the same engine.
+        True if the scripts started such a server; false if they only used the same engine.
     remarks : tuple of str
-        What was read into the row.
+        Notes on the interpretation of the row.
     """
 
     runs: tuple[MeasuredRun, ...] = ()
@@ -89,23 +89,23 @@ class Script:
 
     @property
     def speculation(self) -> str | None:
-        """The method that all scripts had, of which some began such a server; None if they differ, or none did.
+        """Speculation method of all scripts; None if they differ, or none of them started such a server.
 
-        Where no script speculates, none of another layout does.
+        If no script speculates, scripts with another layout do not either.
         """
         methods = {run.speculation for run in self.runs}
         return methods.pop() if len(methods) == 1 and (self.exact or methods == {"none"}) else None
 
     @property
     def version(self) -> str:
-        """The version of the engine that they all began such a server with; empty if they differ, or none did."""
+        """Engine version in all scripts that started such a server; empty if they differ or there are none."""
         versions = {version for run in self.runs for version in run.versions}
         return versions.pop() if len(versions) == 1 and self.exact else ""
 
     def told(self, field: str) -> Any:
-        """The value of a field that held on most days, None if there is none or none held so long.
+        """Value of a field that was set on most days; None if no value was.
 
-        Without speculation, if the lines of some scripts are.
+        Lines without speculation are used if there are any.
         """
         plain = [run for run in self.runs if run.speculation == "none"]
         days: dict[Any, float] = defaultdict(float)
@@ -116,19 +116,19 @@ class Script:
 
 
 def script(server: Server) -> Script:
-    """Fields that the table of scripts has of a server.
+    """Settings in the table of scripts for a server.
 
     Parameters
     ----------
     server : Server
-        What the row says.
+        Recorded facts about the server.
 
     Returns
     -------
     Script
-        Of the version of the row, and of its days; without either of the newest version that began such a server. Where
-        no script began such a server with that version, of those for requests as long, and where the table lacks the
-        version, of all versions.
+        Settings for the version and the days of the row. If neither is recorded, settings for the newest version that
+        started such a server. If no script started such a server with the version, scripts for equal request lengths
+        are used. If the table does not contain the version, scripts of all versions are used.
     """
     runs = _lines(server.model, server.engine, server.hardware, server.precision)
     runs, remarks = _of_version(runs, server)
@@ -138,20 +138,20 @@ def script(server: Server) -> Script:
 
 
 def usual_cache(model: str, engine: str, hardware: str, precision: str) -> str | None:
-    """The format of the cache that all scripts of aggregated servers set for a model on a chip, None if they differ."""
+    """KV-cache format that all scripts of aggregated servers set for a model on a chip; None if they differ."""
     runs = _lines(model, engine, hardware, precision)
     kv: str | None = Script(runs).told("kv")
     return kv
 
 
 def _lines(model: str, engine: str, hardware: str, precision: str) -> tuple[MeasuredRun, ...]:
-    """Lines of the table for weights of some precision."""
+    """Lines of the table for a weight format."""
     dtype = _PRECISIONS.get(precision, precision.partition("_")[0])
     return _scripts().get((_published().get(model, model), engine, hardware, dtype), ())
 
 
 def _of_version(runs: Sequence[MeasuredRun], server: Server) -> tuple[tuple[MeasuredRun, ...], tuple[str, ...]]:
-    """Lines for the version and the days of a server, as far as there are any, and what was read into it."""
+    """Lines for the version and the days of a server, as far as there are any, and notes on the interpretation."""
     if server.version:
         names = {server.version, _BUILD.sub("", server.version)}
         runs = tuple(run for run in runs if not names.isdisjoint(run.versions)) or runs
@@ -166,7 +166,7 @@ def _of_version(runs: Sequence[MeasuredRun], server: Server) -> tuple[tuple[Meas
 
 
 def _within(runs: Iterable[MeasuredRun], since: str, until: str) -> tuple[MeasuredRun, ...]:
-    """Lines for some days, cut to these."""
+    """Lines for some days, limited to these days."""
     return tuple(
         run.model_copy(update={"since": max(run.since, since), "until": min(run.until, until)})
         for run in runs
@@ -175,7 +175,7 @@ def _within(runs: Iterable[MeasuredRun], since: str, until: str) -> tuple[Measur
 
 
 def _began(run: MeasuredRun, server: Server) -> bool:
-    """Return whether a script began such a server."""
+    """True if a script started such a server."""
     low, high = run.concurrency or (0, server.concurrency)
     return (
         _has_lengths(run, server)
@@ -193,7 +193,7 @@ def _has_lengths(run: MeasuredRun, server: Server) -> bool:
 
 @cache
 def _published() -> dict[str, str]:
-    """The file of a checkpoint to the model it is one of."""
+    """Model of a checkpoint, by the file of the checkpoint."""
     checkpoints = catalog.measured_names().checkpoints
     return {file: model for model, files in checkpoints.items() for file in files.values()}
 
@@ -208,9 +208,9 @@ def _scripts() -> dict[tuple[str, str, str, str], tuple[MeasuredRun, ...]]:
 
 
 def step_tokens(known: Script, isl: float, groups: int) -> float | None:
-    """Prompt tokens of a step of a group of attention ranks, for nominal prompts of ``isl`` tokens [tokens].
+    """Prompt tokens per step of one attention-DP group, for nominal prompts of ``isl`` tokens [tokens].
 
-    SGLang spreads the tokens of a step over its groups, and takes no more whole prompts than ``prefill_tokens``.
+    SGLang divides the tokens of a step between its groups. Full prompts in a step have at most ``prefill_tokens``.
     """
     if known.told("single_prompts"):
         return isl
@@ -222,12 +222,12 @@ def step_tokens(known: Script, isl: float, groups: int) -> float | None:
     return float(min(tokens / groups, known.told("prefill_tokens") or _WHOLE_PROMPTS))
 
 
-#: SGLang's ``max_prefill_tokens`` where nobody tells it [tokens].
+#: Default of SGLang's ``max_prefill_tokens`` [tokens].
 _WHOLE_PROMPTS = 16384.0
 
 
 def most_sequences(known: Script, groups: int) -> float | None:
-    """Requests that run at a time at most in all groups together [1]."""
+    """Maximum concurrent requests over all groups [1]."""
     most = known.told("sequences")
     if most is None:
         return None
@@ -235,14 +235,14 @@ def most_sequences(known: Script, groups: int) -> float | None:
 
 
 def wait_steps(known: Script, groups: int) -> float:
-    """Steps that a prompt waits on average, as the scripts tell the engine.
+    """Mean number of steps that a prompt waits, according to the settings in the scripts.
 
     Parameters
     ----------
     known : Script
-        What is known of the script.
+        Known settings of the script.
     groups : int
-        Of attention ranks with sequences of their own [1].
+        Attention-DP groups [1].
 
     Returns
     -------
@@ -251,9 +251,9 @@ def wait_steps(known: Script, groups: int) -> float:
 
     Notes
     -----
-    A prompt comes at any time between two looks, and waits half of that. Where it waits for others to fill a step, it
-    waits as long as it may: so the runs of Llama 70B, at 4 requests at a time as at 128. How long groups that hold
-    prompts back wait for each other follows from the load (``serving.held_steps``).
+    A prompt arrives at a random time between two polls of the scheduler, so it waits half an interval on average. If
+    prompts wait for others to fill a step, they wait for the maximum time, as the runs of Llama 70B at concurrency 4
+    and 128 show. The delay of prefill with attention-DP groups follows from the load (``serving.held_steps``).
     """
     if groups > 1 and known.told("balance_steps") is not None:
         return 0.0

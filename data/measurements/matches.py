@@ -1,4 +1,4 @@
-"""Pools of rows of disaggregated servers: those of another row of the run, or of the recipe that it is a run of."""
+"""Pools of disaggregated rows, from another row of the same run or from its recipe."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from data.measurements.recipes import Recipe
 from inference_econ.extras.servers.measurements import Measurement, RecordedPool, Skipped
 from inference_econ.extras.servers.measurements._record import MEAN_LENGTH
 
-#: Runs of one recipe agree in the time between tokens better than this; see ``_collections._FASTER`` of the package.
+#: Maximum TPOT ratio of runs of one recipe; see ``_tables._FASTER`` of the package [1].
 _APART = 1.1
-#: Two runs of one deployment agree in the time between tokens within this; other deployments hardly ever do.
+#: Maximum relative TPOT difference of two runs of one deployment; other deployments hardly ever differ less [1].
 _SAME_RUN = 0.01
-#: More recipes than this for one layout and number of requests are not told apart by their results [1].
+#: Maximum number of recipes for one layout and concurrency that results can distinguish [1].
 _MOST = 6
 _OPEN = "the numbers of workers are not recorded"
-#: Why a row of a disaggregated server cannot be predicted.
+#: Reason why a disaggregated row cannot be predicted.
 NO_RECIPE = f"{_OPEN}, and no recipe of InferenceX has this layout for this many requests at a time"
 SEVERAL_RECIPES = f"{_OPEN}, and recipes of InferenceX with other pools have this layout for this many requests"
 SPECULATION = f"{_OPEN}; the recipes of InferenceX with this layout and this many requests speculate or do not"
 
 
 def complete_pools(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Fill in the pools of disaggregated rows without numbers of workers from a row of the same run that has them.
+    """Add missing pools to disaggregated rows from other rows of the same run.
 
     Parameters
     ----------
     rows : sequence of Measurement or Skipped
-        Rows of one file. One run is passed on several times there, with more and with less of its layout, and
-        measured again: with the same demand, the same time between tokens within 1 % means the same pools.
+        Rows of one file. It contains several copies of a run, with more or less of its layout, and repeated runs. Two
+        rows with equal load whose TPOT agrees within 1% have the same pools.
     """
     whole: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
     for row in rows:
@@ -58,26 +58,27 @@ def _traffic(row: Measurement) -> tuple[object, ...]:
 
 
 def with_recipes(rows: Sequence[Measurement | Skipped], recipes: Sequence[Recipe]) -> list[Measurement | Skipped]:
-    """Give rows of disaggregated servers the pools and the speculation of the recipe that they are a run of.
+    """Add the pools and the speculation of the recipe to disaggregated rows.
 
     Parameters
     ----------
     rows : sequence of Measurement or Skipped
-        Rows of one file; those of InferenceX are looked at. Their collection leaves out whether attention is
-        data-parallel, and has the expert parallelism of the prefill pool in both.
+        Rows of one file. Only rows of InferenceX are used. Their collection does not record attention-DP, and records
+        the expert parallelism of the prefill pool for both pools.
     recipes : sequence of Recipe
-        Of the same benchmark.
+        Recipes of the same benchmark.
 
     Returns
     -------
     list of Measurement or Skipped
-        In the same order; rows of which nobody can tell are marked with the reason in ``unknown``.
+        Rows in the same order. If the recipe of a row is ambiguous, ``unknown`` contains the reason.
 
     Notes
     -----
-    Where several recipes have one layout and number of requests, results that differ by a tenth or more are runs of
-    different ones. They are told apart if there is one way only to give each recipe a result so that recorded workers
-    are right, and no run with more workers, or more drafted tokens, of else the same pools is slower.
+    If several recipes have one layout and concurrency, results that differ by at least 10% are runs of different
+    recipes. Each result is assigned to a recipe under two conditions. The recorded workers must match. No run with more
+    workers or more draft tokens may be slower than one with otherwise equal pools. The rows are resolved if only one
+    assignment meets both conditions.
     """
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
@@ -102,7 +103,7 @@ def _size(pool: RecordedPool) -> int:
 
 
 def _of_one_demand(runs: Sequence[Measurement], recipes: Sequence[Recipe]) -> Iterator[Measurement]:
-    """Rows of one layout and number of requests with what their recipes say."""
+    """Rows of one layout and concurrency, with the facts of their recipes."""
     possible = _distinct([recipe for recipe in recipes if _has(recipe, runs[0])])
     results = _results(runs)
     ways = list(_assignments(results, possible))
@@ -117,7 +118,7 @@ def _of_one_demand(runs: Sequence[Measurement], recipes: Sequence[Recipe]) -> It
 
 
 def _has(recipe: Recipe, row: Measurement) -> bool:
-    """True if a recipe has the subject, the lengths, the layout as far as it is recorded, and the requests of a row."""
+    """True if a recipe matches the subject, lengths, recorded layout and concurrency of a row."""
     subject = (recipe.model, recipe.weights, recipe.hardware, recipe.engine)
     lengths = (MEAN_LENGTH * recipe.isl, MEAN_LENGTH * recipe.osl)
     speculates = None if row.speculation == "unrecorded" else row.speculates
@@ -132,10 +133,10 @@ def _has(recipe: Recipe, row: Measurement) -> bool:
 
 
 def _has_sizes(recipe: Recipe, row: Measurement) -> bool:
-    """Return whether a recipe has the accelerators of the workers of a row.
+    """True if the recipe has the accelerators per worker of a row.
 
-    One of each means that a script set degrees that the configuration does not say. Results without a version say the
-    accelerators of the whole server in both pools.
+    A recipe with one accelerator per worker has degrees that only a script sets. Results without a version record the
+    accelerators of the full server for both pools.
     """
     assert row.prefill is not None and row.decode is not None
     prefill, decode, ep = _size(row.prefill), _size(row.decode), row.prefill.ep
@@ -149,12 +150,12 @@ def _has_sizes(recipe: Recipe, row: Measurement) -> bool:
 
 
 def _ran(recipe: Recipe, row: Measurement) -> bool:
-    """Return whether the benchmark had a recipe on some day of a row."""
+    """True if the benchmark had a recipe on some day of a row."""
     return row.days is not None and recipe.days.since <= row.days.until and row.days.since <= recipe.days.until
 
 
 def _distinct(recipes: Sequence[Recipe]) -> list[Recipe]:
-    """Recipes without those that say the same of the pools as another."""
+    """Recipes without duplicates of the pools."""
     alike: dict[tuple[object, ...], list[Recipe]] = defaultdict(list)
     for recipe in recipes:
         alike[(_layout(recipe), _workers(recipe), recipe.speculation)].append(recipe)
@@ -162,7 +163,7 @@ def _distinct(recipes: Sequence[Recipe]) -> list[Recipe]:
 
 
 def _common(recipes: Sequence[Recipe]) -> Recipe:
-    """The first of recipes of the same pools, without settings in which they disagree."""
+    """First of several recipes with equal pools, without settings in which they differ."""
     first = recipes[0]
     prefill, decode = (
         replace(pool, slots=pool.slots if len(slots) == 1 else None)
@@ -191,7 +192,7 @@ def _workers(recipe: Recipe) -> tuple[int, int]:
 
 
 def _results(runs: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Rows by the time between their tokens, shortest first, in groups that differ by a tenth or more."""
+    """Rows by TPOT, shortest first, in groups that differ by at least 10%."""
     ordered = sorted((row for row in runs if row.tpot_seconds is not None), key=lambda row: row.tpot_seconds or 0.0)
     results = [ordered[:1]] if ordered else []
     for before, row in pairwise(ordered):
@@ -203,7 +204,7 @@ def _results(runs: Sequence[Measurement]) -> list[list[Measurement]]:
 
 
 def _assignments(results: Sequence[Sequence[Measurement]], recipes: Sequence[Recipe]) -> Iterator[tuple[Recipe, ...]]:
-    """Every way to give each result a recipe of its own."""
+    """All assignments of one recipe to each result."""
     if len(results) != len(recipes) or len(recipes) > _MOST:
         return
     for order in permutations(recipes):
@@ -216,13 +217,13 @@ def _assignments(results: Sequence[Sequence[Measurement]], recipes: Sequence[Rec
 
 
 def _faster(recipe: Recipe, other: Recipe) -> bool:
-    """True if a recipe has more workers or drafted tokens than another, fewer of none, and else the same pools."""
+    """True if a recipe has more workers or draft tokens than another, fewer of none, and otherwise equal pools."""
     more = [a - b for a, b in zip((*_workers(recipe), recipe.drafted), (*_workers(other), other.drafted), strict=True)]
     return _layout(recipe) == _layout(other) and min(more) >= 0 and max(more) > 0
 
 
 def _has_workers(recipe: Recipe, row: Measurement) -> bool:
-    """Return whether a recipe has the workers that are recorded for a row, if any are."""
+    """True if a recipe has the workers that a row records, if it records any."""
     assert row.prefill is not None and row.decode is not None
     recorded = (row.prefill.workers, row.decode.workers)
     return all(said in (None, workers) for said, workers in zip(recorded, _workers(recipe), strict=True))
@@ -242,9 +243,9 @@ def _run_of(row: Measurement, recipe: Recipe) -> Measurement:
 
 
 def _narrowed(row: Measurement, recipes: Sequence[Recipe]) -> Measurement:
-    """A row whose workers are recorded, with what all recipes of these workers say.
+    """Row with recorded workers, with the facts on which all recipes with these workers agree.
 
-    Rows that record speculation record attention-DP, too.
+    Rows that record speculation also record attention-DP.
     """
     if row.speculation != "unrecorded":
         recipes = [recipe for recipe in recipes if _degrees(recipe) == _degrees(row)]

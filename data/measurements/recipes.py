@@ -1,4 +1,4 @@
-"""Recipes of disaggregated servers: which pools a public benchmark ran with how many requests at a time."""
+"""Recipes of disaggregated servers: pools that a public benchmark ran, by concurrency."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from inference_econ.extras.servers.measurements._record import days, positive
 from inference_econ.inputs import catalog
 
 _POOL = ("workers", "tp", "pp", "attention_dp", "ep", "slots")
-#: Every column of a file of recipes.
+#: Columns of a file of recipes.
 COLUMNS = (
     "model", "hardware", "engine", "version", "precision", "isl", "osl", "concurrencies", "speculation",
     *(f"{pool}_{name}" for pool in ("prefill", "decode") for name in _POOL),
@@ -31,30 +31,30 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """The pools that one entry of a public benchmark has for some numbers of requests.
+    """Pools in one entry of a public benchmark, for several values of concurrency.
 
     Attributes
     ----------
     model, hardware : str
-        Names in the catalogue; a model that is not there keeps its own.
+        Catalog names; a model without an entry has the name in the benchmark.
     weights : str or None
-        Format of the weights; None: as published with the model.
+        Weight format; None for the published format.
     engine, version : str
-        Serving engine; the version is empty where the image does not say it.
+        Serving engine; the version is empty if the image does not contain it.
     isl, osl : float
         Nominal input and output length [tokens].
     concurrencies : frozenset of float
-        Requests of the whole server at a time [1].
+        Concurrent requests of the full server [1].
     speculation : str
-        ``none``, ``MTP3`` for three drafted tokens, ``MTP`` where their number is not said.
+        ``none``, ``MTP3`` for three draft tokens, or ``MTP`` if their number is unknown.
     prefill, decode : RecordedPool
-        The two pools, numbers of workers included.
+        Both pools, including the numbers of workers.
     step_tokens : float or None
-        Prompt tokens that a group of attention ranks of a prefill worker reads in a step at most [tokens].
+        Maximum prompt tokens per step of one attention-DP group of a prefill worker [tokens].
     days : Days
-        Between which the benchmark had it.
+        Days on which the benchmark had the recipe.
     source : str
-        Path and commit of what says so.
+        Path and commit of the source.
     """
 
     model: str
@@ -74,7 +74,7 @@ class Recipe:
 
     @property
     def drafted(self) -> float:
-        """Tokens that are drafted for each of a request [1]; at least one where their number is not said."""
+        """Draft tokens per round [1]; at least one if the number is unknown."""
         if self.speculation == "none":
             return 0.0
         return float(self.speculation.removeprefix("MTP") or 1.0)
@@ -82,17 +82,17 @@ class Recipe:
 
 @cache
 def recipes() -> tuple[Recipe, ...]:
-    """Those of ``scenarios/measured/recipes.csv``."""
+    """Recipes in ``scenarios/measured/recipes.csv``."""
     return read(catalog.measured_files()["recipes"])
 
 
 def read(path: Path) -> tuple[Recipe, ...]:
-    """Every recipe of a file with :data:`COLUMNS`.
+    """Recipes in a file with the columns :data:`COLUMNS`.
 
     Raises
     ------
     InputError
-        If it has other columns, or a cell cannot be what its column holds; with the line.
+        If the file has other columns, or a cell is invalid; names the line.
     """
     with path.open(encoding="utf-8", newline="") as stream:
         reader = csv.DictReader(stream)
@@ -129,12 +129,12 @@ def _recipe(cells: dict[str, str], place: str) -> Recipe:
 
 @cache
 def _subject(model: str, hardware: str, precision: str) -> tuple[str, str, str | None]:
-    """Model, chip, and format of the weights, as rows of measurements have them."""
+    """Model, chip and weight format, as in measurements."""
     chip = hardware_name(hardware)
     try:
         name = model_name(model)
     except UnusableRowError:
-        # A benchmark runs models that the catalogue does not have yet; no row can be one of them.
+        # A benchmark may run models that the catalog does not have yet. No row can be one of these.
         return model, chip, precision
     name, weights = served(name, chip, precision)
     return name, chip, weights

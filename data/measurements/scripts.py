@@ -1,4 +1,4 @@
-"""Settings that the scripts of measured runs told the engines, which the results do not say."""
+"""Settings of engines in the scripts of measured runs, which the results do not record."""
 
 from __future__ import annotations
 
@@ -18,83 +18,83 @@ Range = Annotated[tuple[Count, Count], Field(strict=False)]
 
 
 class MeasuredRun(Spec):
-    """Settings of a script: the runs that it made, and what it told the engine.
+    """Settings of a script: the runs that it made, and the options of the engine.
 
-    A field without a value says nothing: the engine did what it does by itself.
+    A field without a value has the default of the engine.
     """
 
     model: str = Field(min_length=1)
-    """Name in the catalogue."""
+    """Catalog name."""
     engine: str = Field(min_length=1)
     """Serving engine."""
     chip: str = Field(min_length=1)
-    """Name in the catalogue."""
+    """Catalog name."""
     precision: Literal["fp4", "int4", "fp8", "bf16"]
-    """Width and kind of the weights, as results name them."""
+    """Weight format, as named in results."""
     versions: Texts
-    """Versions of the engine: the tags of its images."""
+    """Engine versions, which are the tags of its images."""
     since: Date
-    """Day from which the script was as it is here."""
+    """First day on which the script had these settings."""
     until: Date
-    """Day on which script, image or choice of runs changed."""
+    """Day on which the script, the image or the selection of runs changed."""
     lengths: Texts = ()
-    """Nominal input and output lengths, as ``1024/8192``; empty: any."""
+    """Nominal input and output lengths, as ``1024/8192``; empty for any."""
     tp: Counts = ()
-    """Accelerators of the server, as the scripts were started; empty: any [1]."""
+    """Accelerators of the server in the arguments of the scripts; empty for any [1]."""
     ep: Counts = ()
-    """Expert-parallel ranks, as the scripts were started; empty: any, or not asked for [1]."""
+    """Expert-parallel ranks in the arguments of the scripts; empty if any or not set [1]."""
     dp_attention: bool | None = None
-    """True if the scripts were started with attention that is data-parallel; None: not asked for."""
+    """True if the scripts were started with attention-DP; None if not set."""
     concurrency: Range | None = None
-    """Fewest and most requests at a time of these runs; None: any [1]."""
+    """Minimum and maximum concurrency of these runs; None for any [1]."""
     speculation: str = "none"
     """Method of speculative decoding."""
     checkpoint: str = Field(min_length=1)
-    """Repository of Hugging Face that was served."""
+    """Hugging Face id of the served checkpoint."""
     attention_groups: Count
-    """Groups of attention ranks with sequences of their own, really [1]."""
+    """Actual number of attention-DP groups [1]."""
     expert_ranks: Count
-    """Expert-parallel ranks, really; 1: experts were cut [1]."""
+    """Actual number of expert-parallel ranks; 1 if experts are split [1]."""
     kv: Literal["fp8"] | None = None
-    """Format of the cache; None: that of the engine, 16 bits unless the checkpoint brings scales."""
+    """KV-cache format; None for the default of the engine, which is 16 bits unless the checkpoint contains scales."""
     step_tokens: Count | None = None
-    """Tokens of a step at most, as told; of all groups together in SGLang, of each in other engines [tokens]."""
+    """Configured maximum tokens per step: of all groups together in SGLang, of each group in other engines [tokens]."""
     prefill_tokens: Count | None = None
-    """Tokens of whole prompts in a step at most, a limit that SGLang has beside that of chunks [tokens]."""
+    """Maximum tokens of full prompts in a step, an additional limit of SGLang [tokens]."""
     single_prompts: bool = False
-    """A step has room for the nominal prompt, one token for each request, and a few more: for one prompt."""
+    """True if a step has tokens for one nominal prompt only, in addition to one token per request and a few more."""
     sequences: Count | None = None
-    """Requests that run at a time at most; of all groups together in SGLang, of each in other engines [1]."""
+    """Maximum concurrent requests: of all groups together in SGLang, of each group in other engines [1]."""
     graph_sequences: Count | None = None
-    """Requests of the largest step without prompts that was captured as a graph [1]."""
+    """Requests of the largest decode step that was captured as a graph [1]."""
     memory: Fraction | None = None
-    """Share of memory: for weights and cache (SGLang), for all (vLLM, ATOM), of what weights leave for the cache
+    """Share of memory: for weights and cache (SGLang), for all (vLLM, ATOM), or for the cache after weights
     (TensorRT-LLM) [1]."""
     look_steps: Count | None = None
-    """Decode steps between looks at what has come (SGLang's scheduler-recv-interval) [1]."""
+    """Decode steps between two polls for new requests (SGLang's scheduler-recv-interval) [1]."""
     stream_steps: Count | None = None
-    """Tokens that are sent together [1]."""
+    """Number of tokens that are sent together [1]."""
     continuous_steps: Count | None = None
-    """Decode steps in a row before prompts are looked at (SGLang's num-continuous-decode-steps) [1]."""
+    """Consecutive decode steps before new prompts are admitted (SGLang's num-continuous-decode-steps) [1]."""
     balance_steps: Count | None = None
-    """Most decode steps that prompts wait until every group of attention ranks has one [1]."""
+    """Maximum number of decode steps that prompts wait until every attention-DP group has a prompt [1]."""
     gather_steps: Count | None = None
-    """Decode steps that prompts wait at most for others to fill a step (TensorRT-LLM's batch_wait_timeout_iters)
-    [1]."""
+    """Maximum number of decode steps that prompts wait for others to fill a step (TensorRT-LLM's
+    batch_wait_timeout_iters) [1]."""
     gather_share: Fraction | None = None
-    """Share of ``step_tokens`` that prompts must fill to be read earlier than that [1]."""
+    """Share of ``step_tokens`` at which prompts no longer wait [1]."""
     captured_tokens: Count | None = None
-    """Tokens of the largest step with prompts that was captured in pieces [tokens]."""
+    """Tokens of the largest prefill step that was captured piecewise [tokens]."""
     asynchronous: bool | None = None
-    """True if the host prepares a step while the one before runs, where the script says so."""
+    """True if the host prepares a step during the one before; None if the script does not set it."""
     prefix_cache: bool = False
-    """True if prompts that begin alike were read once."""
+    """True if common prefixes of prompts were cached."""
     eager: bool = False
-    """Kernels of decode steps were launched one by one."""
+    """True if the kernels of decode steps were launched one by one."""
     warm_up: bool = False
-    """True if twice as many requests as there are at a time went before those that were measured."""
+    """True if unmeasured requests preceded the measured ones: twice the concurrency."""
     source: str = Field(pattern=r".+ @ [0-9a-f]{7,40}$")
-    """Path of the script in the repository of InferenceX, and the commit from which it holds."""
+    """Path of the script in the repository of InferenceX, and the first commit with these settings."""
 
     @model_validator(mode="after")
     def _check_spans(self) -> Self:
@@ -106,27 +106,27 @@ class MeasuredRun(Spec):
 
 
 class MeasuredRuns(Spec):
-    """The table of all scripts, in the order of its file."""
+    """Table of all scripts, in the order of its file."""
 
     runs: Annotated[tuple[MeasuredRun, ...], Field(strict=False)]
-    """Its lines."""
+    """Lines of the table."""
 
 
-#: Columns whose cells are several values with spaces between them.
+#: Columns whose cells have several values, separated by spaces.
 _LISTS = ("versions", "lengths", "tp", "ep", "concurrency")
-#: Columns that stay text whatever they look like.
+#: Columns that contain text, even if it looks like a number.
 _TEXTS = ("versions", "lengths", "since", "until", "source", "checkpoint")
 
 
 def read(path: Path) -> tuple[MeasuredRun, ...]:
-    """Read the table: CSV with a column for each field of :class:`MeasuredRun`; a blank cell says nothing.
+    """Read the table: a CSV file with a column for each field of :class:`MeasuredRun`; blank cells are omitted.
 
     Raises
     ------
     InputError
         If the file cannot be read.
     SpecError
-        With every mistake, each with its line.
+        Lists every mistake with its line.
     """
     return MeasuredRuns.from_document(csv_table.document(path, "runs", _value)).runs
 
@@ -139,5 +139,5 @@ def _value(column: str, text: str) -> object:
 
 @cache
 def measured_runs() -> tuple[MeasuredRun, ...]:
-    """Return the lines of ``data/published/runs.csv``, in their order."""
+    """Lines of ``data/published/runs.csv`` in their order."""
     return read(PUBLISHED / "runs.csv")

@@ -1,4 +1,4 @@
-"""Runs of InferenceX that speculated, and how many proposals a round of theirs had."""
+"""Speculation and draft lengths of InferenceX runs that do not record them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from inference_econ.extras.servers.measurements import Measurement, Skipped
 from inference_econ.extras.servers.measurements._record import MEAN_LENGTH
 from inference_econ.extras.servers.measurements._tables import with_tokens
 
-#: What the facts of runs are asked about: a collection that says nothing, or too little.
+#: Values of ``speculation`` for which facts are looked up, because they are missing or incomplete.
 _OPEN = ("unrecorded", "suspected", "MTP", "mtp")
 _UNKNOWN = "runs with {} and without had this description"
-#: Two results of one run agree in the time between tokens within this [1].
+#: Maximum relative TPOT difference of two results of one run [1].
 _SAME_RUN = 0.01
 
 
 def resolved(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Return rows with their method and draft length where the facts of runs say so, and the tokens of their rounds.
+    """Rows with the speculation method and draft length from the facts on runs, and with tokens per round.
 
     Parameters
     ----------
     rows : sequence of Measurement or Skipped
-        Rows of one file, those faster than others of the same description marked as suspected.
+        Rows of one file. Rows that are faster than others of the same description are marked as suspected.
 
     Returns
     -------
     list of Measurement or Skipped
-        ``speculation`` becomes the method and the draft length ("MTP3") of what only ran so, and of the faster one
-        of two; a single row that fits a run with speculation and one without stays, or becomes, suspected.
+        Rows in which ``speculation`` is the method and draft length ("MTP3"). It is set if all matching runs
+        speculated, and for the faster one of two rows. A single row that matches runs with and without speculation is
+        suspected.
     """
     times: dict[tuple[object, ...], list[float]] = defaultdict(list)
     for row in rows:
@@ -46,7 +47,7 @@ def _resolved(row: Measurement, times: Sequence[float]) -> Measurement:
 
 
 def _named(row: Measurement, times: Sequence[float]) -> Measurement:
-    """A row with the speculation of the run that it fits; ``times`` between tokens are those of all like it [s]."""
+    """Row with the speculation of the run that it matches; ``times`` are the TPOTs of all similar rows [s]."""
     if row.speculation not in _OPEN or row.decode is not None:
         return row
     for runs in _runs(row.model, row.hardware, row.engine, row.engine_version):
@@ -61,7 +62,7 @@ def _named(row: Measurement, times: Sequence[float]) -> Measurement:
 
 
 def _with_drafts(row: Measurement) -> Measurement:
-    """A row that is known to speculate, with the draft length of the scripts that it is a run of."""
+    """Row that speculates, with the draft length in the scripts of its run."""
     if row.speculation.upper() != "MTP" or not is_run(row.source):
         return row
     dp, facts = row.dp or 1, speculation_of_runs()
@@ -70,7 +71,7 @@ def _with_drafts(row: Measurement) -> Measurement:
 
 
 def _point(row: Measurement) -> tuple[object, ...]:
-    """The description that two runs share which differ in speculation alone, if the collection names no version."""
+    """Key of rows that may differ only in speculation, if the collection records no version."""
     return (
         row.model, row.hardware, row.engine, row.isl, row.osl, row.concurrency, row.tp, row.dp, row.pp, row.ep, row.kv,
         row.weights, row.decode,
@@ -84,7 +85,7 @@ def _fitting(row: Measurement, runs: SpeculatingRuns, points: Iterable[RunPoint]
 
 
 def _fits(row: Measurement, point: RunPoint) -> bool:
-    """Return whether a row has the traffic and the layout of a point."""
+    """True if a row has the workload and the layout of a point."""
     lengths = (MEAN_LENGTH * point.isl, MEAN_LENGTH * point.osl)
     layout = (point.tp, point.dp, point.ep)
     fewest, most = point.concurrency
@@ -98,7 +99,7 @@ def _fits(row: Measurement, point: RunPoint) -> bool:
 
 @cache
 def _runs(model: str, hardware: str, engine: str, version: str) -> tuple[SpeculatingRuns, ...]:
-    """The runs that have facts for what a row was measured on."""
+    """Runs with facts for the engine, model and chip of a row."""
     return tuple(
         runs
         for runs in speculation_of_runs().runs

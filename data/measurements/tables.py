@@ -1,4 +1,4 @@
-"""Rows of the published tables, each with what is known of its collection, its source and its script."""
+"""Rows of the published tables, with the known facts on their collection, source and script."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from inference_econ.extras.servers.measurements._tables import (
 )
 from inference_econ.inputs import catalog, version_order
 
-#: Racks whose runs across machines are all disaggregated, and the largest aggregated server [1].
+#: Racks on which all runs over several machines are disaggregated, and the largest aggregated server [1].
 _TOTALS, _OF_ONE_MACHINE = re.compile(r"gb[23]00.*", re.IGNORECASE), 8
 _SECONDS = {"s": 1.0, "ms": 1e-3}
 _LIMIT = r"{} *<= *(\d+(?:\.\d+)?) *(ms|s)\b"
@@ -38,28 +38,28 @@ Read = Callable[[Cells, Mapping[str, Any]], Measurement]
 
 
 def collected(path: Path) -> list[Measurement | Skipped]:
-    """Return every row of a published table, with all that is known of it.
+    """Rows of a published table, with all known facts.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or its columns are those of no kind.
+        If the file cannot be read, or its columns match no kind of table.
     """
     _, measured = rows(path, _COLLECTED)
     return mark_spoilt(resolved(suspect_speculation(with_recipes(complete_pools(measured), recipes()))))
 
 
-# Whole servers: InferenceX as aiconfigurator passes it on, and its collectors' own runs.
+# Tables of servers: InferenceX in the collection of aiconfigurator, and the collectors' runs.
 
 
 def _serving(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """A whole server with what follows from who collected it, and from whose scripts it is."""
+    """Row of a server, with the facts that follow from its collector and its scripts."""
     measured = read(row, common)
     source, written = row.text("source"), row.text("precision") or row.text("gemm_quant_mode")
     nominal = _lengths(measured)
     if not inferencex.has_nominal_lengths(source, *nominal, measured.id):
         measured = _of_one_machine(row, measured)
-        # The collectors' own runs have requests of equal length.
+        # The runs of the collectors have requests of equal length.
         return (
             replace(measured, spread=0.0, **_own_settings(measured)) if "aiconfigurator" in source.lower() else measured
         )
@@ -80,17 +80,17 @@ def _serving(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def _lengths(row: Measurement) -> tuple[float, float]:
-    """Input and output length, which all tables of whole servers have [tokens]."""
+    """Input and output length, which all tables of servers contain [tokens]."""
     assert row.isl is not None
     assert row.osl is not None
     return row.isl, row.osl
 
 
 def _same_accelerators(row: Measurement, recorded: int) -> Measurement:
-    """A run without what tp, attention-DP as recorded, and their product as ep repeat.
+    """Row of a run without repeated degrees: tp, attention-DP as recorded, and their product as ep.
 
-    Runs of vLLM with both tp and ep repeat tp as ``attention_dp_size``, and have 64 as ``moe_ep_size``, with
-    attention-DP and without, which only their scripts tell.
+    Runs of vLLM with both tp and ep repeat tp as ``attention_dp_size``, and record 64 as ``moe_ep_size``. They may or
+    may not use attention-DP, which only their scripts show.
     """
     tp, ep = row.tp, row.ep
     if not (recorded == tp == row.dp and recorded > 1 and ep == recorded**2):
@@ -101,12 +101,12 @@ def _same_accelerators(row: Measurement, recorded: int) -> Measurement:
 
 
 def _of_one_machine(row: Cells, measured: Measurement) -> Measurement:
-    """A row that is no total of the workers of a disaggregated server.
+    """Return a row, unless it has the total accelerators of the workers of a disaggregated server.
 
     Raises
     ------
     UnusableRowError
-        If it is one.
+        If the row has such a total.
     """
     if _TOTALS.fullmatch(row.text("system")) and (measured.tp or 1) > _OF_ONE_MACHINE:
         raise UnusableRowError(
@@ -117,9 +117,9 @@ def _of_one_machine(row: Cells, measured: Measurement) -> Measurement:
 
 
 def _own_settings(row: Measurement) -> dict[str, Any]:
-    """Settings of the collectors' own runs, which they do not record: launch files are made for a version.
+    """Settings of the collectors' runs, which the rows do not record; launch files exist per engine version.
 
-    SGLang begins prompts until they are as many tokens as it was told.
+    SGLang adds prompts to a step until the configured number of tokens is reached.
     """
     cache = {"kv": _cache_of(row)}
     launched, isl = _own_runs(row.engine, row.engine_version), _lengths(row)[0]
@@ -135,18 +135,18 @@ def _own_settings(row: Measurement) -> dict[str, Any]:
 
 
 def _cache_of(row: Measurement) -> str | None:
-    """The format of the cache that is known of a model, engine and chip beside rows and scripts."""
+    """KV-cache format that is known for a model, engine and chip from other sources than rows and scripts."""
     return source_facts().kv_formats.get(row.model, {}).get(f"{row.engine} {row.hardware}")
 
 
 def _cache_of_pools(row: Measurement, written: str) -> str | None:
-    """The format of the cache that scripts of aggregated servers set, or that is known beside them."""
+    """KV-cache format in the scripts of aggregated servers, or from other sources."""
     precision = written_format(written, row.model, row.hardware)
     return inferencex.usual_cache(row.model, row.engine, row.hardware, precision) or _cache_of(row)
 
 
 def _own_runs(engine: str, version: str) -> OwnRuns | None:
-    """How runs with a version of an engine were launched; the newest way where no number is recorded."""
+    """Launch settings of runs with an engine version; the newest settings if no version number is recorded."""
     ways = [entry for entry in source_facts().own_runs if entry.engine == engine]
     if is_number(version):
         ways = [entry for entry in ways if version_order(entry.version or "0") <= version_order(version)]
@@ -154,9 +154,9 @@ def _own_runs(engine: str, version: str) -> OwnRuns | None:
 
 
 def _scripted(row: Measurement, written: str, lengths: tuple[float, float], *, either: bool = False) -> dict[str, Any]:
-    """Settings that the scripts of InferenceX gave the engine of an instance, and how they laid it out.
+    """Settings and layout of an instance in the scripts of InferenceX.
 
-    ``either``: whether attention was data-parallel is not recorded.
+    ``either`` is true if the rows do not record attention-DP.
     """
     assert row.tp is not None
     assert row.dp is not None
@@ -194,7 +194,7 @@ def _scripted(row: Measurement, written: str, lengths: tuple[float, float], *, e
 
 
 def _really(row: Measurement, ranks: int, script: inferencex.Script) -> dict[str, Any]:
-    """Degrees that a script gave the engine, which rows record as they were asked for."""
+    """Actual degrees in a script; the rows record the requested ones."""
     groups, ep = script.told("attention_groups"), script.told("expert_ranks")
     remarks = [*row.remarks, *script.remarks]
     degrees: dict[str, Any] = {}
@@ -211,7 +211,7 @@ def _really(row: Measurement, ranks: int, script: inferencex.Script) -> dict[str
 
 
 def _inferencemax(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """A nightly run with what its script told the engine."""
+    """Row of a nightly run, with the settings in its script."""
     measured = read(row, common)
     if not inferencex.is_run(row.text("source")):
         return measured
@@ -222,7 +222,7 @@ def _inferencemax(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurem
 
 
 def _poisson(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """A server under random arrivals with the requests of its run."""
+    """Row of a server under random arrivals, with the requests of its run."""
     facts, measured = source_facts(), read(row, common)
     sizes = (size for name, size in facts.run_sizes.items() if name in row.text("source"))
     eager = f"{measured.dataset} {measured.engine}" in facts.eager
@@ -230,7 +230,7 @@ def _poisson(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def _point(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """A collected point with what its notes say, and what is known of its source."""
+    """Row of a collected point, with the facts in its notes and on its source."""
     facts, source, notes = source_facts(), row.text("source_id"), row.text("notes")
     hardware, length = facts.within_source.get(source, {}).get(row.text("hardware")), _LENGTH.search(notes)
     changes: dict[str, str] = {} if hardware is None else {"hardware": hardware}
@@ -255,13 +255,13 @@ def _point(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def _built_ahead(row: Cells) -> bool:
-    """Return whether a submission to MLPerf says that its engine is TensorRT's, which is built ahead."""
+    """True if a submission to MLPerf uses the engine of TensorRT, which is built ahead of time."""
     text = row.text("engine") or row.text("notes")
     return row.text("source_id").startswith("mlperf") and "tensorrt" in text.lower()
 
 
 def _limits(row: Cells) -> dict[str, Any]:
-    """Latencies that a limited load had to keep, from notes like ``p99 TTFT<=2 s, TPOT<=200 ms`` [s]."""
+    """SLOs of a limited load, from notes like ``p99 TTFT<=2 s, TPOT<=200 ms`` [s]."""
     limits: dict[str, Any] = {}
     for name in ("ttft", "tpot") if load_of(row.text("batch_kind")) == "limited" else ():
         match = re.search(_LIMIT.format(name), row.text("notes"), re.IGNORECASE)
@@ -280,7 +280,7 @@ _WITH_FACTS: Mapping[str, Callable[[Read, Cells, Mapping[str, Any]], Measurement
 
 
 def _kind(kind: Kind) -> Kind:
-    """A kind of table whose rows get the facts of their collection."""
+    """Kind of table whose rows get the facts on their collection."""
     with_facts = _WITH_FACTS[kind.title]
     return replace(kind, read=lambda row, common: with_facts(kind.read, row, common))
 

@@ -372,8 +372,8 @@ def _check(observed: Observation, concurrency: float) -> None:
         return
     name, value = observed.fullness
     raise InputError(
-        f"{name}={value:g} at {observed.tokens_per_second:g} tokens/s per user means {concurrency:.2g} requests in "
-        "flight at an instance, less than one; give what was measured under load"
+        f"{name}={value:g} at {observed.tokens_per_second:g} tokens/s per user means {concurrency:.2g} concurrent "
+        "requests per instance, less than one; give values that were measured under load"
     )
 
 

@@ -170,7 +170,7 @@ def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) 
                 f"a request of {longest:,.0f} tokens does not fit: {chips} hold {best.largest_context:,} at most"
             )
         raise NothingFitsError(
-            f"{concurrency} requests at a time do not fit: {chips} hold {best.service.slots:,.0f} of "
+            f"{concurrency} concurrent requests do not fit: {chips} hold {best.service.slots:,.0f} of "
             f"{requests.mean_context:,.0f} tokens on average"
         )
     return Fits(tuple(sorted(kept, key=lambda fit: fit.service.accelerators)), requests)

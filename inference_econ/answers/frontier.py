@@ -133,8 +133,8 @@ def _check_pins(setup: Setup, space: Space) -> None:
     degrees = [name for name in space.pins.given() if name not in ("batch", "accelerators")]
     if space.grid == "paper" and degrees:
         raise InputError(
-            f"{degrees[0]} cannot be pinned on the study's grid, whose degrees are no whole numbers: "
-            "only batch and accelerators can; grid 'whole' takes all of them"
+            f"{degrees[0]} cannot be fixed on the study's grid, because its degrees are not integers; fix only batch "
+            "and instance_gpus, or use grid 'whole'"
         )
     check_space(setup, space)
 
@@ -174,7 +174,7 @@ def best_step_seconds(
            fill_value=1e+20)
     """
     if not (new_tokens >= 1 and float(new_tokens).is_integer()):
-        raise InputError(f"new_tokens must be a whole number from 1 on, got {new_tokens:g}")
+        raise InputError(f"new_tokens must be an integer >= 1, got {new_tokens:g}")
     try:
         axes: list[Any] = [np.ma.asarray(axis, dtype=float) for axis in (accelerators, batch)]
         # Masked inputs stay masked in the result.

@@ -49,7 +49,7 @@ def with_slots(layouts: Services, slots: int) -> Services:
         If the limit is not positive, or above the token limit of a step, in which each request has one token.
     """
     if slots < 1:
-        raise InputError(f"slots must be a whole number from 1 on, got {slots:g}")
+        raise InputError(f"slots must be an integer >= 1, got {slots:g}")
     chunk = layouts.setup.assumptions.serving.prefill_chunk
     if 0 < chunk < slots:
         raise InputError(

@@ -72,7 +72,7 @@ class Conversation:
         if self.routing not in ROUTINGS:
             raise InputError(f"routing: got {self.routing!r}; allowed: {', '.join(ROUTINGS)}")
         if self.replicas < 1:
-            raise InputError(f"replicas must be a whole number from 1 on, got {self.replicas:g}")
+            raise InputError(f"replicas must be an integer >= 1, got {self.replicas:g}")
         self.stored_tokens(0.0, self.lifetime_seconds)
         self.mean(1.0)
 

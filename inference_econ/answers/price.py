@@ -433,7 +433,7 @@ def price(
         If no layout meets the SLOs.
     """
     if replicas is not None and not (replicas >= 1 and float(replicas).is_integer()):
-        raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
+        raise InputError(f"replicas must be an integer >= 1, got {replicas:g}")
     margin = Margin(utilization=1.0 if utilization is None else utilization)
     filled = FILLED if utilization is None else utilization
     candidates = as_candidates(offers)
@@ -481,8 +481,8 @@ def _priced(
         return sheet(first.service, rate, replicas=first.replicas, load=first.load)
     if not both:
         raise InputError(
-            f"replicas: got {replicas:g} instances that read prompts and decode, but only pools compete; "
-            "leave the number out"
+            f"replicas: {replicas:g} replicas can be set for aggregated instances only, but only disaggregated pools "
+            "are candidates; remove replicas"
         )
     # Among the cheapest fleets that sustain the load, select the one with the most throughput; if none does, among all.
     rates, bills = (

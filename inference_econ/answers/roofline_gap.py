@@ -165,8 +165,8 @@ def instance_count(accelerators: int, pins: Pins) -> int:
         return 1
     if accelerators % size or accelerators < size:
         raise InputError(
-            f"{accelerators} GPUs are no whole number of instances of {size:g} ({pins.text}); give all chips of what "
-            "was measured, and the degrees or the size of one instance"
+            f"{accelerators} GPUs are not a multiple of the instance size {size:g} ({pins.text}); give all GPUs of the "
+            "measured deployment, and the degrees or the size of one instance"
         )
     return round(accelerators / size)
 

@@ -169,7 +169,7 @@ class Targets:
     def __post_init__(self) -> None:
         for name, value in self.every.items():
             if not value > 0:
-                raise InputError(f"a promised {name} must be positive, got {value:g} s")
+                raise InputError(f"the SLO of {name} must be positive, got {value:g} s")
         for name in ("percentile", *(f"{name}_percentile" for name in NAMES)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, percentiles.percentile(getattr(self, name)))
@@ -179,7 +179,7 @@ class Targets:
             check_confidence(self.confidence)
             if not self.given:
                 raise InputError(
-                    "confidence: nothing is promised that could be kept; give a --ttft, --tpot or --e2e",
+                    "confidence: there is no SLO to meet; give --ttft, --tpot or --e2e",
                     option="confidence",
                 )
 

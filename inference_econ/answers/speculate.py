@@ -300,7 +300,7 @@ def _frame(path: Path | str) -> pd.DataFrame:
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{path}: the file is empty; needed are the columns {_TARGET} and {_DRAFT}") from error
     except (pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is no CSV file: {error}") from error
+        raise InputError(f"{path}: is not a CSV file: {error}") from error
     missing = [name for name in (_TARGET, _DRAFT) if name not in frame.columns]
     if missing:
         raise InputError(

@@ -204,8 +204,8 @@ class TraceProfile(Shown):
         """
         if not self.rate or not self.times.size:
             raise InputError(
-                f"{self.origin}: says no different times of arrival on one clock, and cannot be played again; fit a "
-                "traffic to its lengths with 'inference-econ show traffic FILE -o mine.yaml', and give "
+                f"{self.origin}: cannot be replayed, because it has no different arrival times on one clock; fit a "
+                "workload to its lengths with 'inference-econ show traffic FILE -o mine.yaml', and give "
                 "--traffic mine.yaml"
             )
         # The gap before the first request is the mean gap, so that the mean rate is that of the trace.

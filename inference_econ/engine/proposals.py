@@ -146,7 +146,7 @@ class Speculation:
             )
         if (self.model is None) == (self.proposer == "draft"):
             name = "none" if self.model is None else self.model.name
-            raise InputError(f"a draft model belongs to the proposer 'draft' and to no other, got {name}")
+            raise InputError(f"only the speculation method 'draft' takes a draft model, got {name}")
         if self.weights is not None and self.proposer == "ngram":
             raise InputError(f"n-grams have no weights, got the format {self.weights}")
 
@@ -254,8 +254,8 @@ class Speculation:
             raise InputError(f"the draft length must be from 1 to {_MOST} tokens, got {length}")
         if not 1.0 <= tokens <= length + 1.0:
             raise InputError(
-                f"a round with {length} proposals gives from 1 to {length + 1} tokens, got {tokens:g}; give the "
-                "accepted proposals and the token that the target adds itself"
+                f"a round with {length} draft tokens gives from 1 to {length + 1} tokens, got {tokens:g}; include the "
+                "token that the target adds"
             )
         accepted = np.clip(tokens - 1.0 - np.arange(length), 0.0, 1.0)
         return cls(proposer, tuple(accepted.tolist()), model, weights, shortest=length)
@@ -328,4 +328,4 @@ def recorded_speculation(record: Mapping[str, Any]) -> Speculation:
 
 def _check_proposer(name: str) -> None:
     if name not in PROPOSERS:
-        raise InputError(f"unknown proposer {name!r}; known: {', '.join(PROPOSERS)}")
+        raise InputError(f"unknown speculation method {name!r}; known: {', '.join(PROPOSERS)}")

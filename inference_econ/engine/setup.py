@@ -168,7 +168,9 @@ class Setup:
         if not 0 <= self.spread <= _MOST_TOKENS:
             raise InputError(f"the spread must be a number of tokens from 0 to {_MOST_TOKENS:g}, got {self.spread:g}")
         if self.contexts and self.assumptions.attention.cache == "recomputed":
-            raise InputError("contexts that differ are of sequences with a cache; where none is kept, give one context")
+            raise InputError(
+                "different contexts require a KV cache; give a single context if keys and values are recomputed"
+            )
         if self.price is not None and not _LEAST_PRICE <= self.dollars_per_accelerator_hour <= _MOST_PRICE:
             raise InputError(
                 f"the price must be a positive number of USD per hour, from {_LEAST_PRICE:g} to {_MOST_PRICE:g}, "

@@ -1,4 +1,4 @@
 """Features beyond the core, one package per subject; no module outside imports them.
 
-Tables list their commands, options, pages and scenario kinds, which are loaded lazily like plug-ins.
+Tables list the commands, options, pages and scenario kinds of each package. They are loaded when needed, like plug-ins.
 """

@@ -112,7 +112,7 @@ def load(
     arrivals = _checked("arrivals_per_second", arrivals_per_second, least=0.0)
     rates = _checked("completions_per_second", completions_per_second, least=0.0, open_=True)
     if rates.ndim == 0 or rates.shape[-1] == 0:
-        raise InputError("completions_per_second must be a list: one rate for each number of requests in flight")
+        raise InputError("completions_per_second must be a list: one rate for each number of concurrent requests")
     lengths = _checked("service_scv", service_scv, least=0.0)
     variation = np.maximum(_checked("arrival_scv", arrival_scv, least=0.0) + lengths, _REGULAR)
     power = (1.0 + lengths) / (variation + _checked("bunching", bunching, least=0.0))

@@ -204,7 +204,7 @@ def _whole(count: float, replicas: float) -> tuple[int, int]:
     """Turns and replicas as integers."""
     for name, value in (("turns", count), ("replicas", replicas)):
         if not (value >= 1 and float(value).is_integer()):
-            raise InputError(f"{name} must be a whole number from 1 on before several replicas, got {value:g}")
+            raise InputError(f"{name} must be an integer >= 1 with several replicas, got {value:g}")
     if count > _MOST_TURNS:
         raise InputError(f"turns must be at most {_MOST_TURNS:,} before several replicas, got {count:g}")
     return int(count), int(replicas)

@@ -146,7 +146,7 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
     least, most = 1.0 / slower, (draft_length + 1) / slower
     if not least <= speedup <= most:
         raise InputError(
-            f"{draft_length} proposals per round, at {draft_cost:g} of a step each, speed up by {least:.3g} (none "
+            f"{draft_length} draft tokens per round, at {draft_cost:g} of a step each, speed up by {least:.3g} (none "
             f"accepted) to {most:.3g} (all accepted), got {speedup:g}"
         )
     tokens = speedup * slower

@@ -1,11 +1,11 @@
-"""Input files by name, validated and frozen: catalog facts and assumptions.
+"""Readers and specifications of input files: catalog facts and assumptions, validated and frozen.
 
-The package defines the specifications of hardware, models, engines, assumptions, traffic and scenarios, and reads and
-writes YAML and Hugging Face configurations. It knows where files are (``catalog``), which profile belongs to a chip
-(``profiles``), units, number formats and what-ifs. It is the only package that uses pydantic and YAML, and it contains
-no formulas.
+The package defines the specifications of hardware, models, engines, assumptions, workloads and scenarios. It reads YAML
+and Hugging Face configurations, and writes YAML. It finds files by name (``catalog``) and selects the profile for a
+chip (``profiles``). It also converts units and number formats, and applies what-ifs. No other package uses pydantic or
+YAML, and this package contains no formulas.
 
-The public names are listed in ``__init__.pyi``; ``catalog`` reads anything by name. Other packages do not import
+``__init__.pyi`` lists the public names. ``catalog`` reads an entry of any kind by name. Other packages do not import
 ``_base``, ``_described``, ``_spec``, ``_yaml``, or the readers inside ``huggingface``.
 """
 

@@ -1,7 +1,7 @@
-"""Descriptions of specification fields: the docstrings below them, read from the source when a schema is requested.
+"""Descriptions of specification fields in JSON schemas, taken from the docstrings below the fields.
 
-The pydantic option for this parses the source of every class at import, which takes a quarter of the time of a command
-that shows no schema.
+The source is read only when a schema is requested. The pydantic option for docstrings parses the source of every class
+at import, which would take a quarter of the run time of a command that shows no schema.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pydantic import BaseModel
 
 @cache
 def descriptions(cls: type) -> Mapping[str, str]:
-    """Docstring below each annotated field of a class and its bases; empty if the source is not available."""
+    """Docstrings of the fields of a class and its bases, by field name; empty if the source is not available."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not issubclass(base, BaseModel) or base is BaseModel:
             continue
         try:
             source = inspect.getsource(base)
-        except OSError:  # dynamic class, or an installation without sources
+        except OSError:  # the class was created at run time, or the installation has no sources
             continue
         definition = ast.parse(textwrap.dedent(source)).body[0]
         assert isinstance(definition, ast.ClassDef)
@@ -38,12 +38,12 @@ def descriptions(cls: type) -> Mapping[str, str]:
 
 
 def describe(cls: type, properties: Mapping[str, Any]) -> None:
-    """Add descriptions to properties of a JSON schema that have none."""
+    """Add a description to each property of a JSON schema that has none."""
     for name, text in descriptions(cls).items():
         if name in properties:
             properties[name].setdefault("description", text)
 
 
 def describe_as(cls: type, name: str, schema: dict[str, Any]) -> None:
-    """Add the description of a field to a JSON schema that replaces a field of another class."""
+    """Add the description of one field to a JSON schema that replaces a field of another class."""
     describe(cls, {name: schema})

@@ -1,4 +1,4 @@
-"""Base classes and field types of specifications, and error messages with file and line."""
+"""Base classes and field types of specifications, and errors that name file and line."""
 
 from __future__ import annotations
 
@@ -41,16 +41,17 @@ else:
     ModelMetaclass = type(BaseModel)
 
 
-#: Number of unknown keys from which a document is assumed to be of another kind, and that are listed.
+#: Minimum number of unknown keys to assume a document of another kind; also the maximum number of keys listed in the
+#: message.
 _STRANGE = 3
 
 
 class _Readable(ModelMetaclass):
-    """Metaclass whose signatures show plain field types, as users write them, and defaults."""
+    """Metaclass whose class signatures show defaults and plain field types, as users write them."""
 
     @property
     def __signature__(self) -> Signature:
-        """Parameters of the class; constraints are in the docstrings of fields."""
+        """Signature of the class without constraints; the docstrings of the fields contain these."""
         fields = typing.cast("type[BaseModel]", self).model_fields
         return Signature(
             [
@@ -66,11 +67,11 @@ class _Readable(ModelMetaclass):
 
     @__signature__.setter
     def __signature__(self, generated: Signature) -> None:
-        """Ignore the signature that pydantic generates, which shows all constraints."""
+        """Ignore the signature that pydantic generates, because it shows all constraints."""
 
 
 def _plain(kind: Any) -> Any:
-    """Type without its constraints.
+    """Type annotation without its constraints.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def _plain(kind: Any) -> Any:
 
 
 class Spec(BaseModel, metaclass=_Readable):
-    """Base of all specifications: strict and frozen; unknown keys are rejected.
+    """Base class of all specifications: strict and frozen; unknown keys are rejected.
 
     Raises
     ------
@@ -101,7 +102,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     #: New names of renamed fields, for error messages; several are separated by " or ".
     moved: ClassVar[Mapping[str, str]] = {}
-    #: What to write for a missing field that always has the same form.
+    #: Text to write for a missing field, if it always has the same form.
     written: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, **data: Any) -> None:
@@ -122,9 +123,10 @@ class Spec(BaseModel, metaclass=_Readable):
         """Raise ValueError for fields that contradict each other."""
 
     def replace(self, **changes: object) -> Self:
-        """Copy with some fields changed, validated like a file.
+        """Return a copy with changed fields, validated like a file.
 
-        If a field is a specification, a mapping changes only the keys it lists, unless it sets another kind.
+        A mapping changes only the keys that it lists if the field is a specification. The field is replaced if the
+        mapping sets another ``kind``.
 
         Raises
         ------
@@ -136,7 +138,7 @@ class Spec(BaseModel, metaclass=_Readable):
         return self.build({**data, **nested}, origin=type(self).__name__)
 
     def _nested(self, name: str, change: object) -> object:
-        """Value of a field after a change of all or a part of it."""
+        """Value of a field after a change of the field or of some of its keys."""
         before = getattr(self, name, None)
         if not isinstance(before, Spec) or not isinstance(change, Mapping) or "kind" in change:
             return change
@@ -145,14 +147,14 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """JSON schema with the docstrings below fields as descriptions."""
+        """JSON schema that uses the docstrings of the fields as descriptions."""
         schema = handler(core_schema)
         describe(cls, handler.resolve_ref_schema(schema).get("properties", {}))
         return schema
 
     @classmethod
     def build(cls, data: Mapping[str, object], *, origin: str) -> Self:
-        """Validate plain data; mistakes are reported under ``origin``."""
+        """Validate plain data; errors name ``origin`` in place of a file."""
         return cls.from_document(_without_lines(data, origin))
 
     @classmethod
@@ -162,7 +164,7 @@ class Spec(BaseModel, metaclass=_Readable):
         Raises
         ------
         SpecError
-            Lists every mistake of the document with file and line.
+            Lists every mistake in the document with file and line.
         """
         try:
             return cls.model_validate(document.data)
@@ -171,12 +173,12 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """Read a YAML file; see :func:`inference_econ.inputs._yaml.read_yaml` and :meth:`from_document`."""
+        """Read and validate a YAML file, with the errors of :meth:`from_document`."""
         return cls.from_document(_yaml.read_yaml(path))
 
     @classmethod
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
-        """Error for the mistakes that pydantic found, and for mistakes hidden behind them."""
+        """Error that lists the mistakes that pydantic found, and the mistakes that these hide."""
         details = error.errors(include_url=False)
         # If most keys belong to another kind of file, report one mistake instead of dozens.
         top = [detail for detail in details if len(detail["loc"]) == 1 and detail["type"] == "extra_forbidden"]
@@ -193,7 +195,7 @@ class Spec(BaseModel, metaclass=_Readable):
         mistakes = {
             _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
             for detail in errors
-            # Mistakes inside a list or mapping may make it count as empty.
+            # An invalid entry is dropped from its list or mapping, which may then seem empty.
             if detail["type"] != "too_short"
             or not any(e["loc"][: len(detail["loc"])] == detail["loc"] and e is not detail for e in errors)
         }
@@ -206,7 +208,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _behind_kinds(cls, document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
-        """Mistakes below an unknown kind, found by validating with the most similar kind."""
+        """Mistakes below an invalid ``kind``, found by validating with the most similar valid kind."""
         for detail in details:
             likely = _likely_kind(cls, detail) if detail["type"] == "union_tag_invalid" and detail["loc"] else None
             if likely is None:
@@ -222,7 +224,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
-        """Mistakes that involve several fields; pydantic does not check them if one field is wrong."""
+        """Mistakes in the combination of fields, for documents in which a single field is also wrong."""
         del data
         return []
 
@@ -262,17 +264,17 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
         return f"{where}: {path} needs a 'kind'"
     message = detail["msg"].removeprefix("Value error, ")
     if not location and where == document.origin:
-        return f"{where}: {message}"  # mistake of several fields, not in a file
+        return f"{where}: {message}"  # a mistake in a combination of fields, outside a file
     return f"{where}: {path}: {message}" + ("" if isinstance(value, (dict, BaseModel)) else f", got {value!r}")
 
 
-#: Parts of a location that are in no file: the marker of a key itself, and the tag :data:`TAG` of a union.
+#: Parts of pydantic's locations that are not in the file: the marker of a key, and the union tag :data:`TAG`.
 TAG = "[kind]"
 _UNWRITTEN = ("[key]", TAG)
 
 
 def _in_document(data: Any, loc: tuple[str | int, ...]) -> Location:
-    """Location without the union tags that pydantic adds."""
+    """Location in the document, without the union tags that pydantic adds."""
     location: list[str | int] = []
     below_tag = False
     for index, part in enumerate(loc):
@@ -292,7 +294,7 @@ def _in_document(data: Any, loc: tuple[str | int, ...]) -> Location:
 
 
 def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
-    """Names of the fields that are allowed at ``loc``."""
+    """Names of the fields that are allowed at the location ``loc``."""
     classes = {cls}
     for part in loc[:-1]:
         below = {
@@ -311,7 +313,7 @@ def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
 
 
 def _likely_kind(cls: type[BaseModel], detail: ErrorDetails) -> str | None:
-    """Kind with the most similar spelling, else the kind that has most of the other keys; None if it has none."""
+    """Valid kind with the most similar spelling, or else with the most keys in common; None if no kind is similar."""
     kinds: list[str] = re.findall(r"'([^']+)'", detail["ctx"]["expected_tags"])
     spelt: list[str] = difflib.get_close_matches(str(detail["ctx"]["tag"]), kinds, n=1)
     if spelt:
@@ -328,7 +330,7 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _models_in(argument)
 
 
-#: Common words for parts of field names.
+#: Synonyms of words in field names.
 _WORDS = {
     "bandwidth": "bytes_per_second",
     "flops": "flops_per_second",
@@ -337,7 +339,7 @@ _WORDS = {
     "tdp": "watts",
     "vram": "hbm_bytes",
 }
-#: Maximum number of names in a hint [1].
+#: Maximum number of field names in a hint [1].
 _MOST_NAMES = 4
 
 
@@ -353,7 +355,7 @@ def _nearest(key: str, allowed: list[str], moved: Mapping[str, str]) -> str:
 
 
 def _names(moved: str) -> str:
-    """Quoted names of one or several fields."""
+    """Quoted names of a renamed field's replacements."""
     return " or ".join(map(repr, moved.split(" or ")))
 
 
@@ -365,14 +367,14 @@ def by_line(text: str) -> tuple[str, int, str]:
 
 
 T = TypeVar("T")
-#: Range of quantities; values outside have a wrong unit, and would overflow later.
+#: Range of accepted quantities. Values outside have a wrong unit, and would overflow in later calculations.
 _SMALLEST, _LARGEST = 1e-15, 1e24
-#: Maximum count of heads, layers or tokens, and maximum dimension or number of parameters [1].
+#: Upper bounds: counts of heads, layers or tokens; dimensions and numbers of parameters [1].
 _MOST, _LARGEST_SIZE = 1_000_000_000, 1e15
 
 
 def quantity_error(problem: object) -> PydanticCustomError:
-    """Error of a value whose text already names the value."""
+    """Validation error for a message that already contains the value."""
     return PydanticCustomError("quantity", "{problem}", {"problem": str(problem)})
 
 
@@ -389,7 +391,10 @@ def in_file(read: Callable[[Any], T]) -> Callable[[Any], T]:
 
 
 def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
-    """Validator that reads a quantity in a unit; values below ``least`` probably lack a unit, and are rejected."""
+    """Validator that reads a quantity in a unit.
+
+    Values below ``least`` are rejected, because they probably lack a unit.
+    """
     parse = in_file(partial(parse_quantity, unit=unit))
 
     def read(value: object) -> float:
@@ -405,14 +410,14 @@ def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
 
 
 def _no_slip(share: float) -> float:
-    """Validator of a share that results can be divided by."""
+    """Validator that rejects shares close to zero, by which results cannot be divided."""
     if share < _SMALLEST:
         raise quantity_error(f"{share:g} is out of range; shares are from {_SMALLEST:g} to 1")
     return share
 
 
 def _format(name: str) -> str:
-    """Validator of a number format, by its name or by the size of its blocks or groups."""
+    """Validator of number formats, including formats with a block or group size in their name."""
     if not is_format(name):
         *others, last = map(repr, BYTES_PER_ELEMENT)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
@@ -446,12 +451,12 @@ SourceKind = Literal["measured", "published", "derived", "assumed", "what_if"]
 
 
 class Source(Spec):
-    """Origin of one field of a specification."""
+    """Origin of the value of one field."""
 
     ref: str = Field(min_length=1)
     """Key of the reference in ``references.bib``, or ``user`` for a value from the command line."""
     where: str = Field(min_length=1)
-    """Page, table, field or file in the reference, and how the value was derived from it."""
+    """Page, table, field or file in the reference, and the derivation of the value from it."""
     kind: SourceKind
     """Kind of source: measured by a third party, published by the vendor, derived by a formula, assumed, or a what-if
     of one query."""
@@ -460,8 +465,8 @@ class Source(Spec):
 class SourcedSpec(Spec):
     """Specification in which every number has a source.
 
-    ``sources`` maps a field, or a dotted path, to a :class:`Source`. An entry covers everything below its field; the
-    most specific entry applies.
+    ``sources`` maps a field or a dotted path to a :class:`Source`. An entry applies to all values below its field,
+    unless a longer path has its own entry.
     """
 
     written: ClassVar[Mapping[str, str]] = {
@@ -489,7 +494,7 @@ class SourcedSpec(Spec):
 
 
 def _plain_base(value: Any) -> Any:
-    """Plain data of specifications, as a file would contain it."""
+    """Specifications as plain data, as in a file."""
     if isinstance(value, BaseModel):
         return value.model_dump(exclude_none=True, exclude_unset=True)
     if isinstance(value, Mapping):
@@ -498,7 +503,7 @@ def _plain_base(value: Any) -> Any:
 
 
 def source_mistakes(data: Mapping[str, Any]) -> list[tuple[Location, str]]:
-    """Numbers without a source, and sources without a field, with their locations."""
+    """Locations of numbers without a source, and of sources without a field, with error messages."""
     sources = data.get("sources")
     if not isinstance(sources, Mapping):
         return []
@@ -518,7 +523,7 @@ def source_mistakes(data: Mapping[str, Any]) -> list[tuple[Location, str]]:
 
 
 def covering_keys(location: Location) -> list[str]:
-    """Keys of ``sources`` that would cover a location, the most specific first."""
+    """Keys of ``sources`` that apply to a location, the longest first."""
     names = [str(part) for part in location]
     return [".".join(names[:end]) for end in range(len(names), 0, -1)]
 
@@ -535,11 +540,11 @@ def _exists(data: Any, key: str) -> bool:
 
 
 def _numbers(value: Any, location: Location, sources: Mapping[str, Any], path: str = "") -> Iterator[Location]:
-    """Locations of numbers below a path that no source covers."""
+    """Locations of the numbers below a path to which no source applies."""
     if path and path in sources:
         return
     if isinstance(value, Mapping):
-        if "ref" in value and "kind" in value:  # a price or constant with its own source
+        if "ref" in value and "kind" in value:  # prices and some constants contain their own source
             return
         for key, item in value.items():
             yield from _numbers(item, (*location, key), sources, f"{path}.{key}" if path else str(key))

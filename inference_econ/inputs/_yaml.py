@@ -1,8 +1,8 @@
-"""Strict YAML reader that records the line of every value.
+"""Strict YAML reader that records the line number of every value.
 
-PyYAML's own resolver reads ``3.35e12`` as text and ``no`` as false, and keeps the last of two equal keys. This module
-reads PyYAML's *events* and builds the data itself, with YAML 1.2 scalars and the line of every value. It rejects
-duplicate keys, and aliases and deep nesting, so that a small file cannot expand to a large one.
+PyYAML's resolver has three faults: it reads ``3.35e12`` as text and ``no`` as false, and ignores the first of two equal
+keys. This module builds the data from PyYAML's *events* instead, with the scalars of YAML 1.2. It rejects duplicate
+keys. It also rejects aliases and deep nesting, so a small file cannot expand to a large one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import yaml
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs.scope import read_text
 
-#: Path of a value inside a document: keys and list indices.
+#: Path of a value inside a document: mapping keys and list indices.
 Location = tuple[str | int, ...]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 _ValueT = TypeVar("_ValueT", bound=Value)
 
-#: Parser of libyaml if PyYAML includes it; it is ten times as fast as the Python parser.
+#: libyaml's parser if PyYAML includes it. It is ten times as fast as the Python parser.
 _FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_BYTES = 1_000_000
 _MAX_DEPTH = 24
@@ -40,17 +40,17 @@ _LONGEST_WORD = max(map(len, _WORDS))
 
 @dataclass(slots=True)
 class Document:
-    """Plain data read from a file, with the line of every value."""
+    """Plain data of a file, with the line number of every value."""
 
     data: dict[str, Value]
     origin: str
-    """File name for messages."""
+    """File name in messages."""
     lines: dict[Location, tuple[str, int]] = field(default_factory=dict)
-    """``location -> (origin, line)``; a document merged from two files has both. Values set on the command line have
-    line 0."""
+    """``location -> (origin, line)``. A merged document has several origins. Values set on the command line have line
+    0."""
 
     def where(self, location: Location) -> str:
-        """``file:line`` of a value, or of the nearest enclosing value that has a line."""
+        """``file:line`` of a value, or of the nearest enclosing value with a known line."""
         while location and location not in self.lines:
             location = location[:-1]
         origin, line = self.lines.get(location, (self.origin, 1))
@@ -65,7 +65,7 @@ def read_yaml(path: Path) -> Document:
     InputError
         If the file cannot be read, is not a regular file, or is larger than 1 MB.
     SpecError
-        If it is not YAML, repeats a key, uses an alias, nests too deep, or contains NaN or infinity.
+        If the text is not YAML, repeats a key, uses an alias, nests too deep, or contains NaN or infinity.
     """
     origin = str(path)
     try:
@@ -76,19 +76,19 @@ def read_yaml(path: Path) -> Document:
 
 
 def parse(text: str, origin: str) -> Document:
-    """Read YAML text; see :func:`read_yaml` for the errors."""
+    """Read YAML text; the errors are those of :func:`read_yaml`."""
     document = _parsed(text, origin)
-    # Callers merge into the result, so each gets its own copy.
+    # Callers modify the result, so each call returns a copy.
     return Document(_copied(document.data), origin, dict(document.lines))
 
 
-# Profiles of engines extend the same files and refer to the same parts, each of which is read several times per query.
+# A query reads the same parts several times, because the profiles of all engines refer to them.
 @lru_cache(maxsize=128)
 def _parsed(text: str, origin: str) -> Document:
     try:
         builder = _Builder(text, origin, _FAST)
     except yaml.YAMLError:
-        # Messages of the Python parser are clearer, and the same on every machine.
+        # The messages of the Python parser are clearer than libyaml's, and equal on every machine.
         try:
             builder = _Builder(text, origin, yaml.SafeLoader)
         except yaml.YAMLError as error:
@@ -112,7 +112,10 @@ def _copied(value: _ValueT) -> _ValueT:
 
 
 class _Builder:
-    """Data of YAML events up to the first rejected one; libyaml's time grows with the square of the depth."""
+    """Builder of plain data from YAML events.
+
+    It stops at the first rejected event, because libyaml is slow on deep nesting.
+    """
 
     def __init__(self, text: str, origin: str, loader: type[Any]) -> None:
         self.origin = origin
@@ -131,9 +134,9 @@ class _Builder:
                 self.root = self._value(event, ())
 
     def _value(self, event: Any, location: Location) -> Value:
-        """Value that starts with an event."""
+        """Read the value that starts with an event."""
         self._check(event, location)
-        if isinstance(event, yaml.ScalarEvent):  # most values
+        if isinstance(event, yaml.ScalarEvent):  # the most frequent event
             text: str = event.value
             if event.implicit[0] and text[:1] in _NOT_FINITE_BEGINS and _NOT_FINITE.fullmatch(text):
                 self.mistakes.append(f"{self._where(event)}: {text} is not accepted; write a finite number")
@@ -182,7 +185,7 @@ class _Builder:
 
 
 def scalar(text: str) -> Value:
-    """Value of a plain scalar under YAML 1.2: ``3.35e12`` is a number, ``no`` is text.
+    """Convert a plain scalar by the rules of YAML 1.2: ``3.35e12`` is a number, ``no`` is text.
 
     Examples
     --------
@@ -195,7 +198,7 @@ def scalar(text: str) -> Value:
         and text in (text.lower(), text.upper(), text.capitalize())
     ):
         return _WORDS[text.lower()]
-    if text[0].isalpha():  # most scalars
+    if text[0].isalpha():  # the most frequent case
         return text
     if _INTEGER.fullmatch(text) and len(text) < _MAX_DIGITS:
         return int(text.replace("_", ""))
@@ -207,11 +210,11 @@ def scalar(text: str) -> Value:
 
 
 def merge(base: Document, changes: Document) -> Document:
-    """Merge one document into another, mapping by mapping.
+    """Merge changes into a document, mapping by mapping.
 
-    Lists, scalars and empty mappings replace previous values.
+    Lists, scalars and empty mappings replace the values of ``base``.
     """
-    new: dict[Location, bool] = {(): False}  # whether the value at a location is one of the changes
+    new: dict[Location, bool] = {(): False}  # true for locations whose value comes from the changes
 
     def merged(old: dict[str, Value], over: dict[str, Value], location: Location) -> dict[str, Value]:
         data = dict(old)
@@ -236,7 +239,7 @@ def merge(base: Document, changes: Document) -> Document:
 
 
 def graft(document: Document, location: Location, part: Document) -> None:
-    """Insert ``part`` at ``location`` of ``document``; its sources move to the top with that location as prefix."""
+    """Insert ``part`` at a location of ``document``, and move its sources to the top level under longer keys."""
     content = {key: value for key, value in part.data.items() if key != "sources"}
     target = document.data
     for key in location[:-1]:
@@ -253,13 +256,12 @@ def graft(document: Document, location: Location, part: Document) -> None:
 
 
 def assign(document: Document, path: Sequence[str], value: Value, origin: str) -> None:
-    """Set one value, as ``--set`` does; ``origin`` replaces the file name in messages.
+    """Set one value, as ``--set`` does; messages name ``origin`` in place of a file.
 
     Raises
     ------
     InputError
-        If the path leads through a value that is neither mapping nor list, exceeds a list, or is longer than the
-        allowed nesting.
+        If the path leads through a scalar, exceeds the length of a list, or is longer than the allowed nesting.
     """
     if len(path) > _MAX_DEPTH:
         raise InputError(f"{origin}: {len(path)} levels of names; specifications have {_MAX_DEPTH} at most")
@@ -275,7 +277,7 @@ def assign(document: Document, path: Sequence[str], value: Value, origin: str) -
             below = target[str(key)] = {}
         if not isinstance(below, (dict, list)):
             so_far = ".".join(path[: depth + 1])
-            raise InputError(f"{origin}: {so_far!r} is no mapping or list, so it has no {path[depth + 1]!r}")
+            raise InputError(f"{origin}: {so_far!r} is not a mapping or list, so it has no {path[depth + 1]!r}")
         target = below
     if isinstance(target, list):
         target[int(location[-1])] = value
@@ -287,7 +289,7 @@ def assign(document: Document, path: Sequence[str], value: Value, origin: str) -
 
 
 def value_at(document: Document, path: Sequence[str]) -> Value:
-    """Value that :func:`assign` would set with this path."""
+    """Present value at the path that :func:`assign` would set."""
     value: Value = document.data
     for name in path:
         value = _step(value, _key(value, name, document.origin))
@@ -295,14 +297,14 @@ def value_at(document: Document, path: Sequence[str]) -> Value:
 
 
 def below(data: Value, path: Sequence[str | int]) -> Value:
-    """Value in nested mappings by its keys; None if it does not exist."""
+    """Value at a path of keys in nested mappings; None if a key is missing."""
     for key in path:
         data = data.get(str(key)) if isinstance(data, dict) else None
     return data
 
 
 def _key(container: Value, name: str, origin: str) -> str | int:
-    """Part of a path as a key, or as a position in a list."""
+    """Convert part of a path to a mapping key or a list index."""
     if not isinstance(container, list):
         return name
     if not name.isdecimal() or int(name) >= len(container):
@@ -321,21 +323,21 @@ def _step(container: Value, key: str | int) -> Value:
 
 @cache
 def entry_title(path: Path) -> str:
-    """Title of a catalog entry, without reading the rest of its file; empty if it has none."""
+    """Title of a catalog entry, read without the rest of its file; empty if the file has none."""
     line = re.search("^name: .+$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    # Most titles need no parser, which would take longer than all other work.
+    # Most titles are simple. A regular expression is faster than the parser, whose time would dominate.
     if line and (plain := re.fullmatch(r"name: ([A-Za-z][\w .()-]*\w\)?)", line[0])):
         return plain[1]
     return str(parse(line[0], str(path)).data["name"]) if line else ""
 
 
 def foreign_yaml(text: str, origin: str) -> object:
-    """Data of a YAML text from another program, in which infinity is allowed.
+    """Read YAML text that another program wrote, in which infinity is allowed.
 
     Raises
     ------
     InputError
-        If it is not YAML; names the line.
+        If the text is not YAML; names the line.
     """
     try:
         return yaml.load(text, Loader=_FAST)

@@ -1,8 +1,8 @@
-"""Catalog: specifications by name.
+"""Catalog: specifications of hardware, models, engines, assumptions, workloads and scenarios, read by name.
 
-Names are paths below the folder of their kind without the suffix: ``h100_sxm``, ``paper/h100``. Names that end in
-``.yaml``, or that exist as files, are read from there. For a model, a published ``config.json`` or a folder with one is
-also accepted.
+A name is the path of a file below the folder of its kind, without the suffix: ``h100_sxm``, ``paper/h100``. A name that
+ends in ``.yaml``, or that is an existing file, is read as a path. A model can also be a published ``config.json``, or a
+folder that contains one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.scenarios.scenario import Scenario
     from inference_econ.inputs.workload.traffic import TrafficSpec
 
-#: Catalog name, or path.
+#: Catalog name or path.
 Name = str | os.PathLike[str]
 SpecT = TypeVar("SpecT", bound="Spec")
 
@@ -57,27 +57,27 @@ _SINGULAR = {
     "engines": "engine",
     "traffic": "traffic",
 }
-#: Words after ``list`` that differ from the kind.
+#: Argument of ``inference-econ list`` for each kind, if it differs from the name of the kind.
 _LISTED = {"hardware": "gpus"}
-#: Kinds that queries use next to each other, and that users confuse.
+#: Pairs of kinds that users confuse, because commands take both.
 _OTHER: dict[Kind, Kind] = {"hardware": "models", "models": "hardware"}
-#: Fields of assumptions that may be the name of a file, in the folder of the same name.
+#: Fields of assumptions that may name a file, which is in the subfolder of the same name.
 _FILES: tuple[tuple[str, Part], ...] = (
     ("network", "collectives"),
     ("experts", "kernels"),
     ("chip", "products"),
     ("attention", "scores"),
 )
-#: Keys of a file that do not change the fit of the profile that it extends.
+#: Keys that a file may set and still be the fitted profile that it extends.
 _ONLY_LEVELS = {"extends", "name", "description", "levels", "sources"}
-#: Kinds of files that may extend another one.
+#: Kinds whose files may extend another file.
 _EXTENDED: tuple[Kind, ...] = ("assumptions", "hardware", "models")
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LOG = logging.getLogger(__name__)
 
 
 def tier(name: str) -> TierSpec:
-    """Host memory by name or path.
+    """Read a kind of host memory by name or path.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def tier(name: str) -> TierSpec:
 
 
 def of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT:
-    """File from a subfolder of ``assumptions``, or one of the user's files."""
+    """Read a file from a subfolder of ``assumptions``, or a user's file."""
     shipped = part_names(part)
     path = folder("assumptions") / part / f"{name}.yaml" if name in shipped else Path(name)
     if not (name in shipped or files_allowed()) or not is_file(path):
@@ -102,7 +102,7 @@ def of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT:
 
 @cache
 def ownership() -> Ownership:
-    """Default terms of owning accelerators."""
+    """Default terms of owning an accelerator."""
     from inference_econ.inputs.economic_defaults import Ownership
 
     return _usual(Ownership, "ownership")
@@ -110,7 +110,7 @@ def ownership() -> Ownership:
 
 @cache
 def power() -> PowerSpec:
-    """Power of chips and their machines."""
+    """Power assumptions for accelerators and their hosts."""
     from inference_econ.inputs.economic_defaults import PowerSpec
 
     return _usual(PowerSpec, "power")
@@ -118,7 +118,7 @@ def power() -> PowerSpec:
 
 @cache
 def elasticity() -> Elasticity:
-    """Default assumptions about starting and stopping replicas."""
+    """Default assumptions on startup and shutdown of replicas."""
     from inference_econ.inputs.economic_defaults import Elasticity
 
     return _usual(Elasticity, "elasticity")
@@ -126,14 +126,14 @@ def elasticity() -> Elasticity:
 
 @cache
 def learning() -> Learning:
-    """Default assumptions about compute and memory of a learner in RL."""
+    """Default assumptions on the learner in reinforcement learning: compute and memory."""
     from inference_econ.inputs.economic_defaults import Learning
 
     return _usual(Learning, "learning")
 
 
 def _usual(cls: type[SpecT], part: Part) -> SpecT:
-    """Default file of a subfolder of ``assumptions``."""
+    """Read the default file of a subfolder of ``assumptions``."""
     return cls.from_file(folder("assumptions") / part / "usual.yaml")
 
 
@@ -148,27 +148,27 @@ def gpus() -> tuple[str, ...]:
 
 
 def locate(kind: Kind, name: str) -> Path:
-    """File of a name or path; see :func:`meaning` for errors."""
+    """Path of the file for a name or path; see :func:`meaning` for errors."""
     called = meaning(kind, name)
     return _own_file(kind, called.name) or files(kind)[called.base or called.name]
 
 
 def meaning(kind: Kind, name: str) -> Meaning:
-    """Catalog entry of a text: a path, a catalog name, or a common name.
+    """Catalog entry for a path, a catalog name or a common name.
 
     Raises
     ------
     UnknownNameError
-        Lists the nearest names, or all possible entries.
+        Lists the most similar names, or all matching entries.
     InputError
-        If a path was given and there is no such file.
+        If the text is a path and no such file exists.
     """
     if not name.strip():
         raise InputError(
             f"the name of the {_SINGULAR[kind]} is empty; 'inference-econ list {_LISTED.get(kind, kind)}' lists all"
         )
     shipped = names(kind)
-    if name not in shipped and f"profiles/{name}" in shipped:  # fitted presets may be given by their bare names
+    if name not in shipped and f"profiles/{name}" in shipped:  # the prefix profiles/ may be omitted
         return Meaning(f"profiles/{name}")
     if name in shipped or (kind == "models" and text_of(name) is not None):
         return Meaning(name)
@@ -188,12 +188,12 @@ def meaning(kind: Kind, name: str) -> Meaning:
 
 
 def _own_file(kind: Kind, name: str) -> Path | None:
-    """User's file at a path; None for names, and if names may not be paths.
+    """Path of a user's file; None for catalog names, and if paths are not allowed.
 
     Raises
     ------
     InputError
-        If the text has the form of a file name and there is no such file.
+        If the text has the form of a file name and no such file exists.
     """
     if not files_allowed():
         return None
@@ -212,11 +212,11 @@ def _own_file(kind: Kind, name: str) -> Path | None:
 
 
 def is_file(path: Path | str) -> bool:
-    """Whether a file has this name."""
+    """True if a name is the path of a file."""
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file fails for a name too long for any file
 
 
-#: Number of accelerators in front of a name.
+#: Number of accelerators before a name.
 _COUNTED = re.compile(r"^\d+_?x_?")
 
 
@@ -236,11 +236,11 @@ def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
             f"{name!r} is {words[0]}, not {words[1]}: a model comes before its chip (llama_3_70b h100_sxm), and --on "
             "names further chips, of 'compare' all of them"
         )
-    # Users write 8xH100 for eight of them.
+    # 8xH100 means eight GPUs, which is not a catalog name.
     quantized = split_quantization(name) if kind == "models" else None
     wanted = _COUNTED.sub("", (quantized[0] if quantized else name).lower().replace("-", "_").replace(" ", "_"))
     bare = {full.rsplit("/", 1)[-1]: full for full in reversed(shipped)}
-    # A prefix of a name is more likely meant than a similar name.
+    # Names that start with the typed text are suggested before names with similar spelling.
     near = [full for full in shipped if wanted and full.startswith(wanted)]
     near += [bare[match] for match in difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.5)]
     near += [full for full in shipped if wanted and wanted in full]
@@ -252,7 +252,7 @@ def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
 
 @cache
 def references() -> dict[str, dict[str, str]]:
-    """References by key: title, author, year, URL and note where known."""
+    """References by key: title, author, and year, URL and note if known."""
     from bibtexparser.entrypoint import parse_file
 
     library = parse_file(str(_PACKAGE / "references.bib"))
@@ -264,18 +264,18 @@ def references() -> dict[str, dict[str, str]]:
 
 @cache
 def measured_files() -> dict[str, Path]:
-    """Tables in the package that are not of measured servers: name without suffix to file, sorted."""
+    """Paths of the shipped tables of measurements other than servers, sorted by name."""
     return {path.stem: path for path in sorted((folder("scenarios") / "measured").glob("*.csv"))}
 
 
 @cache
 def server_files() -> dict[str, Path]:
-    """Tables of measured servers in the package: name of the dataset to its file, sorted."""
+    """Paths of the shipped tables of measured servers, sorted by dataset name."""
     return {path.stem: path for path in sorted((folder("scenarios") / "measured" / "servers").glob("*.csv"))}
 
 
 def measured_names() -> MeasuredNames:
-    """Names in measurements, with the catalog names that they correspond to."""
+    """Names of models, chips and engines in published measurements, with their catalog names."""
     from inference_econ.inputs import name_matching
 
     return name_matching.read_measured_names()
@@ -283,7 +283,7 @@ def measured_names() -> MeasuredNames:
 
 @cache
 def speculation_facts() -> SpeculationFacts:
-    """Tokens per speculation round on measured servers."""
+    """Accepted tokens and CPU time of speculation rounds on measured servers."""
     from inference_econ.inputs.models.acceptance import SpeculationFacts
 
     return SpeculationFacts.from_file(folder("scenarios") / "measured" / "speculation.yaml")
@@ -297,12 +297,12 @@ def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:
     name : str or path
         ``h100_sxm``, ``paper/h100``, or the path of a file.
     changes : iterable of str
-        Fields to override, ``"hbm_bytes_per_second=6.7 TB/s"``, validated like the file.
+        Fields to override, ``"hbm_bytes_per_second=6.7 TB/s"``. The values are validated like the file.
 
     Raises
     ------
     UnknownNameError, SpecError, InputError
-        With one message that includes the fix.
+        If the name, the file or a change is invalid; the message includes the fix.
     """
     from inference_econ.inputs.hardware import HardwareSpec
 
@@ -312,7 +312,7 @@ def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:
 def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
     """Read a language model by name or path; see :func:`hardware` for ``changes`` and errors.
 
-    The path may be a published Hugging Face ``config.json``, or a folder that contains one.
+    The path may be a Hugging Face ``config.json``, or a folder that contains one.
     """
     from inference_econ.inputs.models.model import ModelSpec
 
@@ -320,18 +320,18 @@ def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
 
 
 def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
-    """Whether a model is one of some catalog models, possibly with what-ifs."""
+    """True if a model is one of the named catalog models; what-ifs may have changed its fields."""
     return any(title("models", name) == spec.name for name in names)
 
 
 @cache
 def title(kind: Kind, name: str) -> str:
-    """Title of a shipped entry, without reading the rest of its file.
+    """Title of a shipped entry, read without the rest of its file.
 
     Raises
     ------
     UnknownNameError
-        If there is no such entry.
+        If the catalog has no such entry.
 
     Examples
     --------
@@ -344,12 +344,12 @@ def title(kind: Kind, name: str) -> str:
 
 
 def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
-    """Published acceptance of a speculation method for a target; without a target, the one for all other models.
+    """Published acceptance of a speculation method for a target model; by default the general value for the method.
 
     Raises
     ------
     InputError
-        If nothing is known of the method.
+        If no acceptance is known for the method.
     """
     return speculation_facts().usually(proposer, lambda names: target is not None and is_one_of(target, names))
 
@@ -362,7 +362,7 @@ def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:
 
 
 def as_fitted(name: Name) -> Assumptions:
-    """Fitted assumptions by name, without measured corrections."""
+    """Read fitted assumptions without the measured corrections."""
     from inference_econ.inputs.presets.assumptions import Assumptions
 
     return _fresh(Assumptions, "assumptions", os.fspath(name), (), levelled=False)
@@ -390,7 +390,7 @@ def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
 
 
 def place(kind: Kind, name: Name, location: Location) -> str:
-    """``file:line`` of a value in the file of a name or path, for messages."""
+    """``file:line`` of a value in the file with a name or path, for messages."""
     return _read(kind, str(name)).where(location)
 
 
@@ -398,7 +398,7 @@ def place(kind: Kind, name: Name, location: Location) -> str:
 def kernel_counts(
     engine_and_version: str, part: str, dtype: str, mixer: str, generation: str
 ) -> tuple[KernelCount, ...]:
-    """Kernel counts of an engine for a row of the operator table; the last one applies.
+    """Kernel counts of an engine for one row of the operator table; the last one applies.
 
     Parameters
     ----------
@@ -434,11 +434,14 @@ def _kernels(engine_and_version: str) -> tuple[KernelCount, ...]:
 
 
 def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) -> SpecT:
-    """Read a specification. Shipped files are read once and copied for each caller; user files are read each time."""
+    """Read a specification.
+
+    Shipped files are parsed once and copied for each caller; user files are parsed on each call.
+    """
     if not isinstance(spec, (str, os.PathLike)):
         raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {spec!r}")
     name, remark, base, *_ = meaning(kind, os.fspath(spec))
-    if remark and name in names(kind):  # checkpoints and files have their own name, which every result shows
+    if remark and name in names(kind):  # Checkpoints and files appear under their own name in every result.
         _LOG.warning(remark)
     if base or name in names(kind):
         shipped = cast("SpecT", _shipped(cls, kind, name, changes))
@@ -448,7 +451,7 @@ def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) ->
 
 def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = True) -> SpecT:
     document, is_preset = _read(kind, name), kind == "assumptions"
-    # Adapters describe the workload and are not fitted constants.
+    # Adapters are part of the workload, so a change of adapters leaves the fitted constants valid.
     fitted = all(change.startswith("adapters.") for change in changes)
     with of_option("set") if changes else nullcontext():
         if is_preset and not fitted:
@@ -456,7 +459,7 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             document.data["extends"] = name
         for change in changes:
             if is_preset and any(f"{field}." in change.partition("=")[0] for _, field in _FILES):
-                _graft_files(document)  # so that what-ifs reach fields inside the referenced file
+                _graft_files(document)  # What-ifs must reach fields inside the referenced file.
             _apply(document, change, _SINGULAR[kind])
         if is_preset:
             _graft_files(document)
@@ -466,10 +469,10 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             return cls.from_document(document)
         from inference_econ.inputs.scenarios.scenario import scenario_of
 
-        return cast("SpecT", scenario_of(document, meaning))  # names in a scenario are resolved with its other fields
+        return cast("SpecT", scenario_of(document, meaning))  # names are resolved together with the other fields
 
 
-# Several times the size of the catalog; studies create any number of what-ifs.
+# The cache holds several times the catalog. It is bounded, because studies create any number of what-ifs.
 _shipped = lru_cache(maxsize=1024)(_fresh)
 
 
@@ -512,7 +515,7 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
 
 
 def _forget_calibration(document: Document) -> None:
-    """Remove the calibration of assumptions with changed constants, because the changed ones were not fitted."""
+    """Remove the calibration from assumptions whose fitted constants were changed."""
     sources = document.data.get("sources")
     for key in ("calibration", "levels"):
         document.data.pop(key, None)
@@ -521,12 +524,12 @@ def _forget_calibration(document: Document) -> None:
 
 
 def _graft_levels(document: Document, name: str) -> None:
-    """Insert measured corrections into a fitted profile; corrections for another version of the profile are rejected.
+    """Insert the measured corrections of a fitted profile; corrections for another version of the profile are rejected.
 
     Raises
     ------
     InputError
-        With the line that names the version.
+        If the corrections belong to another version; names the line.
     """
     from inference_econ.inputs import _yaml
     from inference_econ.inputs.presets.calibration import constants_of
@@ -543,7 +546,7 @@ def _graft_levels(document: Document, name: str) -> None:
         )
 
 
-#: Factor on the present value.
+#: Factor on the present value: ``2x``.
 _TIMES = re.compile(r"(\d+(?:\.\d+)?)x")
 
 
@@ -569,7 +572,7 @@ def _apply(document: Document, change: str, word: str) -> None:
 
 
 def _graft_files(document: Document) -> None:
-    """Replace names of collectives, kernels, products and scores by the contents of their files."""
+    """Replace file names in the fields for collectives, kernels, products and scores by the contents of the files."""
     from inference_econ.inputs import _yaml
 
     families = document.data.get("per_family")

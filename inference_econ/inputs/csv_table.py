@@ -1,4 +1,4 @@
-"""Reader of CSV tables of facts; mistakes are reported with their line, as in YAML."""
+"""Reader of CSV tables of facts, whose errors name the line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inference_econ.inputs.scope import read_text
 
 
 def document(path: Path, key: str, value: Callable[[str, str], object]) -> _yaml.Document:
-    """Table as a document with one list of mappings; blank cells are omitted.
+    """Read a table as a document with one list of mappings; blank cells are omitted.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def document(path: Path, key: str, value: Callable[[str, str], object]) -> _yaml
     InputError
         If the file cannot be read.
     SpecError
-        If it is not such a table.
+        If the file is not a table of this form.
     """
     try:
         reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)

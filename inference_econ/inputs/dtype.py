@@ -1,4 +1,4 @@
-"""Number formats: bytes per element, and the math units that run them."""
+"""Number formats: bytes per element, and the math units that can process them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Format(NamedTuple):
     """Number format, a row of ``formats.csv``."""
 
     kind: Literal["float", "int", "file"]
-    """Kind of elements. ``file`` is for files that use one format throughout, including embeddings; caches cannot have
-    it."""
+    """Kind of elements. A ``file`` format applies to a full file, including embeddings; KV caches cannot use it."""
     bits: float
-    """Bits per element without its scale [1]."""
+    """Bits per element, without the scale [1]."""
     scale_bits: float
-    """Bits of a scale, and of a zero point or bias stored with it [1]."""
+    """Bits of one scale, plus the zero point or bias stored with it [1]."""
     group: tuple[int, ...]
-    """Elements that share a scale: in a row, or in a block of rows and columns [1]; empty if scales are negligible."""
+    """Number of elements that share a scale: per row, or rows and columns of a block [1]; empty if scales are
+    negligible."""
     units: tuple[str, ...]
-    """Math units that can run it, the narrowest first."""
+    """Math units that can process the format, the narrowest first."""
     bare: str
-    """Format of the same width without scales, if scales are more than 1 % of the bytes."""
+    """Format of the same width without scales; set if scales take more than 1% of the bytes."""
 
     def bytes_in(self, group: tuple[int, ...]) -> float:
-        """Stored bytes per element if ``group`` elements share a scale [B]."""
+        """Bytes per element if ``group`` elements share a scale [B]."""
         return self.bits / 8 + (self.scale_bits / 8 / math.prod(group) if group else 0.0)
 
 
@@ -63,13 +63,13 @@ with Path(__file__).with_name("formats.csv").open(encoding="utf-8", newline="") 
         )
         for row in csv.DictReader(_table)
     }
-#: Names of formats with a block or group size: ``fp8_block_64x64`` with 32-bit scales, ``int4_g64``, ``mxfp8_32x32``
-#: with 8-bit power-of-two scales.
+#: Format names with a block or group size: ``fp8_block_64x64`` (32-bit scales), ``int4_g64``, ``mxfp8_32x32`` (8-bit
+#: power-of-two scales).
 SIZED = re.compile(r"(fp8_block|mxfp8)_([1-9]\d{0,3})x([1-9]\d{0,3})|(int4|int8)_g([1-9]\d{0,3})")
 
 
 def _sized(dtype: str) -> tuple[str, tuple[int, ...]] | None:
-    """Base format and size of a format name with a size; None for other formats."""
+    """Base format and size of a format name that contains a size; None for other names."""
     match = None if dtype in FORMATS else SIZED.fullmatch(dtype)
     if match is None:
         return None
@@ -78,12 +78,12 @@ def _sized(dtype: str) -> tuple[str, tuple[int, ...]] | None:
 
 
 def is_format(dtype: str) -> bool:
-    """Whether a number format is known, by its name or by the size in it."""
+    """True if a number format is known, including names with a block or group size."""
     return dtype in FORMATS or _sized(dtype) is not None
 
 
 def family(dtype: str) -> str:
-    """Format whose kernels run a format with another block or group size; the format itself otherwise.
+    """Format whose kernels also process a format with another block or group size; else the format itself.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def family(dtype: str) -> str:
 
 
 class _Bytes(dict[str, float]):
-    """Bytes per element, including formats with a block or group size in their name [B]."""
+    """Bytes per element by format, including formats with a block or group size [B]."""
 
     def __missing__(self, dtype: str) -> float:
         sized = _sized(dtype)
@@ -106,21 +106,21 @@ class _Bytes(dict[str, float]):
 
 #: Stored bytes per element [B].
 BYTES_PER_ELEMENT: Mapping[str, float] = _Bytes({name: row.bytes_in(row.group) for name, row in FORMATS.items()})
-#: Common names of formats. AWQ (arXiv:2306.00978) and GPTQ (arXiv:2210.17323) have 4 bits in groups of 128 by default.
+#: Common names of formats. AWQ (arXiv:2306.00978) and GPTQ (arXiv:2210.17323) use 4 bits in groups of 128 by default.
 ALIASES: Mapping[str, str] = {"awq": "int4", "gptq": "int4", "int4_g128": "int4"}
 
-#: Format of embeddings in models with narrow weights: 16 bits, as in engines and published checkpoints, or that of the
-#: weights, as in studies with one width for all weights.
+#: Format of embeddings if the weights are narrower than 16 bits: 16 bits, as in engines and published checkpoints, or
+#: that of the weights, as in some studies.
 EmbeddingFormat = Literal["sixteen_bit", "as_weights"]
 
-#: Formats of whole files.
+#: Formats that apply to full files.
 OF_FILES = frozenset(name for name, row in FORMATS.items() if row.kind == "file")
-#: Format of the same width without scales, by format.
+#: Formats of the same width without scales, by format.
 UNSCALED: Mapping[str, str] = {name: row.bare for name, row in FORMATS.items() if row.bare}
 
 
 def block_width(dtype: str) -> int:
-    """Width of blocks that may not be split, because their elements share scales; 1 for formats without blocks [1].
+    """Smallest width of a split matrix, because a block of elements shares a scale; 1 for formats without blocks [1].
 
     Examples
     --------
@@ -133,12 +133,12 @@ def block_width(dtype: str) -> int:
 
 
 def check_dtype(name: str, role: str) -> str:
-    """Resolve a number format by its name or common name.
+    """Canonical name of a number format, given its name or a common name.
 
     Raises
     ------
     InputError
-        Names the role (weights, activations, kv) and the known formats.
+        If the format is unknown; names the role (weights, activations, kv) and the known formats.
     """
     name = ALIASES.get(name, name)
     if not is_format(name):
@@ -147,7 +147,7 @@ def check_dtype(name: str, role: str) -> str:
 
 
 def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str:
-    """Math unit that runs a format: its own, or else the next wider one.
+    """Math unit for a format: its own unit, or else the next wider one that the chip has.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str
     peaks : mapping
         Dense peak of each math unit of the chip [FLOP/s].
     hardware_name : str
-        Chip name for messages.
+        Name of the chip in messages.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str
 
 
 def math_units(dtype: str, peaks: Mapping[str, float]) -> list[str]:
-    """Math units of a chip that can run a format, the narrowest first; empty if there are none.
+    """Math units of a chip that can process a format, the narrowest first; empty if the chip has none.
 
     Examples
     --------
@@ -196,8 +196,8 @@ def math_units(dtype: str, peaks: Mapping[str, float]) -> list[str]:
 def check_cache_dtype(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str:
     """Check that a chip supports a KV-cache format, and return the format.
 
-    Every chip can unpack integers. Floats of 8 and 4 bits require math units of these formats, because engines have no
-    conversion kernels for other chips. The same applies to the 16-bit formats.
+    Every chip can unpack integers. Floats of 8 and 4 bits require math units of the same format, because engines have
+    no conversion kernels for other chips. Likewise, 16-bit formats require a 16-bit math unit.
 
     Parameters
     ----------
@@ -206,12 +206,12 @@ def check_cache_dtype(dtype: str, peaks: Mapping[str, float], hardware_name: str
     peaks : mapping
         Dense peak of each math unit of the chip [FLOP/s].
     hardware_name : str
-        Chip name for messages.
+        Name of the chip in messages.
 
     Raises
     ------
     InputError
-        Lists the supported formats.
+        If the chip does not support the format; lists the supported ones.
 
     Examples
     --------
@@ -231,20 +231,20 @@ def _holds(dtype: str, peaks: Mapping[str, float]) -> bool:
     return dtype not in OF_FILES and FORMATS[family(dtype)].units[0] in peaks
 
 
-#: Tensor-parallel degrees that scaled head counts remain divisible by, if the original was [1].
+#: Tensor-parallel degrees: a scaled head count stays divisible by the largest one that divides the original [1].
 _GROUPS = (8, 4, 2, 1)
-#: Scaled widths remain multiples of the same power of two, up to this value or a sixteenth of the width. Block formats
-#: share a scale per 128 columns, and the hidden size compensates for the rounding.
+#: Upper bound of the power of two that a scaled width keeps as a divisor: this value, or a sixteenth of the width.
+#: Block formats share a scale per 128 columns. The hidden size compensates for the rounding.
 _COLUMNS, SHARE = 128, 16
 
 
 def nearest(number: float, step: int) -> int:
-    """Multiple of ``step`` nearest to a number, at least one step."""
+    """Multiple of ``step`` nearest to a number, and at least one ``step``."""
     return max(1, round(number / step)) * step
 
 
 def heads(count: float, groups: float, ratio: float) -> int:
-    """Head count scaled by ``ratio``, in full groups; it remains divisible by 8, 4 or 2 if the original was.
+    """Scaled head count in full groups; it stays divisible by 8, 4 or 2 if the original is.
 
     Examples
     --------
@@ -256,7 +256,7 @@ def heads(count: float, groups: float, ratio: float) -> int:
 
 
 def columns(width: float, ratio: float) -> int:
-    """Width scaled by ``ratio``; it remains a multiple of a power of two that divides the original.
+    """Scaled width, which keeps a power of two that divides the original as a divisor.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def columns(width: float, ratio: float) -> int:
 
 
 def power_of_two(width: float, most: float) -> int:
-    """Largest power of two up to ``most`` that divides a width, at least 1."""
+    """Largest power of two that divides a width, between 1 and ``most``."""
     step = 1
     while not round(width) % (2 * step) and 2 * step <= most:
         step *= 2

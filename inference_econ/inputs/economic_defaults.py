@@ -1,4 +1,4 @@
-"""Economic assumptions: ownership, power, host memory, elasticity of fleets, and RL learners."""
+"""Economic assumptions: ownership, power, host memory, fleet elasticity, and RL learners."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _Share = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 
 
 class Ownership(SourcedSpec):
-    """Terms of owning an accelerator, apart from its price."""
+    """Terms of owning an accelerator, without its price."""
 
     lifetime_years: float = Field(gt=0, le=1e3, allow_inf_nan=False)
-    """Depreciation period, after which it has no value [years]."""
+    """Depreciation period, after which the accelerator has no value [years]."""
     utilisation: Fraction
-    """Share of all hours in which it works [1]."""
+    """Share of all hours in which the accelerator works [1]."""
     host_watts: float = Field(ge=0, le=1e9, allow_inf_nan=False)
-    """Power of its share of host and network, drawn at all hours [W]."""
+    """Power of the accelerator's share of host and network, drawn at all hours [W]."""
     pue: float = Field(ge=1, le=1e3, allow_inf_nan=False)
     """Power usage effectiveness: power of the facility over that of its servers [1]."""
     dollars_per_kwh: float = Field(ge=0, le=1e9, allow_inf_nan=False)
@@ -39,39 +39,40 @@ class Elasticity(SourcedSpec):
     """Startup time of replicas, autoscaler settings, and interruptions of spot machines."""
 
     startup_seconds: Seconds
-    """Time from the order of a replica until it serves: machine, image, weights, compilation [s]."""
+    """Time from the order of a replica until it serves requests; includes machine, image, weights and compilation
+    [s]."""
     polling_seconds: float = Field(ge=1, le=3600, allow_inf_nan=False)
     """Polling interval of the autoscaler [s]."""
     tolerance: float = Field(ge=0, lt=1, allow_inf_nan=False)
-    """Deviation of the metric from its target that the autoscaler ignores [1]."""
+    """Relative deviation of the metric from its target that the autoscaler ignores [1]."""
     scale_down_seconds: Seconds
-    """Stabilization window: replicas needed within this time are not removed [s]."""
+    """Stabilization window: a replica that was needed within this time is not removed [s]."""
     interruptions_per_hour: float = Field(ge=0, le=60, allow_inf_nan=False)
-    """Interruptions of a spot machine per hour [1/h]."""
+    """Interruption rate of a spot machine [1/h]."""
     most_of_peak: float = Field(ge=1, le=1e3, allow_inf_nan=False)
-    """Maximum capacity that the autoscaler may order, over that of the busiest hour at its target [1]."""
+    """Maximum capacity that the autoscaler may order, relative to the target capacity of the busiest hour [1]."""
     spot_share: Fraction
-    """Maximum share of spot capacity [1]."""
+    """Maximum share of spot capacity in a fleet [1]."""
 
 
 class Learning(SourcedSpec):
-    """RL learner that updates all weights of a model with trajectories."""
+    """Assumptions on an RL learner that updates all weights of a model."""
 
     mfu: float = Field(gt=0, le=1, allow_inf_nan=False)
     """Model FLOPs utilization of the learner, relative to the dense 16-bit peak [1]."""
     flop_per_parameter_and_token: float = Field(gt=0, le=1e3, allow_inf_nan=False)
-    """Arithmetic per token and parameter used, forward and backward [FLOP]."""
+    """Arithmetic per token and active parameter, forward and backward [FLOP]."""
     state_bytes_per_parameter: float = Field(gt=0, le=1e3, allow_inf_nan=False)
-    """Weights, gradients and optimizer state per parameter, over all chips of the learner [B]."""
+    """Weights, gradients and optimizer state per parameter, summed over all chips of the learner [B]."""
 
 
 class TierSpec(SourcedSpec):
-    """Kind of host memory, per accelerator; it is read over the host link."""
+    """Host memory for the KV cache of one accelerator, which reads it over the host link."""
 
     bytes_per_accelerator: Memory
     """Capacity for KV cache [B]."""
     read_bytes_per_second: BytesPerSecond | None = None
-    """Bandwidth of the memory itself per accelerator [B/s]; absent if the host link is slower."""
+    """Bandwidth of the memory per accelerator [B/s]; absent if the host link is slower."""
     link_efficiency: Fraction
     """Sustained share of the host link's bandwidth [1]."""
     access: Seconds
@@ -79,68 +80,69 @@ class TierSpec(SourcedSpec):
 
 
 class PowerShares(Spec):
-    """Power of a chip's activities at their peaks over its board power; if the sum exceeds 1, the clock falls.
+    """Power shares of a chip: idle, memory and arithmetic, each at its peak, relative to board power.
 
-    Fitted to measurements of public servers (``data/power.py``).
+    If the sum exceeds 1, the clock is reduced. The shares are fitted to measurements of public servers
+    (``data/power.py``).
     """
 
     chip: str
-    """Catalog name of the measured chip; for other generations, all chips."""
+    """Catalog name of the measured chip; names of all measured chips in the entry for other generations."""
     idle: Fraction
-    """Power with a model loaded and no kernel running [1]."""
+    """Share of board power with a model loaded and no kernel running [1]."""
     memory: _Share
-    """Power of memory traffic at the peak bandwidth [1]."""
+    """Additional share with memory traffic at the peak bandwidth [1]."""
     arithmetic: _Share
-    """Power of arithmetic at the peak of its math unit, for any format [1]."""
+    """Additional share with arithmetic at the peak of any math unit [1]."""
     rows: Count
-    """Number of fitted measurements [1]."""
+    """Number of measurements in the fit [1]."""
     models: Count
-    """Number of models in them [1]."""
+    """Number of models in these measurements [1]."""
     median_error: float = Field(gt=0, le=10, allow_inf_nan=False)
-    """Median |ln(predicted / measured)| of power, with the model held out; for other generations, with the chip held
-    out [1]."""
+    """Median |ln(predicted / measured)| of power, for models that the fit did not see; for chips that it did not see in
+    the entry for other generations [1]."""
 
 
 class PowerSpec(SourcedSpec):
-    """Power of boards, hosts and links."""
+    """Power assumptions for boards, hosts and links."""
 
     generations: Mapping[str, PowerShares]
     """Power shares by measured chip generation."""
     otherwise: PowerShares
-    """Power shares of all other generations."""
+    """Power shares of all generations without a measured chip."""
     joules_per_link_byte: float = Field(ge=0, le=1, allow_inf_nan=False)
     """Energy to send a byte of a collective over a link [J/B]."""
     clock_exponent: float = Field(ge=1, le=5, allow_inf_nan=False)
-    """Exponent of power over clock; energy per operation has this exponent minus 1 [1]."""
+    """Exponent of power as a function of the clock; energy per operation grows with this exponent minus 1 [1]."""
     host_watts_at_most: Watts
-    """Maximum power of a chip's share of host and network, which is provisioned in addition to the chip [W]."""
+    """Provisioned power of a chip's share of host and network, in addition to board power [W]."""
     rack_host_watts_at_most: Watts
-    """Maximum host power per accelerator in racks whose link domain exceeds a machine [W]."""
+    """Provisioned power of this share in racks whose link domain is larger than a machine [W]."""
 
     def shares(self, chip: HardwareSpec) -> PowerShares:
         """Power shares of a chip's generation."""
         return self.generations.get(chip.generation, self.otherwise)
 
 
-#: Maximum carbon intensity; higher values have a wrong unit [g/kWh].
+#: Highest accepted carbon intensity; larger values have a wrong unit [g/kWh].
 _MOST = 2000.0
 
 
 class Grid(NamedTuple):
-    """Electricity grid of a country, or a given carbon intensity."""
+    """Electricity grid of a country, or a carbon intensity that the user gave."""
 
     name: str
-    """Country; ``given`` for a given number."""
+    """Name of the country; ``given`` for a carbon intensity that the user gave."""
     grams_per_kwh: float
-    """Life-cycle emissions of generation, CO2 equivalents [g/kWh]."""
+    """Life-cycle emissions of generation in CO2 equivalents [g/kWh]."""
     year: str = ""
-    """Year of the mean intensity."""
+    """Year of the intensity, which is an annual mean."""
     source: str = ""
     """Key of the reference in ``references.bib``."""
 
     @property
     def text(self) -> str:
-        """Description of the grid."""
+        """Description of the grid in a note."""
         place = f", {self.name} in {self.year} ({self.source})" if self.year else ""
         return f"{self.grams_per_kwh:g} gCO2e/kWh{place}"
 
@@ -158,12 +160,12 @@ def grids() -> dict[str, Grid]:
 
 
 def grid(text: str) -> Grid:
-    """Grid by name, or by its carbon intensity.
+    """Electricity grid by country, or by carbon intensity.
 
     Parameters
     ----------
     text : str
-        A country such as ``france``, or grams of CO2 equivalents per kWh, ``44``.
+        Country (``france``), or CO2 equivalents in g/kWh (``44``).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Facts that decide whether an engine can start a deployment, and its defaults."""
+"""Facts of serving engines by version: supported chips, models and layouts, defaults, and memory."""
 
 from __future__ import annotations
 
@@ -31,95 +31,95 @@ if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.presets.assumptions import Assumptions
 
-#: Request that is preempted when memory runs out.
+#: Request that is preempted when KV-cache memory runs out.
 Evicted = Literal["last", "fewest_tokens", "nobody"]
 
 
 class ChipSupport(Spec):
-    """Number formats that an engine has kernels for on some generations of chips."""
+    """Number formats for which an engine has kernels on some chip generations."""
 
     generations: Names
     """Chip generations: :attr:`HardwareSpec.generation`."""
     weights: Formats
-    """Supported weight formats, including those that are widened first."""
+    """Supported weight formats, including formats that are widened before the computation."""
     kv: Formats
     """Supported KV-cache formats."""
 
 
 class ModelSupport(Spec):
-    """Features of an engine for some architectures of its model registry."""
+    """Features of an engine for some model architectures."""
 
     architectures: Names
-    """Architectures as in ``architectures`` of a Hugging Face ``config.json``."""
+    """Architectures, as listed under ``architectures`` in a Hugging Face ``config.json``."""
     attention_dp: bool = False
-    """True if an instance can have attention-DP groups; otherwise data parallelism means replicas."""
+    """True if an instance can have several attention-DP groups. Otherwise data parallelism means separate replicas."""
     pipeline: bool = False
-    """True if layers can be split into pipeline stages."""
+    """True if the engine can split the layers into pipeline stages."""
     lora: bool = False
-    """True if LoRA adapters can be served."""
+    """True if the engine can serve LoRA adapters with the model."""
     speculation: Annotated[tuple[ProposerName, ...], Field(strict=False)] = ()
-    """Speculation heads that it can run for the model."""
+    """Speculation methods that the engine supports for the model."""
     generations: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Chip generations with this support; all if empty."""
+    """Chip generations to which the entry applies; all if empty."""
 
 
 class EngineDefaults(Spec):
-    """Defaults of an engine's server on chips with a given memory."""
+    """Default settings of an engine's server on chips with a given memory."""
 
     least_memory: Bytes | None = None
-    """Minimum memory of the chips [B]; all chips if absent."""
+    """Minimum memory of the chips to which the entry applies [B]; absent for all chips."""
     step_tokens: Count
-    """Maximum tokens of a step over all sequences [tokens]."""
+    """Maximum tokens of one step, summed over all sequences [tokens]."""
     slots: Count | None = None
-    """Maximum concurrent requests [1]; limited only by memory if absent."""
+    """Maximum concurrent requests [1]; absent if only memory limits them."""
     memory_fraction: Fraction | None = None
-    """Share of the memory for weights and cache [1]; computed from the other settings if absent."""
+    """Share of the memory for weights and KV cache [1]; absent if it is computed from the other settings."""
     block_tokens: Count
     """Tokens per block of the KV cache [tokens]."""
 
 
 class EngineMemory(Spec):
-    """Memory that an engine reserves in addition to weights and cache, and the part that counts against its share."""
+    """Memory that an engine reserves in addition to weights and KV cache, inside and outside its memory share."""
 
     reserved: Bytes
-    """Memory of each accelerator outside the framework's allocator: driver context, libraries, workspaces [B]."""
+    """Memory of each accelerator outside the framework's allocator: driver context, libraries and workspaces [B]."""
     communication: Bytes
-    """Additional communication buffers with several ranks [B]."""
+    """Communication buffers, which are allocated with several ranks [B]."""
     graphs: Bytes | None = None
-    """Captured graphs that count against the share; absent if they do not [B]."""
+    """Memory of captured graphs inside the memory share; absent if they are outside [B]."""
     step_inside: bool
-    """Whether activations of the largest step, as a profile run measures them, count against the share."""
+    """True if the memory share includes the activations of the largest step, as measured by the engine's profile
+    run."""
     logit_copies: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Copies of the 32-bit logits of all slots while sampling in the profile run [1]."""
+    """Copies of the 32-bit logits of all slots during sampling in the profile run [1]."""
     state_pages: bool = False
-    """True if recurrent states are stored in pages of the cache, so that a page is as large as a state."""
+    """True if recurrent states are stored in cache pages. A page is then as large as a state."""
     states_held: Count = 1
     """Default maximum number of states of each recurrent layer per request [1]."""
     profiled_images: bool = False
-    """True if the profile run includes images: the number of the largest ones that fit the largest step, at least one.
-    """
+    """True if the profile run includes images: as many of the largest ones as fit the largest step, at least one."""
     compressed_padding: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
-    """Allocated over used pages of compressed caches [1]."""
+    """Allocated pages over used pages, for compressed caches [1]."""
     outside: Bytes | None = None
-    """Memory left free for graphs and other small allocations if no share is given [B]."""
+    """Memory left free for graphs and small allocations if no memory share is set [B]."""
     outside_per_token: Bytes | None = None
-    """Additional memory per token of the largest step [B]."""
+    """Additional free memory per token of the largest step [B]."""
 
 
 class CapturedSizes(Spec):
-    """Batches of decode steps with captured graphs; other batches are padded to the next size."""
+    """Batch sizes of decode steps for which graphs are captured. Other batches are padded to the next larger size."""
 
     smallest: tuple[int, ...] = Field(strict=False)
     """First sizes [1]."""
     steps: tuple[Annotated[tuple[int, int], Field(strict=False)], ...] = Field(strict=False)
-    """(from, every): multiples from there on, up to the next pair or the largest [1]."""
+    """Pairs (from, every): multiples of ``every`` between ``from`` and the next pair, or the largest size [1]."""
     largest: Count
     """Largest captured batch [1]."""
     per_slot: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """Largest size per slot, if that is less [1]."""
+    """Limit on the largest size, per slot [1]."""
 
     def sizes(self, slots: int) -> tuple[int, ...]:
-        """Captured batches of a server with a given number of slots [1].
+        """Captured batch sizes of a server with a number of slots [1].
 
         Examples
         --------
@@ -133,29 +133,29 @@ class CapturedSizes(Spec):
 
 
 class Admission(Spec):
-    """Rule by which an engine admits requests to its KV cache, and preempts them when memory runs out."""
+    """Rule by which an engine admits requests to the KV cache and preempts them when memory runs out."""
 
     own_answer: Annotated[float, Field(ge=0, le=1)]
-    """Share of a request's maximum output that must be free in addition to its prompt [1]."""
+    """Share of a request's maximum output that must be free, in addition to its prompt, to admit the request [1]."""
     other_answers: Annotated[float, Field(ge=0, le=1)]
-    """Share of the remaining output of all running requests that stays reserved [1]."""
+    """Share of the remaining output of all running requests that is reserved when a request is admitted [1]."""
     evicted: Evicted
-    """Preempted request, which is recomputed later: the one admitted last, the one with the fewest output tokens, or
+    """Request that is preempted and recomputed later: the last admitted one, the one with the fewest output tokens, or
     none."""
 
 
-#: Attention-DP group of a new request: round robin, or the group with the fewest requests.
+#: Assignment of a new request to an attention-DP group: round robin, or the group with the fewest requests.
 Dealing = Literal["round_robin", "least_busy"]
-#: Attention-DP groups within an instance: of any size, or single ranks only.
+#: Supported sizes of attention-DP groups within an instance: any number of ranks, or single ranks only.
 AttentionGroups = Literal["any", "single_ranks"]
 
 Phase = Literal["prefill", "decode", "both"]
-#: Formats of activations in the all-to-all.
+#: Formats of activations in an all-to-all.
 WireFormat = Literal["bf16", "fp8_g128", "mxfp8", "nvfp4"]
-#: Parts of a model that can be replicated on ranks.
+#: Parts of a model that ranks can replicate.
 Part = Literal["attention", "embeddings", "lm_head", "router", "dense_layers", "shared_experts", "indexer"]
 
-#: Rows of the operator table for which an engine may have other kernel counts.
+#: Rows of the operator table whose kernel counts an engine may change.
 KernelPart = Literal[
     "norms", "qkv", "query and key norms", "norms over ranks", "attention", "output gate", "attention output",
     "queries", "latent down", "latent up", "latent attention", "indexer", "index scan", "mixer", "recurrent state",
@@ -163,26 +163,26 @@ KernelPart = Literal[
     "expert latent", "shared expert in", "shared activation", "shared expert out", "ff in", "activation function",
     "ff out", "output embedding", "sampling", "adapters",
 ]  # fmt: skip
-#: Chip generations by which engines pick kernels, and kernels of routed experts: compiled by Triton, grouped products
-#: of CUTLASS, DeepGEMM, kernels generated by TensorRT-LLM (also used by FlashInfer), and Marlin, which widens weights
+#: Chip generations with different kernels of routed experts. The kernels are compiled by Triton, grouped products of
+#: CUTLASS, DeepGEMM, kernels generated by TensorRT-LLM (also used by FlashInfer), and Marlin, which widens weights
 #: first.
 Generation = Literal["hopper", "blackwell"]
 ExpertKernelName = Literal["triton", "cutlass", "deepgemm", "trtllm_gen", "marlin"]
-#: Facts that the first version of a file must contain.
+#: Facts that the first version in a file must contain.
 _STATED_FIRST = frozenset(
     {
         "expert_groups", "exchanges", "redundant_experts", "overlap", "decode_context_parallel", "uneven_pipeline",
         "replicated_under_attention_dp", "replicated_on_request", "host_weights",
     }
 )  # fmt: skip
-#: Facts to which later versions add entries; repeated entries replace earlier ones.
+#: Facts for which a later version adds entries. A repeated entry replaces the earlier one.
 _ADDED = ("kernels", "models")
 
-#: Leading numbers of a version that identify a release series; later releases in a series are fixes [1].
+#: Leading numbers of a version that identify a release series [1]. Later releases of a series only fix bugs.
 _SERIES = 2
 
-#: Bytes per element in the all-to-all, including scales: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency
-#: messages), or as stored.
+#: Bytes per element in an all-to-all, including scales. fp8_g128 has a 32-bit scale per 128 elements (DeepEP,
+#: low-latency messages).
 WIRE_BYTES_PER_ELEMENT: Mapping[WireFormat, float] = {
     "bf16": BYTES_PER_ELEMENT["bf16"],
     "fp8_g128": 1.0 + 4 / 128,
@@ -192,36 +192,37 @@ WIRE_BYTES_PER_ELEMENT: Mapping[WireFormat, float] = {
 
 
 class Exchange(Spec):
-    """One all-to-all implementation for experts with data-parallel attention."""
+    """All-to-all implementation of an engine for experts with data-parallel attention."""
 
     name: str = Field(min_length=1)
-    """Name in the engine."""
+    """Name of the implementation in the engine."""
     phase: Phase
-    """Steps that it is intended for."""
+    """Kind of steps that the implementation is for."""
     dispatch: dict[Dtype, WireFormat] = Field(default={})
-    """Format of the dispatch, by the format of the experts' weights; bf16 for formats not listed."""
+    """Format of dispatched tokens, by weight format of the experts; bf16 for formats not listed."""
     combine: WireFormat
-    """Format of the combine."""
+    """Format of combined outputs."""
     copies: Literal["per_expert", "per_rank", "per_domain", "every_rank"]
-    """Copies of a token that leave its rank: one per expert; one per rank, or per link domain, with some of its experts
-    (within the domain one per rank again); or one to every rank."""
+    """Copies of a token that leave its rank. ``per_expert``: one per expert. ``per_rank``: one per rank that has an
+    expert of the token. ``per_domain``: one per link domain, and inside the domain one per rank. ``every_rank``: one to
+    every rank."""
     within_domain: bool = False
-    """True if it requires that all ranks share one link domain."""
+    """True if all ranks must share one link domain."""
     default: bool = False
-    """True if it is the default where it is possible."""
+    """True if this is the default wherever it is possible."""
     wide: bool = False
-    """Whether the engine's documentation uses it for expert parallelism over several nodes, or over a rack."""
+    """True if the engine's documentation recommends it for expert parallelism over several nodes or a rack."""
 
     def dispatched(self, weights: Dtype) -> WireFormat:
-        """Format of tokens that are dispatched to experts with ``weights``."""
+        """Format of tokens that are dispatched to experts whose weights have the format ``weights``."""
         return self.dispatch.get(family(weights), "bf16")
 
 
 class RedundantExperts(Spec):
-    """Copies of frequently chosen experts (EPLB)."""
+    """Copies of frequently selected experts (EPLB)."""
 
     supported: bool
-    """Whether experts can have copies, placed by their load."""
+    """True if the engine can place copies of experts by their load."""
     default: int = Field(ge=0)
     """Default number of redundant experts per layer."""
     recommended: int | None = Field(default=None, gt=0)
@@ -229,155 +230,157 @@ class RedundantExperts(Spec):
 
 
 class Overlap(Spec):
-    """Communication that overlaps with computation."""
+    """Overlap of communication with computation in an engine."""
 
     kind: Literal["two_batch", "single_batch"]
-    """Overlap with the other half of the batch, or with other work on the same batch (shared experts, the down
-    projection)."""
+    """``two_batch``: communication of one half of the batch overlaps with computation of the other. ``single_batch``:
+    it overlaps with other work on the same batch, such as shared experts or the down projection."""
     phase: Phase
-    """Steps in which it works."""
+    """Kind of steps in which the overlap works."""
     default: bool
-    """Whether it is on by default."""
+    """True if the overlap is on by default."""
     least_tokens: int | None = Field(default=None, gt=0)
-    """Tokens of a rank below which the step is not split; absent without such a rule."""
+    """Minimum tokens of a rank to split a step; absent without a minimum."""
     generations: tuple[str, ...] = Field(default=(), strict=False)
-    """Chip generations (:attr:`HardwareSpec.generation`) that support it; all if empty."""
+    """Chip generations (:attr:`HardwareSpec.generation`) that support the overlap; all if empty."""
     architectures: tuple[str, ...] = Field(default=(), strict=False)
-    """Models (:attr:`ModelSpec.architecture`) that support it; all if empty."""
+    """Model architectures (:attr:`ModelSpec.architecture`) that support the overlap; all if empty."""
 
     def holds(self, architecture: str | None, generation: str, *, prefill: bool) -> bool:
-        """Whether it applies to steps of a phase, with a model on a chip generation."""
+        """True if the overlap works in prefill or decode steps of a model on a chip generation."""
         phase = "prefill" if prefill else "decode"
         pairs = ((self.generations, generation), (self.architectures, architecture))
         return self.phase in (phase, "both") and all(not some or value in some for some, value in pairs)
 
 
 class KernelCount(Spec):
-    """Number of sequential kernels that an engine launches for a part of a layer."""
+    """Number of sequential kernels that an engine launches for one part of a layer."""
 
     part: KernelPart
     """Row of the operator table."""
     kernels: Annotated[int | float, Field(ge=0, le=1e3, allow_inf_nan=False)]
     """Kernels per occurrence, without those on parallel streams [1]."""
     formats: tuple[Dtype, ...] = Field(default=(), strict=False)
-    """Weight formats, or for attention and scans cache formats, that it applies to; all if empty."""
+    """Formats to which the entry applies: of weights, or of the cache for attention and scans; all if empty."""
     generations: tuple[str, ...] = Field(default=(), strict=False)
-    """Chip generations (:attr:`HardwareSpec.generation`) that it applies to; all if empty."""
+    """Chip generations (:attr:`HardwareSpec.generation`) to which the entry applies; all if empty."""
     mixers: tuple[MixerKind, ...] = Field(default=(), strict=False)
-    """For norms: kinds of attention or mixer in the layers that it applies to; all if empty."""
+    """Kinds of attention or mixer to which the entry of a norm applies; all if empty."""
     summed: bool = False
-    """True if it applies only where all ranks of a stage share each matrix, so that an all-reduce follows."""
+    """True if the entry applies only to matrices that all ranks of a stage share, so that an all-reduce follows."""
 
     def holds(self, part: str, dtype: str, mixer: str, generation: str) -> bool:
-        """Whether it applies to a row of the operator table on a chip, apart from ``summed``."""
+        """True if the entry applies to a row of the operator table on a chip; ``summed`` is ignored."""
         pairs = ((self.formats, family(dtype)), (self.mixers, mixer), (self.generations, generation))
         return part == self.part and all(not some or value in some for some, value in pairs)
 
 
 class PromptGraphs(Spec):
-    """Prefill steps that an engine captures piecewise, between the attention of layers, by default."""
+    """Prefill steps that an engine captures by default: piecewise, as graphs between the attention of the layers."""
 
     most_tokens: int | None = Field(default=None, gt=0)
-    """Tokens of the largest captured step; without it, the maximum step [tokens]."""
+    """Tokens of the largest captured step; absent if steps of any size are captured [tokens]."""
     latent_tokens: int | None = Field(default=None, gt=0)
-    """The same for models with latent attention, if different [tokens]."""
+    """Tokens of the largest captured step for models with latent attention, if different [tokens]."""
 
     def tokens(self, read: float, *, latent: bool) -> float:
-        """Tokens of the largest captured prefill step if steps have at most ``read`` tokens [tokens]."""
+        """Tokens of the largest captured prefill step on a server whose steps have at most ``read`` tokens [tokens]."""
         most = self.latent_tokens if latent and self.latent_tokens is not None else self.most_tokens
         return read if most is None else float(min(most, read))
 
 
 class EngineFacts(Spec):
-    """Facts of an engine; defaults of the fields mean "unknown"."""
+    """Facts of an engine at one version; the default of a field means "unknown"."""
 
     expert_groups: Literal["dp_x_tp", "any"] = "dp_x_tp"
-    """``dp_x_tp``: experts are spread over all ranks of a stage. ``any``: over a part of them, with each expert split
-    over the rest."""
+    """``dp_x_tp``: experts are spread over all ranks of a stage. ``any``: experts may be spread over some of the ranks,
+    and each expert is split over the others."""
     inside: Literal["experts", "tensor"] | None = None
-    """Group with adjacent ranks if experts are both spread and split: the expert-parallel group, or the ranks that
-    share an expert. Absent if experts are never split."""
+    """Ranks on adjacent chips if experts are both spread and split: the expert-parallel group (``experts``), or the
+    ranks that share an expert (``tensor``). Absent if experts are never split."""
     exchanges: tuple[Exchange, ...] = Field(default=(), strict=False)
-    """All-to-all implementations for data-parallel attention."""
+    """All-to-all implementations for experts with data-parallel attention."""
     redundant_experts: RedundantExperts = RedundantExperts(supported=False, default=0)
-    """Copies of frequently chosen experts."""
+    """Support for copies of frequently selected experts."""
     overlap: tuple[Overlap, ...] = Field(default=(), strict=False)
-    """Communication that can overlap with computation."""
+    """Communication that the engine can overlap with computation."""
     decode_context_parallel: Literal["none", "within_tp", "beside_tp"] = "none"
     """Ranks that can split the cached tokens of a sequence in decode: those of the tensor-parallel group, or additional
-    ones."""
+    ranks."""
     uneven_pipeline: Literal["refused", "before_last", "last_stage", "last_stages", "first_stages"] = "refused"
-    """Placement of the layers that remain if stages do not divide them: one each before the last stage; all in the
-    last; one each in the last ones; or one each in the first ones."""
+    """Placement of the remaining layers if the number of stages does not divide the layers. They go one each to the
+    stages before the last, all to the last stage, one each to the last stages, or one each to the first stages."""
     replicated_under_attention_dp: tuple[Part, ...] = Field(default=(), strict=False)
     """Parts that every rank replicates if attention is data-parallel over single ranks."""
     replicated_on_request: tuple[Part, ...] = Field(default=(), strict=False)
-    """Further parts that options, or the all-to-all of wide expert parallelism, replicate on every rank."""
+    """Further parts that every rank replicates with certain options, or with the all-to-all of wide expert
+    parallelism."""
     host_weights: Literal["none", "in_step", "prefetched"] = "none"
-    """Weights in host memory: read when needed, or prefetched during other layers."""
+    """Use of weights in host memory: read when needed, or prefetched while other layers run."""
     kernels: tuple[KernelCount, ...] = Field(default=(), strict=False)
-    """Kernels of a decode step by part; the last matching entry applies. Parts not listed have the counts of the
-    operator table. Entries of a version are added after those of earlier versions."""
+    """Kernels of a decode step by part of the model. The last matching entry applies. Parts without an entry have the
+    counts of the operator table. A version adds its entries to those of earlier versions."""
     prompt_graphs: PromptGraphs | None = None
-    """Prefill steps that are captured by default; absent if the host launches all of their kernels."""
+    """Prefill steps that are captured by default; absent if the host launches all kernels of prefill steps."""
     expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
-    """Kernels of routed experts that it selects, or that its recipes set, by chip generation and weight format; empty
-    if unknown."""
+    """Kernels of routed experts that the engine selects or that its recipes set, by chip generation and weight format;
+    empty if unknown."""
     exchanged_expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
-    """Kernels of routed experts with data-parallel attention, for formats with other kernels in that case."""
+    """Kernels of routed experts with data-parallel attention, for formats in which the engine then uses other
+    kernels."""
     chips: tuple[ChipSupport, ...] = Field(default=(), strict=False)
-    """Chips that it runs on, with the supported formats; unverified ones are omitted."""
+    """Chips that run the engine, with the supported formats. Unverified chips are omitted."""
     models: tuple[ModelSupport, ...] = Field(default=(), strict=False)
-    """Supported architectures among the shipped models. Entries of a version are added to those of earlier versions;
+    """Supported architectures among the models of the catalog. A version adds its entries to those of earlier versions;
     the last entry of an architecture applies."""
     attention_groups: AttentionGroups = "any"
     """Size of attention-DP groups within an instance: any number of ranks, or single ranks."""
     stages_over: Literal["nodes"] | None = None
-    """Pipeline stages that its documentation recommends, with tensor parallelism inside each; absent without a
+    """Pipeline stages that the documentation recommends, with tensor parallelism inside each stage; absent without a
     recommendation."""
     defaults: tuple[EngineDefaults, ...] = Field(default=(), strict=False)
-    """Defaults of its server; the first entry that the memory of a chip allows applies."""
+    """Default settings of the server. The first entry whose memory limit the chip meets applies."""
     memory: EngineMemory | None = None
-    """Memory that it reserves in addition to weights and cache; absent if unknown."""
+    """Memory that the engine reserves in addition to weights and KV cache; absent if unknown."""
     captured: CapturedSizes | None = None
-    """Batches whose decode steps are captured as graphs; absent if unknown."""
+    """Batch sizes of decode steps for which graphs are captured; absent if unknown."""
     connectors: tuple[str, ...] = Field(default=(), strict=False)
-    """KV-cache connectors from prefill to decode instances, as options name them, the default or most common first."""
+    """KV-cache connectors for disaggregated serving, named as in the options; the default or most common one first."""
     speculation: tuple[ProposerName, ...] = Field(default=(), strict=False)
-    """Speculation methods for any model, in addition to :attr:`ModelSupport.speculation`."""
+    """Speculation methods that work with any model; see also :attr:`ModelSupport.speculation`."""
     async_scheduling: bool | None = None
-    """Whether the next step is prepared during the current one by default; absent if unknown."""
+    """True if the host prepares the next step during the current one by default; absent if unknown."""
     shared_expert_fusion: bool | None = None
-    """Whether shared experts are computed as additional routed ones by default."""
+    """True if shared experts are computed as additional routed experts by default; absent if unknown."""
     admission: Admission | None = None
     """Admission and preemption rule; absent if unknown."""
     dealing: Dealing | None = None
     """Default assignment of requests to attention-DP groups; absent if unknown."""
     decoding_in_step_tokens: bool | None = None
-    """Whether decode tokens count against the option for the maximum tokens of a step; absent if unknown."""
+    """True if decode tokens are included in the maximum tokens of a step; absent if unknown."""
 
     held_steps: int | None = Field(default=None, gt=0)
-    """Maximum decode steps by which it can delay a prefill until each attention-DP group has a prompt; the default of
-    the option once it is on, absent without such an option [1]."""
+    """Maximum number of decode steps by which prefill can be delayed until each attention-DP group has a prompt [1].
+    This is the default value of the option; absent if the engine has no such option."""
 
     @property
     def keeps_caches(self) -> bool:
-        """Whether it is known to lack KV-cache transfer, so that it cannot run disaggregated pools."""
+        """True if the engine is known to lack KV-cache transfer, so it cannot run disaggregated pools."""
         return "connectors" in self.model_fields_set and not self.connectors
 
     def support(self, architecture: str | None, generation: str) -> ModelSupport | None:
-        """Support of a model on a chip generation; None if it is not supported."""
+        """Support for a model architecture on a chip generation; None if it is not supported."""
         for entry in reversed(self.models):
             if architecture in entry.architectures:
                 return entry if not entry.generations or generation in entry.generations else None
         return None
 
     def defaults_on(self, memory: float) -> EngineDefaults | None:
-        """Defaults of its server on a chip with a given memory [B]; None if unknown."""
+        """Default settings of the server on a chip with a given memory [B]; None if unknown."""
         return next((entry for entry in self.defaults if memory >= (entry.least_memory or 0.0)), None)
 
     def kernels_on(self, generation: str) -> ChipSupport | None:
-        """Supported formats on a chip generation; None if it does not run there."""
+        """Supported number formats on a chip generation; None if the engine does not run there."""
         return next((chip for chip in self.chips if generation in chip.generations), None)
 
     def _check_fields(self) -> None:
@@ -388,21 +391,21 @@ class EngineFacts(Spec):
             )
 
     def exchange(self, phase: Literal["prefill", "decode"], *, wide: bool, one_domain: bool = False) -> Exchange:
-        """All-to-all implementation of a phase: that of wide expert parallelism, or the default.
+        """All-to-all implementation for a phase: the default, or the one for wide expert parallelism.
 
         Parameters
         ----------
         phase : str
             ``prefill`` or ``decode``.
         wide : bool
-            Whether the engine's recipe for wide expert parallelism is used.
+            True to select the implementation for wide expert parallelism.
         one_domain : bool, optional
-            Whether all ranks share one link domain. Implementations that require this are then preferred.
+            True if all ranks share one link domain. Implementations that require one domain are then preferred.
 
         Raises
         ------
         InputError
-            If the engine has none.
+            If the engine has no such implementation.
         """
         possible = [
             exchange
@@ -419,27 +422,27 @@ class EngineFacts(Spec):
 
 
 class EngineVersion(EngineFacts):
-    """Facts that a version changes; absent facts are those of the version before."""
+    """Facts that a version changes. Absent facts are those of the previous version."""
 
     version: str = Field(pattern=r"\d")
-    """Version number, or the month in which a system was described."""
+    """Version number, or the month of a description if the system has no versions."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
     """Release date; absent if unknown."""
 
     @property
     def stated(self) -> tuple[str, ...]:
-        """Facts that this version states itself."""
+        """Names of the facts that this version sets."""
         return tuple(name for name in EngineFacts.model_fields if name in self.model_fields_set)
 
 
 class EngineSpec(SourcedSpec):
-    """A serving engine with its versions from the oldest on; the first one contains all facts.
+    """Serving engine with its versions, the oldest first. The first version contains all facts.
 
-    Every fact has its own source: ``versions.N.FIELD``.
+    Every fact has its own source, under the key ``versions.N.FIELD``.
     """
 
     versions: tuple[EngineVersion, ...] = Field(min_length=1, strict=False)
-    """Facts by version, as far as known."""
+    """Known versions with their facts, the oldest first."""
 
     def _check_fields(self) -> None:
         missing = _STATED_FIRST - set(self.versions[0].stated)
@@ -456,17 +459,18 @@ class EngineSpec(SourcedSpec):
         return [*super()._further_mistakes(data), *_unsourced({key: _plain_base(value) for key, value in data.items()})]
 
     def at(self, version: str | None = None) -> EngineVersion:
-        """All facts of a version.
+        """All facts of the engine at a version.
 
         Parameters
         ----------
         version : str, optional
-            ``0.11.0``; a version between two of the file has the facts of the older one. By default the newest.
+            ``0.11.0``; by default, the newest version. A version between two recorded ones has the facts of the older
+            one.
 
         Raises
         ------
         InputError
-            If it is not a version, is older than all known ones, or belongs to a later series.
+            If the text is not a version, is older than all known versions, or belongs to a later release series.
 
         Examples
         --------
@@ -488,16 +492,16 @@ class EngineSpec(SourcedSpec):
         return EngineVersion(version=past[-1].version, date=past[-1].date, **stated)
 
     def check(self, version: str) -> None:
-        """Reject invalid versions, and versions of a later series than all known ones (``0.34`` after ``0.33``).
+        """Reject invalid versions, and versions of a later release series than all known ones.
 
         Raises
         ------
         InputError
-            Names the newest known version.
+            If the version is rejected, for example ``0.34`` if the newest known one is ``0.33``; names the newest one.
         """
         newest = self.versions[-1]
         if not re.search(r"\d", version):
-            raise InputError(f"{self.name}: {version!r} is no version; write for example {newest.version}")
+            raise InputError(f"{self.name}: {version!r} is not a version; write for example {newest.version}")
         if version_order(version)[:_SERIES] > version_order(newest.version)[:_SERIES]:
             of = f" ({newest.date})" if newest.date else ""
             raise InputError(
@@ -506,12 +510,12 @@ class EngineSpec(SourcedSpec):
             )
 
     def on(self, day: date) -> EngineVersion:
-        """All facts of the newest version on a date.
+        """All facts of the engine on a date.
 
         Parameters
         ----------
         day : date
-            Versions released until then are included; those with only a month, from its first day on.
+            Date. The newest version released by then applies. A version dated by month counts from the first day.
 
         Raises
         ------
@@ -535,13 +539,13 @@ class EngineSpec(SourcedSpec):
 
 
 def version_order(version: str) -> tuple[int, ...]:
-    """Sort key of a version: ``0.4.6.post5`` is after ``0.4.6``, and a release candidate equals its release."""
+    """Sort key of a version: ``0.4.6.post5`` follows ``0.4.6``, and a release candidate equals its release."""
     final = re.split(r"\.?(?:rc|dev|a\d|b\d)", version, maxsplit=1)[0]
     return tuple(int(number) for number in re.findall(r"\d+", final))
 
 
 def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    """Facts of versions without a source."""
+    """Facts of versions that have no source."""
     versions, sources = data.get("versions"), data.get("sources")
     if not isinstance(versions, (list, tuple)) or not isinstance(sources, Mapping):
         return
@@ -556,7 +560,7 @@ def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
 def divided(
     facts: EngineFacts, hardware: HardwareSpec, *, step_tokens: float, slots: float | None, share: float | None
 ) -> dict[str, float]:
-    """Capacity assumptions for a server with a given largest step, slots and share of the memory.
+    """Capacity assumptions for a server with a given largest step, number of slots and memory share.
 
     Parameters
     ----------
@@ -569,12 +573,12 @@ def divided(
     slots : float or None
         Maximum concurrent requests [1].
     share : float or None
-        Share of the memory that it may use [1]; by default from the engine's rule.
+        Share of the memory that the server may use [1]; by default, the engine's rule determines it.
 
     Returns
     -------
     dict of str to float
-        Values by dotted name; empty if the engine's memory is unknown.
+        Values of fields of the assumptions, by dotted name; empty if the memory use of the engine is unknown.
 
     Examples
     --------
@@ -606,9 +610,9 @@ def divided(
 def with_engine(
     assumptions: Assumptions, facts: EngineFacts, hardware: HardwareSpec, fixed: Collection[str] = ()
 ) -> Assumptions:
-    """Assumptions for a server started without options, in which the engine divides the memory.
+    """Assumptions with the capacity of a server that is started without options, so that the engine divides the memory.
 
-    ``fixed`` fields are not changed, and none are if the engine's defaults are unknown.
+    Fields in ``fixed`` are not changed. No field is changed if the defaults of the engine are unknown.
     """
     usual = facts.defaults_on(hardware.hbm_bytes)
     if usual is None:

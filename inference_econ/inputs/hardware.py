@@ -1,4 +1,4 @@
-"""Accelerators: datasheet facts and dated prices, without assumptions."""
+"""Accelerators: datasheet facts and dated prices."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ MathUnit = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 
 
 class Price(Spec):
-    """Price of one accelerator per hour, with its date and source."""
+    """Price of one accelerator-hour, with date and source."""
 
     dollars_per_accelerator_hour: DollarsPerHour
     """Price of an accelerator-hour [USD/h]."""
     kind: PriceKind
-    """Contract: on-demand, reserved, spot; total cost of ownership (tco); an index, an estimate, or the value of a
-    paper."""
+    """Kind of price: on-demand, reserved or spot contract; total cost of ownership (tco); index; estimate; or value
+    from a paper."""
     seller: Seller | None = None
-    """Kind of seller or owner; only prices of one kind are compared. A survey covers several sellers. Absent if
-    unknown."""
+    """Kind of seller or owner; absent if unknown. Only prices of one kind of seller are compared. A survey covers
+    several sellers."""
     years: Count | None = None
     """Term of a reserved price [years]; absent if unknown."""
     date: Date
-    """Date of observation: ``2026-05``, or ``undated``."""
+    """Date of observation (``2026-05``), or ``undated``."""
     ref: str = Field(min_length=1)
     """Key of the reference in ``references.bib``."""
     where: str = Field(min_length=1)
     """Place inside the reference."""
     verified: bool = True
-    """True if the price was read in the reference or a transcription of it; false for second-hand quotes."""
+    """True if the price was read in the reference or in a transcription of it; false for second-hand quotes."""
 
 
 class PurchasePrice(Spec):
-    """Purchase price of one accelerator with its share of host and network."""
+    """Purchase price of one accelerator, including its share of host and network."""
 
     dollars_per_accelerator: float = Field(gt=0, le=1e9, allow_inf_nan=False)
     """Purchase price [USD]."""
     kind: Literal["quote", "estimate"]
-    """Quote of a seller, or estimate."""
+    """Quote of a seller, or an estimate."""
     date: Date
     """Date of observation."""
     ref: str = Field(min_length=1)
@@ -62,52 +62,54 @@ class PurchasePrice(Spec):
 
 
 class HardwareSpec(SourcedSpec):
-    """One accelerator (GPU, TPU, LPU): values per chip, for dense arithmetic and one link direction.
+    """Accelerator (GPU, TPU, LPU) per chip: peaks of dense arithmetic, and link bandwidths in one direction.
 
-    Valid for chips that peak rates describe. Marketing numbers are rejected if a rule detects them: sparse peaks,
-    bidirectional link rates, per-core values and multi-chip boards.
+    The specification is valid for chips that peak rates describe. Marketing numbers are rejected if a rule detects
+    them: peaks with sparsity, bidirectional link rates, per-core values and values of multi-chip boards.
     """
 
     extends: str | None = None
     """Chip that this file extends; fields that are not given are copied from it."""
     family: str = Field(pattern=r"^[a-z0-9_]+$")
-    """Family of chips in recipes, measurements and exceptions of assumptions, for example ``h100``."""
+    """Family of chips, for example ``h100``. Recipes, measurements and exceptions of assumptions refer to it."""
     generation: str = Field(pattern=r"^[a-z0-9_]+$")
-    """Chips that run the same kernels, for example ``hopper``. It determines the default profile and the engines. Chips
-    of an unknown family are treated as others of their generation."""
+    """Generation of chips that run the same kernels, for example ``hopper``. It determines the default profile and the
+    supported engines. A chip of an unknown family is treated like other chips of its generation."""
     vendor: str
     """Manufacturer."""
     desk: bool = False
-    """Desktop card or computer: one device by default, with weights in a common file format."""
+    """True for a desktop card or computer. Its defaults are one device and weights in a common file format."""
     year: int = Field(ge=2010, le=2040)
     """Launch year."""
     dense_flops_per_second: Annotated[dict[MathUnit, FlopsPerSecond], Field(min_length=1)]
-    """Dense peak of every math unit of the chip [FLOP/s]; formats without a unit are absent."""
+    """Dense peak of each math unit of the chip [FLOP/s]. Formats without a math unit are absent."""
     two_to_four_sparsity: bool = False
-    """The vendor's headline numbers include 2:4 sparsity, so each halving of the width must double the peak."""
+    """True if the vendor's headline numbers include 2:4 sparsity. Each halving of the width must then double the
+    peak."""
     hbm_bytes: Memory
     """Main memory available to programs [B]."""
     hbm_bytes_per_second: BytesPerSecond
     """Main memory bandwidth [B/s]."""
     link_domain: Count
-    """Accelerators connected by the fast link (8 in a machine, 72 in a rack)."""
+    """Accelerators that the fast link connects: 8 in a machine, 72 in a rack."""
     link_bytes_per_second_one_way: BytesPerSecond | None = None
-    """Bandwidth of the fast link per accelerator in one direction [B/s]; absent if there is none."""
+    """Bandwidth of the fast link per accelerator in one direction [B/s]; absent without a fast link."""
     link_bytes_per_second_both_ways: BytesPerSecond | None = None
-    """Bandwidth of the link as in the datasheet, for both directions [B/s]; only checked against one direction."""
+    """Bidirectional bandwidth of the fast link, as in the datasheet [B/s]. It is only used to check the value for one
+    direction."""
     link_peers: Count | None = None
-    """Other chips that share the fast link of each chip, with an equal part wired to each (full mesh); absent with a
-    switch, where one peer can use all of it [1]."""
+    """Chips in a full mesh that each chip is wired to, with an equal part of the link bandwidth per peer [1]. Absent
+    with a switch, where one peer can use the full bandwidth."""
     nic_bytes_per_second_one_way: BytesPerSecond | None = None
-    """Network bandwidth between domains per accelerator in one direction [B/s]; absent if unknown."""
+    """Network bandwidth between link domains per accelerator in one direction [B/s]; absent if unknown."""
     host_link_bytes_per_second_one_way: BytesPerSecond | None = None
-    """Bandwidth of the link to host memory per accelerator in one direction [B/s]; absent if unknown."""
+    """Bandwidth to host memory per accelerator in one direction [B/s]; absent if unknown."""
     watts: Watts | None = None
-    """Board power [W], without host, NIC and cooling."""
+    """Board power, without host, NIC and cooling [W]."""
     power_cap: Watts | None = None
-    """Power cap of the board, as set by ``nvidia-smi --power-limit`` [W]; a what-if."""
+    """Power cap of the board in a what-if, as set by ``nvidia-smi --power-limit`` [W]."""
     rented_as: tuple[Count, ...] = Field(default=(), strict=False)
-    """Accelerators of the rentable machines, ascending, the full node last; empty if unknown [1]."""
+    """Accelerators per rentable machine, in ascending order; the last number is the full node [1]. Empty if unknown."""
     prices: tuple[Price, ...] = Field(default=(), strict=False)
     """Rental prices."""
     purchase: PurchasePrice | None = None

@@ -1,4 +1,4 @@
-"""Layers of language models: one class per kind of attention and of feed-forward block, and blocks of equal layers."""
+"""Layers of language models: classes for kinds of attention and feed-forward blocks, and groups of equal layers."""
 
 from __future__ import annotations
 
@@ -14,90 +14,91 @@ from inference_econ.inputs._spec import Count, Dtype, Size, Spec
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, columns, heads
 
 Whole = Annotated[int, Field(ge=0)]
-#: Rows and columns of matrices [1].
+#: Rows and columns of several matrices [1].
 Shapes = tuple[tuple[float, float], ...]
 
 
 class Cache(NamedTuple):
-    """Elements that one layer caches of a sequence."""
+    """Elements that one layer caches per sequence."""
 
     elements: float = 0.0
-    """Elements per token of context, without index keys [1]."""
+    """Cached elements per token of context, without index keys [1]."""
     window_elements: float = 0.0
-    """Elements of each token in the window [1]."""
+    """Cached elements per token in the window [1]."""
     window_tokens: float = math.inf
     """Size of the window [tokens]."""
     gathered_elements: float = 0.0
-    """Elements per new token that groups which share a prompt gather from each other, without index keys [1]."""
+    """Elements per new token that context-parallel groups gather from each other, without index keys [1]."""
     index_elements: float = 0.0
-    """Index keys per token of context, in elements [1]."""
+    """Elements of index keys per token of context [1]."""
     decompressed_elements: float = 0.0
-    """Decompressed keys and values of a latent, per token of context; 0 without latents [1]."""
+    """Elements of the decompressed keys and values per token of context; 0 for attention without latents [1]."""
     heads: float = 1.0
-    """Heads that can be placed on different ranks; 1 for a vector that all heads share [1]."""
+    """Heads that can be on different ranks; 1 for a vector that all heads share [1]."""
     state_elements: int = 0
-    """Elements of the recurrent state, at any length [1]."""
+    """Elements of the recurrent state, whose size does not depend on the length of the sequence [1]."""
     state_dtype: Dtype = "fp32"
-    """Number format of that state."""
+    """Number format of the recurrent state."""
     convolution_elements: int = 0
-    """Elements of a convolution's state, in the format of the activations [1]."""
+    """Elements of the state of a convolution, which has the format of the activations [1]."""
 
     @property
     def has_state(self) -> bool:
-        """True if there is a state of fixed size."""
+        """True if the layer has a state of fixed size."""
         return self.state_elements + self.convolution_elements > 0
 
     def state_bytes(self, activation_width: float) -> float:
-        """Bytes of both states, given the width of activations [B]."""
+        """Size of the recurrent state and the state of the convolution, for a given width of activations [B]."""
         state = self.state_elements * BYTES_PER_ELEMENT[self.state_dtype]
         return state + self.convolution_elements * activation_width
 
 
 class MixerParameters(NamedTuple):
-    """Parameters of the attention or other mixer of one layer."""
+    """Parameters of the mixer (attention or recurrence) of one layer."""
 
     total: float
-    """All parameters, with norms and biases [1]."""
+    """All parameters, including norms and biases [1]."""
     output: float = 0.0
-    """Output projection, if it can have its own number format [1]."""
+    """Parameters of the output projection; 0 if it cannot have its own number format [1]."""
     shared: Shapes = ()
-    """Matrices that compute what all heads share: the compressed query, cached vectors, and their gates."""
+    """Matrices whose results all heads share: those of the compressed query, of cached vectors, and of their gates."""
     indexer: Shapes = ()
-    """Matrices of the layer's indexer; none if it reuses the selection of another layer."""
+    """Matrices of the layer's indexer; empty if the layer reuses the selection of another layer."""
 
 
 class Mixer(Spec):
-    """Base of all kinds of attention and other mixers: schema fields, and the counts that follow from them.
+    """Base class of mixers (attention or recurrence): fields of the schema, and the counts derived from them.
 
     A kind overrides the defaults here; its rows of the operator table are in ``engine/operators/``.
     """
 
     kind: str
-    """Name of this kind."""
+    """Name of the kind of mixer."""
 
     compressed: ClassVar[bool] = False
-    """True if tokens are pooled before they are cached, in pages that engines may pad."""
+    """True if tokens are pooled before they are cached. Engines may pad the pages of such a cache."""
     index_keys_as_cache: ClassVar[bool] = False
-    """True if index keys have the number format of the cache, regardless of the format for DeepSeek's indexer."""
+    """True if index keys have the number format of the cache. Otherwise ``index_keys`` of the assumptions determines
+    it."""
 
     @property
     @abstractmethod
     def summary(self) -> str:
-        """Kind and sizes in a few words."""
+        """Short description: kind and sizes."""
 
     @property
     def heads(self) -> float:
-        """Heads that split over attention ranks [1]: by default query heads; 0 without heads."""
+        """Heads that attention ranks share [1]: by default the query heads; 0 for a layer without heads."""
         return float(getattr(self, "query_heads", 0))
 
     @property
     def cache(self) -> Cache:
-        """Cache of a layer per sequence."""
+        """Cached elements of one sequence in the layer."""
         return Cache()
 
     @abstractmethod
     def parameters(self, hidden: float) -> MixerParameters:
-        """Parameters for a given width of the residual stream."""
+        """Parameters of the layer, for a given width of the residual stream."""
 
     @property
     def absent(self) -> bool:
@@ -106,46 +107,47 @@ class Mixer(Spec):
 
     @property
     def caches(self) -> bool:
-        """True if the layer caches every token, instead of only a state of fixed size."""
+        """True if the layer caches every token; false if it has only a state of fixed size."""
         return not (self.absent or self.cache.has_state)
 
     def resized(self, ratio: float) -> Self:
-        """Layer with ``ratio`` times as many query heads, rounded to numbers that split over chips as before."""
+        """Copy with ``ratio`` times the query heads, rounded so that the heads split over as many chips as before."""
         return self
 
     def scaled(self, root: float) -> Self:
-        """Layer whose heads and widths each grow by ``root``: the rule of the published study.
+        """Copy in which the number of heads and the widths each grow by ``root``: the rule of the published study.
 
         Raises
         ------
         InputError
-            If the study has no layers of this kind.
+            If the published study has no layers of this kind.
         """
         rules = "no rule to be scaled by; grouped_query and latent have"
         raise InputError(f"layers of the kind {self.kind!r} have {rules}")
 
 
 class NoAttention(Mixer):
-    """Layer without attention: a feed-forward block alone."""
+    """Layer without attention, which has only a feed-forward block."""
 
     kind: Literal["none"]
-    """Name of this kind."""
+    """Name of the kind of attention or recurrence."""
 
     @property
     def summary(self) -> str:
-        """Kind in words."""
+        """Short description."""
         return "no attention"
 
     def parameters(self, hidden: float) -> MixerParameters:
-        """No parameters."""
+        """Zero parameters."""
         return MixerParameters(0.0)
 
 
 def indexer(heads: int | None, width: int | None, query_rank: float | None, keys: int, hidden: float) -> Shapes:
-    """Matrices of an indexer, rows by columns [1]; none without heads.
+    """Matrices of an indexer, as rows and columns [1]; empty without an indexer.
 
-    The matrices project queries from the compressed query, and from the residual stream ``keys`` keys (or values and
-    gates to pool index keys from) and one weight per head.
+    One matrix projects the compressed query to the queries of the indexer. The other projects the residual stream to
+    index keys, ``keys`` per token, and to one weight per head. Pooled index keys need values and gates, so their
+    ``keys`` is larger than 1.
     """
     if heads is None or width is None:
         return ()
@@ -153,40 +155,41 @@ def indexer(heads: int | None, width: int | None, query_rank: float | None, keys
 
 
 class GroupedQueryAttention(Mixer):
-    """Multi-head (kv_heads = query_heads), grouped-query or multi-query (kv_heads = 1) attention."""
+    """Grouped-query attention; also multi-head (kv_heads = query_heads) and multi-query (kv_heads = 1) attention."""
 
     kind: Literal["grouped_query"]
-    """Name of this kind."""
+    """Name of the kind of attention or recurrence."""
     query_heads: Size
     """Number of query heads."""
     kv_heads: Size
-    """Number of key heads and of value heads."""
+    """Number of key heads, which is also the number of value heads."""
     head_dim: Size
     """Width of a head."""
     value_head_dim: Size | None = None
-    """Width of a value head, if it differs from head_dim."""
+    """Width of a value head, if it differs from ``head_dim``."""
     window: Count | None = None
-    """Sliding window: maximum number of past tokens that are attended to and cached [tokens]."""
+    """Sliding window: number of past tokens that a token attends to and the layer caches [tokens]."""
     chunk: Count | None = None
-    """Chunk size: tokens attend only within chunks [tokens]; all are cached."""
+    """Chunk size: a token attends only to tokens in its chunk, but all tokens are cached [tokens]."""
     qkv_bias: bool = False
-    """Whether the query, key and value projections have biases."""
+    """True if the query, key and value projections have biases."""
     output_bias: bool = False
-    """Whether the output projection has a bias."""
+    """True if the output projection has a bias."""
     qk_norm: Literal["none", "per_head", "full"] = "none"
-    """Learned norm of queries and keys: one vector of head_dim each, or of the full width."""
+    """Learned norm of queries and keys: one vector of ``head_dim`` shared by all heads, or one of the full width."""
     sinks: bool = False
-    """Whether each query head has a learned attention sink."""
+    """True if each query head has a learned attention sink."""
     value_projection: bool = True
-    """Whether values have their own projection; otherwise they are the keys before norm and rotation."""
+    """True if values have their own projection. Otherwise the values are the keys before norm and rotation."""
     output_gate: bool = False
-    """Whether a second query projection gates the output of attention."""
+    """True if an additional query projection gates the output of attention."""
     head_gate: bool = False
-    """Whether a scalar per query head, projected from the residual stream, gates its output."""
+    """True if each query head has a scalar gate, which is projected from the residual stream."""
     index_heads: Count | None = None
-    """Heads of the indexer that selects blocks of tokens for each KV head; absent if all tokens are attended to."""
+    """Number of heads of the indexer, which selects blocks of tokens per KV head; absent for attention to all
+    tokens."""
     index_head_dim: Count | None = None
-    """Width of an index head; one index key of this width is cached per token."""
+    """Width of an index head. One index key of this width is cached per token."""
     index_top_k: Count | None = None
     """Maximum number of tokens in the selected blocks [tokens]."""
 
@@ -195,7 +198,7 @@ class GroupedQueryAttention(Mixer):
         if any(absent) != all(absent):
             raise ValueError("index_heads, index_head_dim and index_top_k go together; give all or none")
         if self.index_top_k is not None and (self.window is not None or self.chunk is not None):
-            raise ValueError("an indexer picks tokens of the whole context; give no window and no chunk beside it")
+            raise ValueError("an indexer selects tokens of the full context; remove window and chunk, or the indexer")
         if self.kv_heads > self.query_heads:
             raise ValueError(f"kv_heads must be at most query_heads ({self.query_heads:g}), got {self.kv_heads:g}")
 
@@ -208,7 +211,7 @@ class GroupedQueryAttention(Mixer):
 
     @property
     def projected_width(self) -> float:
-        """Width of queries, their gate, keys, values, and queries and key of the indexer together [1]."""
+        """Total width of queries, output gate, keys and values, and of the queries and key of the indexer [1]."""
         values = self.kv_heads * self.value_width * self.value_projection
         queries = self.query_heads * (self.head_dim * (1 + self.output_gate) + self.head_gate)
         index = ((self.index_heads or 0) + 1) * (self.index_head_dim or 0)
@@ -216,7 +219,7 @@ class GroupedQueryAttention(Mixer):
 
     @property
     def summary(self) -> str:
-        """Kind and sizes in a few words."""
+        """Short description: kind and sizes."""
         text = f"attention, {self.query_heads} query and {self.kv_heads} KV heads of {self.head_dim}"
         if self.window is not None:
             text += f", window {self.window:,}"
@@ -226,7 +229,7 @@ class GroupedQueryAttention(Mixer):
 
     @property
     def cache(self) -> Cache:
-        """Keys and values."""
+        """Cached keys, values and index keys."""
         token = self.kv_heads * (self.head_dim + self.value_width)
         if self.window is None:
             index = self.index_head_dim or 0
@@ -234,7 +237,7 @@ class GroupedQueryAttention(Mixer):
         return Cache(window_elements=token, window_tokens=self.window, gathered_elements=token, heads=self.kv_heads)
 
     def parameters(self, hidden: float) -> MixerParameters:
-        """Parameters for a given width of the residual stream."""
+        """Parameters of the layer, for a given width of the residual stream."""
         queries, keys = self.query_heads * self.head_dim, self.kv_heads * self.head_dim
         read = self.projected_width
         output = self.query_heads * self.value_width * hidden
@@ -243,18 +246,18 @@ class GroupedQueryAttention(Mixer):
             count += 2 * self.head_dim
         elif self.qk_norm == "full":
             count += queries + keys
-        # Queries and the key of the indexer have a norm each.
+        # The queries and the key of the indexer each have a norm.
         count += 2 * (self.index_head_dim or 0)
         return MixerParameters(count + self.query_heads * self.sinks, output)
 
     def resized(self, ratio: float) -> Self:
-        """More query heads in full groups; with multi-head attention, KV heads grow with them."""
+        """Copy with more query heads in full groups. With multi-head attention, the KV heads grow equally."""
         multi_head = self.kv_heads == self.query_heads
         count = heads(self.query_heads, 1 if multi_head else self.kv_heads, ratio)
         return self.model_copy(update={"query_heads": count, "kv_heads": count if multi_head else self.kv_heads})
 
     def scaled(self, root: float) -> Self:
-        """More and wider heads; the number of KV heads is unchanged."""
+        """Copy with more and wider heads; the number of KV heads is unchanged."""
         changes = {"query_heads": math.ceil(self.query_heads * root), "head_dim": self.head_dim * root}
         if self.value_head_dim is not None:
             changes["value_head_dim"] = self.value_head_dim * root
@@ -262,10 +265,10 @@ class GroupedQueryAttention(Mixer):
 
 
 class LatentAttention(Mixer):
-    """Multi-head latent attention (MLA): one compressed vector per token is cached."""
+    """Multi-head latent attention (MLA), which caches one compressed vector per token."""
 
     kind: Literal["latent"]
-    """Name of this kind."""
+    """Name of the kind of attention or recurrence."""
     query_heads: Size
     """Number of query heads."""
     kv_rank: Size
@@ -273,23 +276,24 @@ class LatentAttention(Mixer):
     query_rank: Size | None = None
     """Width of the compressed query (q_lora_rank); absent if queries are not compressed."""
     nope_head_dim: Size
-    """Width of the part of a query or key head without position."""
+    """Width of the part of a query or key head without rotary position."""
     rope_head_dim: Whole = 0
-    """Width of the shared rotary key, cached with the latent."""
+    """Width of the rotary key that all heads share; it is cached with the latent."""
     value_head_dim: Size
     """Width of a value head."""
     kv_down_projections: Count = 1
-    """Times that the compression matrix is counted (the published study counts it for keys and for values: 2)."""
+    """Number of times that the parameters of the compression matrix are included. The published study includes them
+    twice, for keys and for values."""
     latent_norms: bool = True
-    """Whether the compressed query and the latent have learned norms."""
+    """True if the compressed query and the latent have learned norms."""
     output_gate: bool = False
-    """Whether a projection of the residual stream gates the output of every head."""
+    """True if the output of every head has a gate, which is projected from the residual stream."""
     index_heads: Count | None = None
-    """Heads of the indexer that selects the attended tokens (DSA); absent if all are attended to."""
+    """Number of heads of the indexer, which selects the attended tokens (DSA); absent for attention to all tokens."""
     index_head_dim: Count | None = None
-    """Width of an index head; one index key of this width is cached per token."""
+    """Width of an index head. One index key of this width is cached per token."""
     index_top_k: Count | None = None
-    """Maximum number of attended tokens, selected by the layer's indexer or by an earlier layer's [tokens]."""
+    """Maximum number of attended tokens. The indexer of this layer, or of an earlier one, selects them [tokens]."""
 
     def _check_fields(self) -> None:
         if (self.index_heads is None) != (self.index_head_dim is None):
@@ -299,15 +303,15 @@ class LatentAttention(Mixer):
 
     @property
     def summary(self) -> str:
-        """Kind and sizes in a few words."""
+        """Short description: kind and sizes."""
         text = f"latent attention, {self.query_heads} heads, {self.kv_rank} + {self.rope_head_dim} cached"
         return text + (f", top {self.index_top_k:,}" if self.index_top_k is not None else "")
 
     @property
     def cache(self) -> Cache:
-        """Latent with the rotary key, and index keys.
+        """Cached latent with its rotary key, and index keys.
 
-        Decompressed, all heads have keys and values: section 2.1 of DeepSeek-AI, arXiv:2405.04434.
+        Decompressed keys and values exist for every head: section 2.1 of DeepSeek-AI, arXiv:2405.04434.
 
         Examples
         --------
@@ -324,7 +328,7 @@ class LatentAttention(Mixer):
         )
 
     def parameters(self, hidden: float) -> MixerParameters:
-        """Parameters for a given width of the residual stream."""
+        """Parameters of the layer, for a given width of the residual stream."""
         projections = self.projections(hidden)
         norms = self.kv_rank + (self.query_rank or 0) if self.latent_norms else 0
         down = self.kv_down_projections * self.kv_rank + self.rope_head_dim + (self.query_rank or 0)
@@ -347,12 +351,12 @@ class LatentAttention(Mixer):
         return down, up, self.query_heads * self.value_head_dim * hidden
 
     def resized(self, ratio: float) -> Self:
-        """More query heads and a wider compressed query; the latent is unchanged."""
+        """Copy with more query heads and a wider compressed query; the cached latent is unchanged."""
         rank = None if self.query_rank is None else columns(self.query_rank, ratio)
         return self.model_copy(update={"query_heads": heads(self.query_heads, 1, ratio), "query_rank": rank})
 
     def scaled(self, root: float) -> Self:
-        """More and wider heads; latents grow by the square of the factor, and the rotary part is unchanged."""
+        """Copy with more and wider heads. Latents grow by the square of the factor; the rotary part is unchanged."""
         return self.model_copy(
             update={
                 "query_heads": math.ceil(self.query_heads * root),
@@ -365,41 +369,41 @@ class LatentAttention(Mixer):
 
 
 class CompressedAttention(Mixer):
-    """One shared key-value vector per position: recent tokens as they are, older ones pooled (DeepSeek-V4)."""
+    """Attention to raw tokens in a window and to pooled older ones; one vector is key and value (DeepSeek-V4)."""
 
     kind: Literal["compressed"]
-    """Name of this kind."""
+    """Name of the kind of attention or recurrence."""
     query_heads: Count
     """Number of query heads."""
     head_dim: Count
-    """Width of a head, and of the vector that is both key and value."""
+    """Width of a head, and of the cached vector, which is both key and value."""
     query_rank: Count
     """Width of the compressed query (q_lora_rank)."""
     output_groups: Count
-    """Groups of heads, each with its own output projection (o_groups)."""
+    """Groups of heads (o_groups). Each group has its own output projection."""
     output_rank: Count
-    """Width that each group is projected to (o_lora_rank)."""
+    """Output width of the projection of each group (o_lora_rank)."""
     window: Count
-    """Raw tokens that every layer attends to [tokens]."""
+    """Number of raw tokens that a token attends to [tokens]."""
     stride: Count | None = None
-    """Tokens per cached pooled entry; absent if only the window is attended to [tokens]."""
+    """Tokens per pooled entry of the cache; absent if the layer attends only to the window [tokens]."""
     entries: Literal["pooled", "projected", "earlier"] = "pooled"
-    """Origin of entries. ``pooled``: by gates with a bias for each position of a stride, as are index keys (V4).
-    ``projected``: by gates alone, or without gates at a stride of 1, and index keys are computed from the entries
-    (V4.1). ``earlier``: the layer uses those of an earlier layer."""
+    """Origin of the pooled entries. ``pooled``: gates with a bias per position of the stride; index keys are pooled as
+    well (V4). ``projected``: gates without biases, or no gates if the stride is 1; index keys are computed from the
+    entries (V4.1). ``earlier``: the entries of an earlier layer are used."""
     overlap: Annotated[int, Field(ge=1, le=2)] = 1
-    """Strides that one entry pools: 2 if neighbors overlap (CSA), 1 if not (HCA)."""
+    """Number of strides that one entry pools: 2 if neighboring entries overlap (CSA), 1 if not (HCA)."""
     index_heads: Count | None = None
-    """Heads of the indexer that selects pooled entries; absent if all, or those of an earlier selection, are attended
-    to."""
+    """Number of heads of the indexer, which selects pooled entries; absent if all entries, or those of an earlier
+    selection, are attended to."""
     index_head_dim: Count | None = None
-    """Width of an index head; one index key of this width is cached per entry, in the layer of the entries."""
+    """Width of an index head. One index key of this width is cached per entry, in the layer that caches the entries."""
     index_top_k: Count | None = None
     """Maximum number of attended pooled entries."""
     index_candidates: Count | None = None
-    """Maximum number of entries that the indexer scans, preselected by an earlier layer; absent for all."""
+    """Maximum number of entries that the indexer scans, preselected by an earlier layer; absent if it scans all."""
     sinks: bool = True
-    """Whether each query head has a learned attention sink."""
+    """True if each query head has a learned attention sink."""
 
     def _check_fields(self) -> None:
         absent = [self.index_heads is None, self.index_head_dim is None, self.index_top_k is None]
@@ -414,7 +418,7 @@ class CompressedAttention(Mixer):
 
     @property
     def summary(self) -> str:
-        """Kind and sizes in a few words."""
+        """Short description: kind and sizes."""
         text = f"compressed attention, {self.query_heads} heads of {self.head_dim}, window {self.window:,}"
         text += f", 1 entry per {self.stride}" if self.stride is not None else ""
         text += f", top {self.index_top_k:,}" if self.index_top_k is not None else ""
@@ -422,15 +426,15 @@ class CompressedAttention(Mixer):
 
     @property
     def cache(self) -> Cache:
-        """Raw tokens of the window, pooled entries, and pooled index keys."""
+        """Cached raw tokens of the window, pooled entries, and index keys of the entries."""
         stride = math.inf if self.stride is None else self.stride
-        # Groups that share a prompt do not gather raw tokens, because few are in the window.
+        # Context-parallel groups do not gather raw tokens, because the window has few of them.
         kept = 0.0 if self.entries == "earlier" else 1 / stride
         pooled = self.head_dim * kept
         return Cache(pooled, self.head_dim, self.window, pooled, (self.index_head_dim or 0) * kept)
 
     def parameters(self, hidden: float) -> MixerParameters:
-        """Parameters for a given width of the residual stream."""
+        """Parameters of the layer, for a given width of the residual stream."""
         width = self.query_heads * self.head_dim
         index_width = self.index_head_dim or 0
         count = self.query_rank * (hidden + 1 + width) + self.head_dim * (hidden + 1) + self.output_rank * width
@@ -451,16 +455,16 @@ class CompressedAttention(Mixer):
             count += self.index_heads * (self.query_rank * self.index_head_dim + hidden)
         keys = 2 * self.overlap if self.entries == "pooled" else 0
         shapes = indexer(self.index_heads, self.index_head_dim, self.query_rank, keys, hidden)
-        if self.entries == "projected" and index_width:  # keys computed from entries
+        if self.entries == "projected" and index_width:  # index keys that are computed from entries
             shapes = (*shapes, (float(index_width), float(self.head_dim)))
         return MixerParameters(count, shared=((down, hidden),), indexer=shapes)
 
     def _pooling(self, stride: int, width: int, hidden: float) -> float:
-        """Values and gates to pool, a bias for each position in a stride, and a norm."""
+        """Parameters for pooling: projections of values and gates, a bias per position of the stride, and a norm."""
         return self.overlap * width * (2 * hidden + stride) + width
 
     def resized(self, ratio: float) -> Self:
-        """More query heads in full output groups, and wider compressed vectors; the cache is unchanged."""
+        """Copy with more query heads in full output groups and wider compressed vectors; the cache is unchanged."""
         changes = {
             "query_heads": heads(self.query_heads, self.output_groups, ratio),
             "query_rank": columns(self.query_rank, ratio),
@@ -470,14 +474,14 @@ class CompressedAttention(Mixer):
 
 
 class RecurrentMixer(Mixer):
-    """Layer with a state of fixed size per sequence instead of a cache."""
+    """Recurrent layer, which has a state of fixed size per sequence instead of a cache."""
 
     kind: Literal["recurrent"]
-    """Name of this kind."""
+    """Name of the kind of attention or recurrence."""
     variant: Literal["mamba2", "gated_delta", "kda"]
-    """Recurrence: Mamba-2, Gated DeltaNet, or Kimi Delta Attention, where each channel has its own decay."""
+    """Kind of recurrence: Mamba-2; Gated DeltaNet; or Kimi Delta Attention, in which each channel has its own decay."""
     value_heads: Count
-    """Heads of the state (Mamba-2: heads)."""
+    """Number of heads of the state (Mamba-2: heads)."""
     value_head_dim: Count
     """Width of a value head (Mamba-2: head dimension)."""
     key_heads: Count
@@ -487,15 +491,15 @@ class RecurrentMixer(Mixer):
     convolution: Count
     """Width of the causal convolution over tokens [tokens]."""
     convolution_bias: bool = False
-    """Whether the convolution has a bias per channel."""
+    """True if the convolution has a bias per channel."""
     input_bias: bool = False
-    """Whether the input projection has a bias."""
+    """True if the input projection has a bias."""
     output_bias: bool = False
-    """Whether the output projection has a bias."""
+    """True if the output projection has a bias."""
     gate_rank: Count | None = None
-    """Width between the two projections of the output gate; absent if there is one projection."""
+    """Width between the two projections of the output gate; absent if the gate has a single projection."""
     state_dtype: Dtype = "fp32"
-    """Number format of the recurrent state; the convolution's state has that of the activations."""
+    """Number format of the recurrent state. The state of the convolution has the format of the activations."""
 
     @property
     def heads(self) -> float:
@@ -504,12 +508,12 @@ class RecurrentMixer(Mixer):
 
     @property
     def summary(self) -> str:
-        """Kind and sizes in a few words."""
+        """Short description: kind and sizes."""
         return f"{self.variant}, {self.value_heads} heads, state {self.value_head_dim} x {self.key_head_dim}"
 
     @property
     def cache(self) -> Cache:
-        """Recurrent state, and window of the convolution."""
+        """Recurrent state, and state of the convolution."""
         state = self.value_heads * self.value_head_dim * self.key_head_dim
         convolution = self._channels * self.convolution
         return Cache(state_elements=state, state_dtype=self.state_dtype, convolution_elements=convolution)
@@ -520,25 +524,26 @@ class RecurrentMixer(Mixer):
         return 2 * self.key_heads * self.key_head_dim + self.value_heads * self.value_head_dim
 
     def parameters(self, hidden: float) -> MixerParameters:
-        """Parameters for a given width of the residual stream."""
+        """Parameters of the layer, for a given width of the residual stream."""
         values = self.value_heads * self.value_head_dim
         scalars, vectors, norm = {
-            # The time step per head is projected; decay, bias of the time step and skip weight are learned.
+            # The time step of each head is projected. Its bias, the decay and the skip weight are learned.
             "mamba2": (1, 3, values),
-            # Two gates per head are projected; decay and bias of the time step are learned.
+            # Two gates per head are projected. The decay and the bias of the time step are learned.
             "gated_delta": (2, 2, self.value_head_dim),
-            # A gate per head is projected; decay is learned, and a bias for each channel below.
+            # One gate per head is projected. The decay is learned; the bias per channel is added below.
             "kda": (1, 1, self.value_head_dim),
         }[self.variant]
         read = self._channels + values * (self.gate_rank is None) + scalars * self.value_heads
         count = read * (hidden + self.input_bias) + values * hidden + hidden * self.output_bias
         count += self._channels * (self.convolution + self.convolution_bias) + vectors * self.value_heads + norm
-        # Decays of channels are projected through the width of a head, and gates possibly through another width.
+        # Decays of channels are projected through the width of a head. The gates may be projected through another
+        # width.
         narrow = self.key_head_dim * (self.variant == "kda") + (self.gate_rank or 0)
         return MixerParameters(count + narrow * (hidden + values) + values * (self.variant == "kda"))
 
     def resized(self, ratio: float) -> Self:
-        """More heads of the state, in multiples of the key heads."""
+        """Copy with more heads of the state, in multiples of the key heads."""
         return self.model_copy(update={"value_heads": heads(self.value_heads, self.key_heads, ratio)})
 
 
@@ -548,35 +553,35 @@ class FeedForwardParameters(NamedTuple):
     total: float
     """All parameters, including the router [1]."""
     routed: float = 0.0
-    """All routed experts [1]."""
+    """Parameters of all routed experts [1]."""
     idle: float = 0.0
-    """Routed experts that are not active for a token [1]."""
+    """Parameters of routed experts that a token does not use [1]."""
     shared: float = 0.0
-    """Shared experts and their gate [1]."""
+    """Parameters of the shared experts and their gate [1]."""
     whole: float = 0.0
-    """Matrices between the residual stream and experts that are never split, without biases [1]."""
+    """Parameters of the router and the latent projections, which are never split; without biases [1]."""
 
 
 class FeedForwardPart(Spec):
-    """Base of all kinds of feed-forward blocks: schema fields, and the counts that follow from them.
+    """Base class of feed-forward blocks: fields of the schema, and the counts derived from them.
 
-    A kind overrides the defaults here; its rows of the operator table are in ``engine/operators/``.
+    A subclass overrides the defaults here. Its rows of the operator table are in ``engine/operators/``.
     """
 
     kind: str
-    """Name of this kind."""
+    """Name of the kind of block."""
 
     widths: ClassVar[tuple[str, ...]] = ()
-    """Fields that are widths and grow with the model, the one that is split over ranks first; empty without a block."""
+    """Names of the fields that are widths. The first one is split over ranks; empty without a block."""
 
     @property
     @abstractmethod
     def summary(self) -> str:
-        """Kind and sizes in a few words."""
+        """Short description: kind and sizes."""
 
     @abstractmethod
     def parameters(self, hidden: float) -> FeedForwardParameters:
-        """Parameters for a given width of the residual stream."""
+        """Parameters of the block, for a given width of the residual stream."""
 
     @property
     def absent(self) -> bool:
@@ -585,61 +590,61 @@ class FeedForwardPart(Spec):
 
     @property
     def routed_experts(self) -> int:
-        """Experts that a router selects from [1]; 0 for dense blocks."""
+        """Number of experts from which the router selects [1]; 0 for dense blocks."""
         return 0
 
     @property
     def cut_width(self) -> float:
-        """Width that is split over ranks, of one expert if there are several [1]."""
+        """Width that is split over ranks, of one expert in MoE blocks [1]."""
         return float(getattr(self, self.widths[0]))
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """Activation functions by name: output width per token, and input matrices of each [1]."""
+        """Output width per token and number of input matrices of each activation function, by name [1]."""
         return {}
 
     def widened(self, width: Callable[[float], float]) -> Self:
-        """Block whose widths are transformed by a function."""
+        """Copy with every width ``w`` replaced by ``width(w)``."""
         sizes = {name: size for name in self.widths if (size := getattr(self, name)) is not None}
         return self.model_copy(update={name: width(size) for name, size in sizes.items()})
 
 
 class DenseFeedForward(FeedForwardPart):
-    """Feed-forward block that every token passes."""
+    """Dense feed-forward block, which processes every token."""
 
     kind: Literal["dense"]
-    """Name of this kind."""
+    """Name of the kind of feed-forward block."""
     intermediate_size: Size
-    """Intermediate width."""
+    """Intermediate width of the block."""
     input_matrices: Count = 2
-    """Matrices from hidden to intermediate: 2 if gated (SwiGLU), 1 if not."""
+    """Matrices from hidden to intermediate width: 2 with a gate (SwiGLU), 1 without."""
     output_matrices: Count = 1
-    """Matrices from intermediate to hidden."""
+    """Matrices from intermediate to hidden width."""
     bias: bool = False
-    """Whether every matrix has a bias."""
+    """True if every matrix has a bias."""
 
     widths = ("intermediate_size",)
 
     @property
     def summary(self) -> str:
-        """Kind and sizes in a few words."""
+        """Short description: kind and sizes."""
         return f"feed-forward of {self.intermediate_size:,}"
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """One activation function [1]."""
+        """Output width and input matrices of the activation function [1]."""
         return {"activation function": (float(self.intermediate_size), self.input_matrices)}
 
     def parameters(self, hidden: float) -> FeedForwardParameters:
-        """Parameters for a given width of the residual stream."""
+        """Parameters of the block, for a given width of the residual stream."""
         return FeedForwardParameters(_matrices(self, hidden))
 
 
 class ExpertFeedForward(FeedForwardPart):
-    """Mixture of experts: a router selects some of them for each token."""
+    """Mixture of experts, in which a router selects experts for each token."""
 
     kind: Literal["experts"]
-    """Name of this kind."""
+    """Name of the kind of feed-forward block."""
     experts: Count
     """Number of routed experts in a layer."""
     active_experts: Count
@@ -647,27 +652,28 @@ class ExpertFeedForward(FeedForwardPart):
     intermediate_size: Size
     """Intermediate width of one expert."""
     input_matrices: Count = 2
-    """Matrices from hidden to intermediate in one expert."""
+    """Matrices from hidden to intermediate width in one expert."""
     output_matrices: Count = 1
-    """Matrices from intermediate to hidden in one expert."""
+    """Matrices from intermediate to hidden width in one expert."""
     bias: bool = False
-    """Whether every expert matrix has a bias."""
+    """True if every expert matrix has a bias."""
     shared_intermediate_size: Size | None = None
-    """Total width of the shared experts, which every token passes; absent if there are none."""
+    """Total width of the shared experts, which process every token; absent without shared experts."""
     shared_gate: bool = False
-    """Whether a learned gate vector scales the shared expert."""
+    """True if a learned gate vector scales the shared expert."""
     router: bool = True
-    """Whether the routing matrix is included (the published study omits it)."""
+    """True if parameters and work of the routing matrix are included. The published study omits them."""
     router_bias: bool = False
-    """Whether the routing matrix has a learned bias per expert."""
+    """True if the routing matrix has a learned bias per expert."""
     latent_size: Size | None = None
-    """Input and output width of routed experts between two shared projections; absent if it is hidden_size."""
+    """Input and output width of the routed experts, if two shared projections reduce it; absent if it is
+    ``hidden_size``."""
     latent_norm: bool = False
-    """Whether the output of routed experts has a learned norm before it is projected back."""
+    """True if the summed output of the routed experts has a learned norm before it is projected back."""
     routing_groups: Count | None = None
-    """Equal groups of experts, one per node or device; absent if routing has no groups."""
+    """Number of equal groups of experts, one per node or device; absent if routing has no groups."""
     active_groups: Count | None = None
-    """Maximum number of groups with experts of one token (node-limited routing)."""
+    """Maximum number of groups whose experts one token can use (node-limited routing)."""
 
     widths = ("intermediate_size", "shared_intermediate_size", "latent_size")
 
@@ -691,7 +697,7 @@ class ExpertFeedForward(FeedForwardPart):
 
     @property
     def summary(self) -> str:
-        """Kind and sizes in a few words."""
+        """Short description: kind and sizes."""
         text = f"{self.active_experts} of {self.experts} experts of {self.intermediate_size:,}"
         if self.routing_groups is not None:
             text += f" in {self.active_groups} of {self.routing_groups} groups"
@@ -700,7 +706,7 @@ class ExpertFeedForward(FeedForwardPart):
 
     @property
     def routed_experts(self) -> int:
-        """Experts that the router selects from [1]."""
+        """Number of experts from which the router selects [1]."""
         return self.experts
 
     @property
@@ -711,7 +717,7 @@ class ExpertFeedForward(FeedForwardPart):
         return rows if shared is None else {**rows, "shared activation": (float(shared), matrices)}
 
     def parameters(self, hidden: float) -> FeedForwardParameters:
-        """Parameters for a given width of the residual stream."""
+        """Parameters of the block, for a given width of the residual stream."""
         expert = _matrices(self, hidden if self.latent_size is None else self.latent_size)
         routed, shared = self.experts * expert, 0.0
         latents, norm = 2.0 * (self.latent_size or 0.0), (self.latent_size or 0.0) * self.latent_norm
@@ -728,18 +734,18 @@ class ExpertFeedForward(FeedForwardPart):
 
 
 class NoFeedForward(FeedForwardPart):
-    """Layer without a feed-forward block: attention or a recurrent mixer alone."""
+    """Layer without a feed-forward block, which has only attention or a recurrence."""
 
     kind: Literal["none"]
-    """Name of this kind."""
+    """Name of the kind of feed-forward block."""
 
     @property
     def summary(self) -> str:
-        """Kind in words."""
+        """Short description."""
         return "no feed-forward"
 
     def parameters(self, hidden: float) -> FeedForwardParameters:
-        """No parameters."""
+        """Zero parameters."""
         return FeedForwardParameters(0.0)
 
 
@@ -757,12 +763,12 @@ Attention = Annotated[
     Field(discriminator="kind"),
 ]
 FeedForward = Annotated[DenseFeedForward | ExpertFeedForward | NoFeedForward, Field(discriminator="kind")]
-#: Names of the kinds of attention and other mixers.
+#: Names of the kinds of mixers.
 MixerKind = Literal["grouped_query", "latent", "compressed", "recurrent", "none"]
 
 
 class Block(Spec):
-    """Group of identical layers. Their order among other layers does not affect any cost."""
+    """Group of identical layers. No cost depends on their order among other layers."""
 
     layers: Count
     """Number of layers."""
@@ -771,13 +777,13 @@ class Block(Spec):
     feed_forward: FeedForward
     """Feed-forward block of each layer."""
     norms: Whole = 2
-    """Learned norm vectors of hidden_size per layer (0 if a study omits them)."""
+    """Learned norm vectors of width ``hidden_size`` per layer; 0 if a study omits them."""
     norm_bias: bool = False
-    """Whether norms have a bias (LayerNorm)."""
+    """True if norms have a bias, as in LayerNorm."""
     parallel: bool = False
-    """Whether attention and feed-forward run in parallel on the same input (eq. 7)."""
+    """True if attention and feed-forward run in parallel on the same input (eq. 7)."""
 
     @property
     def parts(self) -> int:
-        """Parts of the layer: attention or another mixer, and a feed-forward block [1]."""
+        """Number of parts of the layer: mixer and feed-forward block [1]."""
         return (not self.attention.absent) + (not self.feed_forward.absent)

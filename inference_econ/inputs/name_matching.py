@@ -1,9 +1,9 @@
-"""Mapping of common names of models, chips and files to catalog names.
+"""Conversion of common names of models, chips and files to catalog names.
 
-Case, separators and the owner of a model are ignored. A text that is spelled like a catalog name, the title of its file
-or its Hugging Face id is that entry. Other names are resolved with a remark, and names that fit several entries are
-rejected with a list. The table of other names, ``scenarios/measured/names.yaml``, is also used by the reader of
-measurements, which picks the most common entry instead of rejecting.
+Case, separators and the organization in a model's name are ignored. A catalog name, the title of an entry or its
+Hugging Face id always means that entry. Other names are converted with a note. A name that fits several entries is an
+error, which lists them. Synonyms are in ``scenarios/measured/names.yaml``. The reader of measurements uses the same
+table, but picks the most common entry instead of reporting an error.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from inference_econ.inputs.dtype import FORMATS, family
 from inference_econ.inputs.models.repository import is_repository
 from inference_econ.inputs.places import Kind, Meaning, files, folder, names
 
-#: Suffixes of a model's name that do not change its architecture.
+#: Suffixes of model names that do not indicate another architecture.
 _ENDING = re.compile(
     r"[-_ .]+(?:instruct|chat|base|it|hf|preview|thinking|dynamic|quantized|bf16|fp16|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|"
     r"int8|awq|gptq|kv|block|eagle3?|tensor|online|turbo|w\d+a\d+(?:kv\d+)?|\d{4}|v\d+(?:\.\d+)*|bnb|\dbit|gguf|mtp|"
     r"w|a)$"
 )
 _PARENTHESES = re.compile(r"\([^)]*\)")
-#: Words in a chip's name that do not distinguish it from others.
+#: Words in chip names that do not distinguish chips.
 _NOISE = re.compile(
     r"nvidia|amd|intel|google|aws|geforce|tesla|instinct|gpus?|tensor|core|superchip|accelerator|edition|hgx|dgxc?|oam|"
     r"hbm2e?|hbm3e?|gddr\dx?|cloud|baseboard|slurm|nv|nvd|nb|cw|cr|tw|tg|oci"
@@ -38,7 +38,7 @@ _MEMORY = re.compile(r"^(\d+)g(?:b|ib)?$")
 _UNIT = re.compile(r"(\d) (gi?b)\b")
 _FORM = re.compile(r"^sxm\d$")
 
-#: Number formats by the texts that indicate them, the most specific first.
+#: Number formats by the texts that indicate them; more specific texts come first.
 _FORMATS = (
     ("nvfp4", ("nvfp4",)),
     ("mxfp4", ("mxfp4",)),
@@ -52,14 +52,14 @@ _FORMATS = (
     ("fp16", ("fp16", "float16", "half")),
     ("fp32", ("fp32", "float32")),
 )
-#: Weight widths in the names of checkpoints.
+#: Widths of weights in checkpoint names.
 _OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
 _FOUR_BITS = frozenset(name for name, row in FORMATS.items() if row.bits == 4 and row.kind != "file")
 EIGHT_BIT_FLOATS = frozenset(name for name, row in FORMATS.items() if row.bits == 8 and row.kind == "float")
 
 
 def has_other_width(bare: str) -> bool:
-    """Whether a checkpoint's name contains a width of its weights; it then has none of the known formats.
+    """True if a checkpoint's name contains a weight width that belongs to none of the known formats.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def has_other_width(bare: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Letters and digits of a text, in lower case.
+    """Letters and digits of a text in lower case.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def plain(text: str) -> str:
 
 
 def format_in(text: str) -> str | None:
-    """Number format that a lower-case text indicates; None if there is none."""
+    """Number format that a lower-case text contains; None if it contains none."""
     for name, spellings in _FORMATS:
         if any(spelling in text for spelling in spellings):
             return name
@@ -89,17 +89,17 @@ def format_in(text: str) -> str | None:
 
 
 def alike(written: str, native: str) -> bool:
-    """Whether both are 4-bit formats, or both 8-bit floats, which checkpoint names do not distinguish."""
+    """True if both are 4-bit formats, or both are 8-bit floats. Checkpoint names do not distinguish such formats."""
     return any(written in kind and family(native) in kind for kind in (_FOUR_BITS, EIGHT_BIT_FLOATS))
 
 
 def without_parentheses(text: str) -> str:
-    """Text without remarks in parentheses."""
+    """Text without the parts in parentheses."""
     return _PARENTHESES.sub("", text)
 
 
 def of_model(text: str) -> Iterator[str]:
-    """Spellings of a model's name in plain letters: in full, without owner and remarks, and without each suffix."""
+    """Plain spellings of a model's name: in full, without organization and parentheses, and without each suffix."""
     yield plain(text)
     bare = without_parentheses(text).strip().lower()
     yield plain(bare)
@@ -114,7 +114,7 @@ def of_model(text: str) -> Iterator[str]:
 
 
 def of_chip(text: str) -> tuple[list[str], str | None]:
-    """Words that distinguish a chip from others, and the size of its memory [GB] if the text contains it.
+    """Words of a chip's name that distinguish it from other chips, and its memory size [GB] if given.
 
     Examples
     --------
@@ -131,11 +131,11 @@ def of_chip(text: str) -> tuple[list[str], str | None]:
     return words, memory
 
 
-#: Words in a chip's title that distinguish boards and sizes of one chip.
+#: Words of a chip's title that distinguish boards and memory sizes of one chip.
 _BOARD = re.compile(r"sxm|pcie|nvl|nvl72|\d+")
-#: Checkpoints that accompany a model, and whose names do not refer to the model itself.
+#: Files that accompany a model, such as draft heads and adapters. Their names do not mean the model itself.
 _OTHER_FILES = re.compile(r"eagle|draft|lora|medusa|\.gguf$|mmproj")
-#: Quantizations of llama.cpp, at the end of a name or tag.
+#: Names of llama.cpp quantizations at the end of a name or tag.
 _QUANTIZATION = re.compile(
     r"(?:^|[-_.])(?:ud-)?(i?q\d_(?:[sml]|xx?s|nl|\d|k(?:_(?:[sml]|xl))?)|bf16|f16|fp16|f32|fp32|mxfp4)$", re.IGNORECASE
 )
@@ -152,29 +152,30 @@ class _Entry(NamedTuple):
     repository: str
     """Hugging Face id; empty if it has none."""
     format: str
-    """Published format of most of a model's weights; empty for chips."""
+    """Number format of most of the published weights; empty for chips."""
 
 
 @cache
 def read_measured_names() -> MeasuredNames:
-    """Names in measurements, with the catalog names that they correspond to."""
+    """Names of models, chips and engines in published measurements, with their catalog names."""
     return MeasuredNames.from_file(folder("scenarios") / "measured" / "names.yaml")
 
 
 def meant(kind: Kind, text: str) -> Meaning | None:
-    """Entry for a text that is not a catalog name; None if it is unknown.
+    """Catalog entry for a text that is not a catalog name; None if no entry fits.
 
     Parameters
     ----------
     kind : str
-        Kind of entry.
+        Kind of catalog entry.
     text : str
         ``Qwen/Qwen3-32B``, ``gpt-oss-120b``, ``H100``.
 
     Raises
     ------
     UnknownNameError
-        If it fits several entries, or is a checkpoint in another format than the entry; includes what to write instead.
+        If several entries fit, or the text is a checkpoint in another format than the entry. The message includes what
+        to write.
 
     Examples
     --------
@@ -196,20 +197,20 @@ def meant(kind: Kind, text: str) -> Meaning | None:
         return None
     if quantized is not None:
         return _meant_quantized(text, *quantized)
-    # Model of a checkpoint, or of a name in the table of other names.
+    # The text may be a checkpoint, or a synonym in the table.
     words = _separate(text.rsplit("/", 1)[-1])
     able = [name for name, entry in _entries("models").items() if words <= _separate(f"{name} {entry.title}")]
     spelled = (model_spellings().get(spelling) for spelling in of_model(text))
     name = next((name for name in spelled if name is not None), None)
-    if len(able) > 1 or name is None:  # the table of other names has the most common one of several
+    if len(able) > 1 or name is None:  # The table contains only the most common of several entries.
         _refuse("models", text, able)
     return None if name is None else _in_format(text, name)
 
 
 def split_quantization(text: str) -> tuple[str, str] | None:
-    """Split the name of a GGUF repository or an Ollama tag into model and quantization; None for other names.
+    """Split a GGUF repository or Ollama tag into model and quantization; None for other names.
 
-    The quantization is empty if the name has none.
+    The quantization is empty if the text contains none.
 
     Examples
     --------
@@ -224,7 +225,7 @@ def split_quantization(text: str) -> tuple[str, str] | None:
     bare = bare[: of_repository.start()] if of_repository else bare
     if not (of_repository or tag or _QUANTIZED_NAME.search(bare)):
         return None
-    # The tag of a repository is a quantization; Ollama's starts with the size.
+    # The tag of a GGUF repository is a quantization. Ollama's tags start with the model size.
     whole = bare if tag == "latest" or not tag else f"{bare}-{tag}"
     quantization = _QUANTIZATION.search(whole)
     if quantization is None:
@@ -238,7 +239,7 @@ def format_of_quantization(quantization: str) -> str:
     Raises
     ------
     UnknownNameError
-        If the catalog lacks it; lists the nearest formats.
+        If the quantization is unknown; lists the most similar formats.
     """
     name = quantization.lower()
     name = _QUANTIZATION_NAMES.get(name, name)
@@ -254,7 +255,7 @@ def format_of_quantization(quantization: str) -> str:
 
 
 def _meant_quantized(text: str, bare: str, quantization: str) -> Meaning | None:
-    """Model of a GGUF repository or an Ollama tag, in the format of its quantization."""
+    """Catalog entry for a GGUF repository or an Ollama tag, with the format of its quantization."""
     called = meant("models", bare)
     if called is None:
         return None
@@ -271,7 +272,7 @@ def _meant_quantized(text: str, bare: str, quantization: str) -> Meaning | None:
 
 @cache
 def model_spellings() -> Mapping[str, str]:
-    """Catalog names of models by plain spelling, including other names, without the published study's models."""
+    """Catalog names of models by plain spelling, including synonyms; models of the published study are excluded."""
     table = {spelling: name for spelling, name in _own_spellings("models").items() if "/" not in name}
     for name, others in read_measured_names().models.items():
         table.update({plain(other): name for other in others})
@@ -280,7 +281,7 @@ def model_spellings() -> Mapping[str, str]:
 
 @cache
 def _entries(kind: Kind) -> dict[str, _Entry]:
-    """Names and titles in the files of one kind, by catalog name."""
+    """Names and titles of all entries of a kind, by catalog name."""
     from inference_econ.inputs import _yaml
 
     documents = {name: _yaml.read_yaml(path).data for name, path in files(kind).items() if "/" not in name}
@@ -296,7 +297,7 @@ def _entries(kind: Kind) -> dict[str, _Entry]:
 
 @cache
 def _own_spellings(kind: Kind) -> dict[str, str]:
-    """Plain spellings of names, titles and Hugging Face ids (with and without owner), with their catalog names.
+    """Catalog names by plain spelling of name, title and Hugging Face id, the latter with and without organization.
 
     For scenarios, the last part of a name is sufficient if it is unique.
     """
@@ -316,15 +317,15 @@ def _own_spellings(kind: Kind) -> dict[str, str]:
 
 
 def _in_format(text: str, name: str) -> Meaning | None:
-    """Entry for a checkpoint of a model in the format that the checkpoint's name contains, if any."""
+    """Entry for a checkpoint, with the number format in the checkpoint's name, if it contains one."""
     bare = text.rsplit("/", 1)[-1].lower()
     written, native = format_in(bare), _entries("models")[name].format
-    written = "nvfp4" if written == "fp4" else written  # suffix of checkpoints quantized with NVIDIA's tools
+    written = "nvfp4" if written == "fp4" else written  # suffix of checkpoints that NVIDIA's tools quantized
     if written is None and has_other_width(bare):
         return None
     named = "/" in text and is_repository(text)
     if written in (None, native) or alike(written, native):
-        # A different checkpoint of the same sizes: launch files use the name as typed.
+        # This is another checkpoint with the same sizes. Launch files use the name as typed.
         return Meaning(text if named else name, _remark("models", text, name), name if named else "")
     checkpoint = read_measured_names().checkpoints.get(name, {}).get(written)
     if checkpoint is not None:
@@ -334,18 +335,18 @@ def _in_format(text: str, name: str) -> Meaning | None:
     if named:
         return Meaning(text, f"{_remark('models', text, name)}, with weights in {dtype}", name, dtype)
     raise UnknownNameError(
-        f"{text!r} is {name} with weights in {dtype}, which the catalogue has in {native}; write {name} --weights "
+        f"{text!r} is {name} with weights in {dtype}, which the catalog has in {native}; write {name} --weights "
         f"{dtype}, or the id of the checkpoint with its owner (OWNER/{text})"
     )
 
 
 def _separate(text: str) -> set[str]:
-    """Words and numbers of a name; version numbers are not split."""
+    """Words and numbers of a name; version numbers stay in one piece."""
     return set(re.findall(r"[a-z]+|\d+(?:\.\d+)*[a-z]*", text.lower()))
 
 
 def _meant_chip(text: str) -> Meaning | None:
-    """Chip of a text that may omit only the board or the size of its memory."""
+    """Catalog entry for a chip name, in which only the board or the memory size may be missing."""
     wanted = set(_words(text))
     able = []
     for name, entry in _entries("hardware").items():
@@ -363,7 +364,7 @@ def _meant_chip(text: str) -> Meaning | None:
 
 
 def _words(title: str) -> Iterator[str]:
-    """Words that distinguish a chip from others, with the size of its memory [GB] as a bare number."""
+    """Words of a chip's title that distinguish it from other chips, with the memory size [GB] as a bare number."""
     words, memory = of_chip(title)
     yield from words
     if memory is not None:
@@ -371,7 +372,7 @@ def _words(title: str) -> Iterator[str]:
 
 
 def _refuse(kind: Kind, text: str, able: list[str]) -> None:
-    """Raise the error for an ambiguous text, with the entries that it could be; do nothing if there are none."""
+    """Raise an error that lists the entries that an ambiguous text could mean; do nothing if there are none."""
     titles = [f"{name} ({_entries(kind)[name].title})" for name in able]
     if titles:
         ask = "name one" if len(able) > 1 else "write that if it is meant"
@@ -392,23 +393,23 @@ Spellings = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(str
 
 
 class MeasuredNames(Spec):
-    """Spellings in measurements, by catalog name."""
+    """Synonyms of catalog names in measurements."""
 
     models: dict[str, Spellings]
     """Other names of models, by catalog name."""
     hardware: dict[str, Spellings]
     """Other names of chips, by catalog name."""
     plain_hardware: Spellings
-    """Catalog names of chips that users mean if they omit the board, although there are others."""
+    """Catalog names of the chips that are meant if a user omits the board, although there are several boards."""
     checkpoints: dict[str, dict[str, str]]
-    """Name of the model file for checkpoints of a format, by model and format."""
+    """Catalog name for checkpoints of a model in a format, by model and format."""
     formats: dict[str, dict[str, str]]
-    """Number format that the makers of a model mean by a format's name, by model and format."""
+    """Number format that the publisher of a model means by a format name, by model and format."""
     prefill_first: Spellings
-    """Engines, or prefixes of their versions, that pause decoding until all prompts are prefilled."""
+    """Engines, or prefixes of their versions, that pause decoding until all waiting prompts are processed."""
     compiled: Spellings
-    """Engines, or prefixes of their versions, that compile models as a whole."""
+    """Engines, or prefixes of their versions, that compile the full model."""
     unversioned: Spellings
-    """Texts that indicate an engine but are followed by the version of a library."""
+    """Texts that indicate an engine, but precede the version of a library."""
     engines: dict[str, Spellings]
-    """Texts that indicate an engine, by engine; the first match applies."""
+    """Texts that indicate an engine, by engine. The first match applies."""

@@ -1,4 +1,4 @@
-"""API offers of providers by date: speed and token prices of a model."""
+"""Published API offers of providers: speed and token prices of a model on a date."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class Offer(Spec):
-    """One provider's offer of one model on one day."""
+    """Offer of one provider for one model on one day."""
 
     provider: _Text
     """Provider."""
@@ -34,13 +34,13 @@ class Offer(Spec):
     date: Date
     """Date of observation or publication."""
     tokens_per_second: _Positive | None = None
-    """Speed per user measured by a client; None if not measured [tokens/s]."""
+    """Speed per user, as measured by a client; None if not measured [tokens/s]."""
     ttft_seconds: _Positive | None = None
-    """Time to first token measured by a client [s]."""
+    """Time to first token, as measured by a client; None if not measured [s]."""
     hours: Literal["peak", "off-peak"] | None = None
     """Hours in which the price applies; absent if it always does."""
     dollars_per_million_input_tokens: _Positive
-    """Price of input tokens [USD per 1e6 tokens]."""
+    """Price of uncached input tokens [USD per 1e6 tokens]."""
     dollars_per_million_cached_input_tokens: _Positive | None = None
     """Price of cached input tokens; absent if unknown [USD per 1e6 tokens]."""
     dollars_per_million_output_tokens: _Positive
@@ -56,12 +56,12 @@ class _Offers(Spec):
     """Offers in the order of the table."""
 
 
-#: Columns that contain numbers; all others are text.
+#: Columns that contain numbers; all other columns are text.
 _NUMBERS = tuple(name for name in Offer.model_fields if name.startswith(("dollars_", "tokens_", "ttft_")))
 
 
 def read_offers(path: Path) -> tuple[Offer, ...]:
-    """Read offers from CSV with a column for each field of :class:`Offer`; blank cells are omitted.
+    """Read offers from a CSV file with one column per field of :class:`Offer`; blank cells are omitted.
 
     Raises
     ------
@@ -75,12 +75,12 @@ def read_offers(path: Path) -> tuple[Offer, ...]:
 
 
 def own_file() -> Path:
-    """File with the user's offers, written by ``inference-econ list offers --refresh``."""
+    """File with the user's own offers, which ``inference-econ list offers --refresh`` writes."""
     return Path.home() / ".config" / "inference_econ" / "offers.csv"
 
 
 def known_offers() -> tuple[Offer, ...]:
-    """Offers of ``scenarios/measured/offers.csv``, followed by those of :func:`own_file`, if there is one.
+    """Offers of ``scenarios/measured/offers.csv``, followed by those in the user's own file.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def known_offers() -> tuple[Offer, ...]:
 
 
 def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:
-    """Offers of the last day for each provider, model and hours; the cheapest output first."""
+    """Offers of the last day of each provider, model and hours, sorted by output price."""
     days: dict[tuple[str, str, str | None], Offer] = {}
     for offer in offers:
         key = (offer.provider.lower(), offer.model_as_written, offer.hours)
@@ -113,7 +113,7 @@ def _shipped() -> tuple[Offer, ...]:
     return read_offers(catalog.measured_files()["offers"])
 
 
-#: Columns of a user's table, and the fields of offers that they fill.
+#: Fields of :class:`Offer` by the columns of a user's table.
 _COLUMNS: Mapping[str, str] = {
     "provider": "provider",
     "model": "model_as_written",
@@ -132,24 +132,24 @@ _FORMS = (
 
 
 def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...]:
-    """Offers of a snapshot.
+    """Read offers from a snapshot of a price list.
 
     Parameters
     ----------
     path : path or str
-        JSON from models.dev, or CSV with a line for each price.
+        JSON from models.dev, or CSV with one line per price.
     date : str, optional
-        Date of the snapshot, ``2026-11-20``, if the lines have none.
+        Date of the snapshot, ``2026-11-20``; required if the lines contain no date.
 
     Returns
     -------
     tuple of Offer
-        Offers in the order of the file, without free ones, with catalog names of known models.
+        Offers in the order of the file, with catalog names of known models. Free offers are omitted.
 
     Raises
     ------
     InputError
-        If it cannot be read, has another format, or has no date.
+        If the file cannot be read, has another format, or has no date.
     SpecError
         Lists invalid prices and dates with their entries.
     """
@@ -179,7 +179,10 @@ def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...
 
 
 def _models_dev(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Models with a price, by provider; models that are free or billed by the month have a price of 0."""
+    """Rows of offers in JSON from models.dev.
+
+    Models that are free or billed monthly have a price of 0 and are omitted.
+    """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -205,7 +208,7 @@ def _models_dev(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]
 
 
 def _table(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Lines of a table, without blank cells."""
+    """Rows of a CSV table, without blank cells."""
     reader = csv.DictReader(io.StringIO(text, newline=""))
     header = [name.strip().lower() for name in reader.fieldnames or ()]
     missing = [name for name in _NEEDED if name not in header]
@@ -225,7 +228,7 @@ def _table(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def _model(written: str) -> str:
-    """Catalog name of a model, written with or without its maker; empty if unknown."""
+    """Catalog name of a model, written with or without its organization; empty if unknown."""
     for text in dict.fromkeys((written, written.rpartition("/")[2])):
         try:
             meaning = name_matching.meant("models", text)
@@ -237,7 +240,7 @@ def _model(written: str) -> str:
 
 
 def csv_of(offers: tuple[Offer, ...]) -> str:
-    """CSV text of offers, as :func:`inference_econ.inputs.offers.read_offers` reads it."""
+    """CSV text of offers in the format of :func:`inference_econ.inputs.offers.read_offers`."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(Offer.model_fields), lineterminator="\n")
     writer.writeheader()

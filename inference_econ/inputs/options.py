@@ -1,6 +1,6 @@
-"""Options of queries, each declared once: group, type, help text, and effect on other options.
+"""Options of commands and queries, each declared once: group, type, help text, and fields that it sets.
 
-The command line, the HTTP API, scenarios and what-ifs are derived from the table ``options.csv``. Options of a single
+The command line, the HTTP API, scenarios and what-ifs read them from the table ``options.csv``. Options of a single
 command are declared with the command.
 """
 
@@ -14,48 +14,48 @@ from typing import Any, Literal, NamedTuple
 
 from inference_econ.inputs import defaults
 
-#: Default values that texts of tables contain in braces.
+#: Values that replace names in braces in the texts of the tables.
 _DEFAULTS: Mapping[str, object] = {
     **{name: getattr(defaults, name) for name in ("DEFAULT_ISL", "DEFAULT_OSL", "MOST_DEPLOYMENTS", "THINK_SECONDS")},
     "MEAN_CONTEXT": f"{defaults.MEAN_CONTEXT:g}",
     "USUAL_CONSTANTS": ",".join(defaults.USUAL_CONSTANTS),
 }
-#: Columns of tables that are "yes" or empty.
+#: Columns of the tables with the value "yes" or an empty cell.
 _BOOLEANS = ("shown", "number", "repeat", "required")
 
 
 class Option(NamedTuple):
-    """Option of several queries."""
+    """Option that several commands share."""
 
     group: str
-    """Heading in the help."""
+    """Heading of the group of options in the help."""
     name: str
-    """Name of the parameter in Python, and of the field in scenarios (:class:`~inference_econ.inputs.Settings`)."""
+    """Name of the parameter in Python and of the field in scenarios (:class:`~inference_econ.inputs.Settings`)."""
     kind: str
-    """Kind of value; limits and errors are in ``requests/kinds.py``."""
+    """Kind of value. ``requests/kinds.py`` defines its limits and error messages."""
     typed: str
-    """Spelling with its dashes, if it differs from the name."""
+    """Spelling on the command line, if it differs from the name."""
     default: str
     """Default value; empty for none."""
     shown: bool
-    """Whether the help shows the default."""
+    """True if the help shows the default."""
     counted: str
-    """Kind of frontier that it applies to, ``services`` or ``decode_steps``; empty for both."""
+    """Kind of frontier to which the option applies, ``services`` or ``decode_steps``; empty for both."""
     what_if: str
-    """Field of a specification that it sets, as ``--set`` does."""
+    """Field of a specification that the option sets, as ``--set`` does; empty for none."""
     number: bool
-    """Whether it is a number that uncertainty studies and what-ifs may vary."""
+    """True if the value is a number that uncertainty studies and what-ifs may vary."""
     help: str
-    """Text for the help and the HTTP API, with the unit; the default is in brackets."""
+    """Text of the help and the HTTP API, with the unit; the default is in brackets."""
 
     @property
     def spelled(self) -> str:
-        """Spelling on the command line, with its dashes."""
+        """Spelling on the command line, including dashes."""
         return self.typed or f"--{self.name.replace('_', '-')}"
 
 
 def rows(table: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table of options, with defaults filled in and booleans converted."""
+    """Read a table of options; defaults are filled in, and cells with "yes" become true."""
     with table.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             texts = {name: text.format_map(_DEFAULTS) if "{" in text else text for name, text in row.items()}
@@ -68,7 +68,7 @@ OPTIONS: Mapping[str, Option] = {row["name"]: Option(**row) for row in rows(Path
 GROUPS: Mapping[str, tuple[Option, ...]] = {
     group: tuple(options) for group, options in groupby(OPTIONS.values(), lambda option: option.group)
 }
-#: Options whose values a workload also sets.
+#: Options that set the same values as a workload.
 SAID_BY_TRAFFIC = ("context", "contexts", "isl", "osl", "cached", "shared_prefix")
 #: Fields of specifications that options set, by option.
 WHAT_IFS: Mapping[str, str] = {option.name: option.what_if for option in OPTIONS.values() if option.what_if}
@@ -80,5 +80,5 @@ def request_name(spelled: str) -> str:
 
 
 def counted_by(counted: Literal["services", "decode_steps"]) -> tuple[str, ...]:
-    """Names of options that apply only to services, or only to decode steps."""
+    """Names of the options that apply only to services, or only to decode steps."""
     return tuple(option.name for option in OPTIONS.values() if option.counted == counted)

@@ -1,4 +1,4 @@
-"""Files of the catalog and their names."""
+"""Locations of catalog files, and the names of the entries."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class Meaning(NamedTuple):
-    """Catalog entry of a text."""
+    """Catalog entry that a text means."""
 
     name: str
-    """Catalog name, or name of another checkpoint with the sizes of an entry."""
+    """Catalog name, or name of another checkpoint with the sizes of the entry."""
     remark: str = ""
-    """Remark on how the text was interpreted; empty if that is obvious."""
+    """Note on the interpretation of the text; empty if it is obvious."""
     base: str = ""
-    """Catalog name of the model of a checkpoint."""
+    """Catalog name of the model, if the text is another checkpoint."""
     weights: str = ""
-    """Weight format of a checkpoint; empty if it is that of the entry."""
+    """Weight format of a checkpoint; empty if it has the format of the entry."""
 
 
 @cache
@@ -50,7 +50,7 @@ def folder(kind: Kind) -> Path:
     Raises
     ------
     InputError
-        If there is none.
+        If the folder does not exist.
     """
     below = f"scenarios/{kind}" if kind in ("assumptions", "engines", "traffic") else kind
     installed, checkout = _PACKAGE / "_catalog" / below, _PACKAGE.parent / below
@@ -62,25 +62,25 @@ def folder(kind: Kind) -> Path:
 
 
 def is_shipped(path: Path) -> bool:
-    """Whether a path is inside the catalog as written, without following links or reading files."""
+    """True if a path is inside the catalog as written. Links are not followed, and no file is read."""
     places = [*(folder(kind) for kind in get_args(Kind)), *(plugin.path for plugin in plugins.folders())]
     return ".." not in path.parts and any(path.is_relative_to(place) for place in places)
 
 
 @cache
 def names(kind: Kind) -> tuple[str, ...]:
-    """Sorted names of one kind in the package and in plug-ins."""
+    """Names of the entries of one kind, including those of plug-ins, sorted."""
     return tuple(files(kind))
 
 
 @cache
 def files(kind: Kind) -> Mapping[str, Path]:
-    """Files of one kind by name, sorted.
+    """Files of one kind by name, including those of plug-ins, sorted.
 
     Raises
     ------
     InputError
-        If a plug-in uses an existing name.
+        If a plug-in reuses the name of an existing entry.
     """
     hidden = {
         "scenarios": ("assumptions/", "engines/", "measured/", "traffic/"),
@@ -101,11 +101,11 @@ def files(kind: Kind) -> Mapping[str, Path]:
 
 
 def _below(root: Path) -> Iterator[tuple[str, Path]]:
-    """Files of a folder by name."""
+    """Files below a folder by name."""
     return ((path.relative_to(root).with_suffix("").as_posix(), path) for path in root.rglob("*.yaml"))
 
 
 @cache
 def part_names(part: Part) -> tuple[str, ...]:
-    """Sorted names of the files in a subfolder of ``assumptions``."""
+    """Names of the files in a subfolder of ``assumptions``, sorted."""
     return tuple(sorted(path.stem for path in (folder("assumptions") / part).glob("*.yaml")))

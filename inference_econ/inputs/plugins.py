@@ -1,7 +1,8 @@
-"""Catalog entries and readers of other installed packages, found by entry points.
+"""Plug-ins: other installed packages that add catalog entries, or readers of measurements, by entry points.
 
-``inference_econ.catalog`` names a package with YAML files in the folders ``hardware``, ``models``, ``engines`` and
-``assumptions``; none of its code is run. ``inference_econ.readers`` names a function that reads files of measurements.
+The entry point ``inference_econ.catalog`` names a package with YAML files in the folders ``hardware``, ``models``,
+``engines`` and ``assumptions``. Its code is not executed. The entry point ``inference_econ.readers`` names a function
+that reads files of measurements.
 """
 
 from __future__ import annotations
@@ -15,38 +16,39 @@ from typing import NamedTuple
 
 from inference_econ.errors import InputError
 
-#: Groups of entry points.
+#: Entry point groups.
 CATALOG, READERS = "inference_econ.catalog", "inference_econ.readers"
-#: Folders that are read.
+#: Folders that may contain catalog entries.
 FOLDERS = ("hardware", "models", "engines", "assumptions")
-#: Function that returns the rows of a text by the columns of measured servers; None for other kinds of text.
+#: Function that converts a text to rows with the columns of measured servers. It returns None for texts in other
+#: formats.
 Read = Callable[[str], Iterable[Mapping[str, str]] | None]
 
 
 class Folder(NamedTuple):
-    """Files of a package."""
+    """Catalog files of an installed package."""
 
     origin: str
-    """Package and version, for messages."""
+    """Name and version of the package, for messages."""
     path: Path
 
 
 class MeasurementReader(NamedTuple):
-    """Function of a package that reads measurements."""
+    """Function of an installed package that reads measurements."""
 
     origin: str
-    """Package and version, for messages."""
+    """Name and version of the package, for messages."""
     read: Read
 
 
 @cache
 def folders() -> tuple[Folder, ...]:
-    """Folders of all installed packages, by the names of their entry points.
+    """Catalog folders of all installed packages, by entry point name.
 
     Raises
     ------
     InputError
-        If a package cannot be found, or has none of the folders.
+        If a package cannot be found, or has none of :data:`FOLDERS`.
     """
     found = []
     for entry in _entries(CATALOG):
@@ -65,12 +67,12 @@ def folders() -> tuple[Folder, ...]:
 
 @cache
 def readers() -> tuple[MeasurementReader, ...]:
-    """Functions of all installed packages, by the names of their entry points.
+    """Readers of measurements in all installed packages, by entry point name.
 
     Raises
     ------
     InputError
-        If one cannot be loaded.
+        If a function cannot be loaded.
     """
     found = []
     for entry in _entries(READERS):

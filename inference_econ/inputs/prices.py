@@ -1,4 +1,4 @@
-"""Prices of an accelerator-hour: choice among the prices that a chip's file lists, and their sources."""
+"""Prices of an accelerator-hour: selection of a price in the file of a chip, and its source."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import TypeVar, get_args
 from inference_econ.errors import InputError
 from inference_econ.inputs.hardware import HardwareSpec, Seller
 
-#: Kinds of prices in files, in the order of preference: offers to everybody first, then auctions, then estimates.
+#: Kinds of prices in files, in order of preference: public offers first, then auctions, then estimates.
 KINDS: tuple[str, ...] = ("on_demand", "reserved", "tco", "index", "spot", "paper", "estimate")
 #: Kinds of sellers.
 SELLERS: tuple[str, ...] = get_args(Seller)
-#: Cost of an hour of a purchased chip; computed, not listed in files.
+#: Kind of the cost of a purchased chip per hour, which is computed and not listed in files.
 OWNED = "owned"
-#: Kind of a price that the user typed.
+#: Kind of a price that the user gave.
 GIVEN = "given"
-#: Placeholder for a chip without a price in a table of several chips; costs are omitted.
+#: Kind of the missing price of a chip in a table of several chips. Its costs are omitted.
 UNPRICED = "unpriced"
-#: Requests prices of one source for all chips.
+#: Value that requests prices from the same source for all chips.
 ALIKE = "alike"
-#: Newest date of the prices in the repository; checked by a test.
+#: Date of the newest price in the repository; a test checks it.
 NEWEST = "2026-11-09"
-#: First day of the quarter that ends there.
+#: First day of the quarter that ends on that date.
 _SINCE = (date.fromisoformat(NEWEST) - timedelta(days=92)).isoformat()
 #: Accepted forms of a price, for messages.
 FORMS = "USD per GPU-hour (2.50), USD per node-hour (23.60/node), or a kind"
-#: Kinds of prices of one kind of seller.
+#: Kind and seller of prices, as users write them.
 _CLASSES = tuple(f"{kind}:{seller}" for kind in KINDS for seller in SELLERS)
 T = TypeVar("T")
 _PER = re.compile(r"([^/]*)/\s*(node|gpu)")
@@ -38,7 +38,7 @@ _PER = re.compile(r"([^/]*)/\s*(node|gpu)")
 
 @dataclass(frozen=True, slots=True)
 class HourPrice:
-    """Price of an accelerator-hour [USD/h], and its source unless it was given."""
+    """Price of an accelerator-hour [USD/h] with its source."""
 
     dollars: float
     kind: str = GIVEN
@@ -46,7 +46,7 @@ class HourPrice:
     date: str | None = None
     """Date of observation, or ``undated``."""
     verified: bool | None = None
-    """True if the price was read in its source."""
+    """True if the price was read in its source; None for a price that the user gave."""
     ref: str = ""
     """Key of the reference."""
     where: str = ""
@@ -54,16 +54,16 @@ class HourPrice:
     seller: str = ""
     """One of :data:`SELLERS`; empty if unknown."""
     years: int | None = None
-    """Term of the contract [years]; None if it has none, or if it is unknown."""
+    """Term of the contract [years]; None if unknown, or for a contract without a term."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names by which users can request it: kind, kind and seller, and kind, seller and source."""
+        """Names by which a user can request the price: kind; kind and seller; kind, seller and source."""
         return (self.kind, f"{self.kind}:{self.seller}", f"{self.kind}:{self.seller}:{self.ref}")
 
     @property
     def label(self) -> str:
-        """Kind in words, with the term of its contract, or the owner for a cost of ownership."""
+        """Kind in words, with the term of the contract, or with the owner for a total cost of ownership."""
         kind = self.kind.replace("_", "-")
         if self.kind == "tco":
             return f"TCO of a {self.seller}"
@@ -71,7 +71,7 @@ class HourPrice:
 
     @property
     def doubt(self) -> str:
-        """Reason why it is unreliable; empty if it is reliable."""
+        """Reason why the price is unreliable; empty if it is reliable."""
         if self.kind == GIVEN:
             return ""
         if self.kind == "estimate":
@@ -85,25 +85,28 @@ class HourPrice:
 
     @property
     def order(self) -> int:
-        """Rank of its kind; only prices of one kind are compared, and a given price ranks as an on-demand offer."""
+        """Rank of the kind of price.
+
+        A given price ranks as an on-demand offer, and only prices of equal rank are compared.
+        """
         return (*KINDS, OWNED, UNPRICED).index(KINDS[0] if self.kind == GIVEN else self.kind)
 
     @property
     def mark(self) -> str:
-        """Mark in a table: the kind, the date of an old on-demand offer, or nothing."""
+        """Mark of the price in tables: its kind, the date of an old on-demand offer, or nothing for a recent one."""
         if self.kind == GIVEN or self.is_recent:
             return ""
         return str(self.date) if self.kind == "on_demand" else self.kind
 
     @property
     def terms(self) -> str:
-        """Kind, date and doubts in words."""
+        """Kind and date of the price, and a remark if it was not verified."""
         doubt = ", not verified" if self.verified is False else ""
         return f"{self.label}{'' if self.date is None else f', {self.date}'}{doubt}"
 
 
 def listed(chip: HardwareSpec) -> tuple[HourPrice, ...]:
-    """Prices of a file, in its order."""
+    """Prices in the file of a chip, in the order of the file."""
     return tuple(
         HourPrice(
             entry.dollars_per_accelerator_hour,
@@ -120,22 +123,22 @@ def listed(chip: HardwareSpec) -> tuple[HourPrice, ...]:
 
 
 def best(chip: HardwareSpec) -> HourPrice | None:
-    """Default price of a chip, independent of other chips; None if the file lists none (see :func:`typical`)."""
+    """Default price of a chip; None if its file lists none. See :func:`typical`."""
     return typical(listed(chip))
 
 
 def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
-    """Typical price of a kind, of a seller (``tco:neocloud``), or of a source; None if the file lists none."""
+    """Typical price of a kind, of a seller (``tco:neocloud``), or from a source; None if the file lists none."""
     return typical(price for price in listed(chip) if kind in price.names)
 
 
 def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
     """Median of the on-demand offers of the last quarter, else of the first available kind; None without prices.
 
-    The last quarter is the 92 days up to :data:`NEWEST`, so results depend only on the files. Without an on-demand
-    offer in it, kinds are tried in the order of :data:`KINDS`, with dated and verified prices first. The median is then
-    over the newest prices of the first kind. For an even number of prices, it is the lower of the two in the middle, so
-    that it is an actual offer with a source.
+    The last quarter is the 92 days up to :data:`NEWEST`, so results depend only on the files. If it contains no
+    on-demand offer, the first available kind in :data:`KINDS` is used, with dated and verified prices first. The median
+    then covers the newest prices of that kind. For an even number of prices, the lower of the two middle prices is
+    used, because it is an actual offer with a source.
     """
     by_cost = sorted(prices, key=lambda price: price.dollars)
     first = min(map(_rank, by_cost), default=None)
@@ -146,22 +149,22 @@ def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
 
 
 def in_words(text: str) -> bool:
-    """Whether a text is a kind of price, or the price of a node, and not a quantity."""
+    """True if a text is a kind of price or the price of a node; false for a quantity."""
     return text.strip()[:1].isalpha() or is_amount(text.strip().lower())
 
 
 def is_amount(text: str) -> bool:
-    """Whether checked text is an amount per node or GPU, and not a kind."""
+    """True if a checked text is an amount per node or GPU; false for a kind."""
     return _PER.fullmatch(text) is not None
 
 
 def amount(chip: HardwareSpec, text: str) -> float:
-    """Price of one accelerator from checked text [USD/h].
+    """Price of one accelerator from a checked text [USD/h].
 
     Raises
     ------
     InputError
-        If it is the price of a node, and the node size is unknown.
+        If the text is the price of a node, and the node size of the chip is unknown.
     """
     dollars, _, unit = text.partition("/")
     if unit != "node":
@@ -176,12 +179,12 @@ def amount(chip: HardwareSpec, text: str) -> float:
 
 
 def checked(text: str) -> str:
-    """Check a price in words: a kind of price, or a number per node or GPU.
+    """Check the text of a price: a kind of price, or an amount per node or GPU.
 
     Raises
     ------
     InputError
-        If it is neither.
+        If the text is neither.
     """
     kind = text.strip().replace("-", "_").lower()
     if kind in (*KINDS, OWNED, ALIKE, UNPRICED, *_CLASSES) or kind.rpartition(":")[0] in _CLASSES:
@@ -198,12 +201,12 @@ def checked(text: str) -> str:
     except ValueError:
         dollars = math.nan
     if not 0.0 < dollars < math.inf:
-        raise InputError(f"{text!r}: {match[1]!r} is no positive number of USD; write for example 23.60/{match[2]}")
+        raise InputError(f"{text!r}: {match[1]!r} is not a positive number of USD; write for example 23.60/{match[2]}")
     return f"{dollars!r}/{match[2]}"
 
 
 def priced_alike(chips: Iterable[HardwareSpec], price: T) -> T | str:
-    """Price to request for several chips; for ``alike``, a kind, seller and source that lists all of them.
+    """Price to request for several chips. ``alike`` becomes a kind, seller and source that lists all of them.
 
     Raises
     ------
@@ -226,7 +229,7 @@ def priced_alike(chips: Iterable[HardwareSpec], price: T) -> T | str:
 
 
 def kinds(chip: HardwareSpec) -> list[str]:
-    """Kinds of the prices of a file, in the order of :data:`KINDS`."""
+    """Kinds of the prices in the file of a chip, in the order of :data:`KINDS`."""
     return sorted({price.kind for price in listed(chip)}, key=KINDS.index)
 
 

@@ -19,20 +19,20 @@ from inference_econ.inputs.workload.traffic import Mix, Tokens, check_lengths
 
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
-#: One probability for all draft tokens, or a list.
+#: One acceptance probability for all draft tokens, or one per position.
 Acceptance = Annotated[
     Annotated[Probability, Tag("one")]
     | Annotated[tuple[Probability, ...], Field(min_length=1, strict=False), Tag("several")],
     Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
 ]
-#: Degree of an instance, or ``any`` to search.
+#: Degree of parallelism, or ``any`` to search over it.
 Degree = Annotated[
     Annotated[Count, Tag("number")] | Annotated[Literal["any"], Tag("word")],
     Discriminator(lambda value: "word" if isinstance(value, str) else "number"),
 ]
 
 
-#: Price of an accelerator as a quantity, or in words.
+#: Price of an accelerator-hour, or a kind of price.
 HourRate = Annotated[
     Annotated[DollarsPerHour, Tag("dollars")] | Annotated[str, AfterValidator(in_file(checked)), Tag("words")],
     Discriminator(lambda value: "words" if isinstance(value, str) and in_words(value) else "dollars"),
@@ -40,7 +40,7 @@ HourRate = Annotated[
 
 
 def _of_mean(value: object) -> object:
-    """Time of an SLO that may be written with the word ``mean``."""
+    """Latency of an SLO, without the optional prefix ``mean:``."""
     if not isinstance(value, str):
         return value
     try:
@@ -52,10 +52,10 @@ def _of_mean(value: object) -> object:
     return time
 
 
-#: SLO of a frontier, ``500 ms`` or ``mean:500 ms`` [s].
+#: SLO on the mean of a latency: ``500 ms`` or ``mean:500 ms`` [s].
 MeanPromise = Annotated[Seconds, Field(gt=0), BeforeValidator(_of_mean)]
 GridName = Literal["paper", "whole"]
-#: Published number with its digits, ``"0.50"``.
+#: Published number as text, which preserves its digits: ``"0.50"``.
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 
 
@@ -68,21 +68,24 @@ ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
 PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
 
 
-#: Old names of settings, with the new ones.
+#: New names of renamed settings, by old name.
 RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gpus"}
 
 
 class SamplingSpec(Spec):
-    """Logarithmic scan of latency limits that selects points (the study: 1,000 over two decades)."""
+    """Logarithmic scan of latency limits, each of which selects a point of the frontier.
+
+    The published study uses 1,000 limits over two decades.
+    """
 
     points: Annotated[int, Field(gt=0, le=1_000_000)]
     """Number of latency limits [1]."""
     decades: Annotated[int | float, Field(gt=0, le=100)]
-    """Span of the limits above the fastest point [1]."""
+    """Range of the limits above the latency of the fastest point, in decades [1]."""
 
 
 class Settings(Spec):
-    """Settings of one series; absent ones are taken from the scenario's ``common`` settings."""
+    """Settings of one series. Missing settings are taken from ``common`` of the scenario."""
 
     moved: ClassVar[Mapping[str, str]] = RENAMED
 
@@ -93,20 +96,21 @@ class Settings(Spec):
     assumptions: str | None = None
     """Name or path of a preset."""
     engine: str | None = None
-    """``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its profile; ``any``: all layouts. By default,
-    layouts that any known engine can start."""
+    """Engine, ``vllm`` or ``vllm@0.24.0``; only layouts that it can start are searched, under its profile. ``any``
+    allows all layouts. By default, all layouts that a known engine can start are searched."""
     arrangement: ArrangementName | None = None
-    """Services only: ``aggregated``, ``disaggregated``, or the better of the two (``both``, the default)."""
+    """Arrangement of prefill and decode: ``aggregated``, ``disaggregated``, or the better of the two (``both``, the
+    default). Services only."""
     any_group: bool | None = None
-    """Services only: include disaggregated deployments that no published recipe has."""
+    """True to include disaggregated deployments that no published recipe has. Services only."""
     evidence: Literal["measured", "near"] | None = None
-    """Services only: include only deployments that were measured, or that are near measured ones."""
+    """Restriction to deployments that were measured, or that are near measured ones. Services only."""
     gpus: Count | None = None
-    """Services only: maximum GPUs of one deployment [1]."""
+    """Maximum number of GPUs of one deployment [1]. Services only."""
     speculate: bool | None = None
-    """Services only: false disables speculative decoding; by default the engines' recipes decide."""
+    """False to disable speculative decoding. By default, the recipes of the engines decide. Services only."""
     changes: tuple[str, ...] = Field(default=(), strict=False)
-    """What-ifs, ``assumptions.host.launch=0 us``."""
+    """What-ifs: ``assumptions.host.launch=0 us``."""
     weights: Dtype | None = None
     """Number format of the weights; by default the published one."""
     activations: Dtype | None = None
@@ -114,86 +118,85 @@ class Settings(Spec):
     kv: Dtype | None = None
     """Number format of the KV cache."""
     context: Tokens | None = None
-    """Decode steps only: cached tokens per sequence [tokens]."""
+    """Cached tokens per sequence [tokens]. Decode steps only."""
     contexts: Mix | None = None
-    """Decode steps only: different contexts of one batch [tokens], each with its number or share of sequences [1]."""
+    """Different contexts in one batch [tokens], each with its number or share of sequences [1]. Decode steps only."""
     isl: Tokens | None = None
     """Input tokens per request [tokens]."""
     osl: Positive | None = None
     """Output tokens per request [tokens]."""
     traffic: str | None = None
-    """Services only: name or path of a workload, in place of lengths."""
+    """Name or path of a workload, which replaces lengths. Services only."""
     price: HourRate | None = None
-    """Price of an accelerator [USD/h], of a node (``23.60/node``) or a kind (``on_demand``, ``owned``); by default the
-    best of its file."""
+    """Price of an accelerator-hour [USD/h] or a node-hour (``23.60/node``), or a kind of price (``on_demand``,
+    ``owned``). By default, the best price in the chip's file."""
     decode_only: bool | None = None
-    """Evaluate decode steps only, without prefill; always so on the published study's grid."""
+    """True to evaluate only decode steps, without prefill. The grid of the published study implies it."""
     ttft: MeanPromise | None = None
-    """Services only: SLO of the mean time to first token, without queueing [s]."""
+    """SLO on the mean time to first token, without queueing [s]. Services only."""
     tpot: MeanPromise | None = None
-    """Services only: SLO of the mean time per output token [s]."""
+    """SLO on the mean time per output token [s]. Services only."""
     e2e: MeanPromise | None = None
-    """Services only: SLO of the mean time to the last token [s]."""
+    """SLO on the mean time to the last token [s]. Services only."""
     cached: Tokens | None = None
-    """Services only: prompt tokens in the prefix cache [tokens]."""
+    """Prompt tokens in the prefix cache [tokens]. Services only."""
     shared_prefix: Tokens | None = None
-    """Services only: tokens at the start of every prompt that all share [tokens]."""
+    """Tokens at the start of every prompt that are equal for all requests [tokens]. Services only."""
     slots: Count | None = None
-    """Services only: maximum concurrent requests of an instance [1]."""
+    """Maximum concurrent requests of an instance [1]. Services only."""
     max_tokens_per_second: Positive | None = None
-    """Decode steps only: demand [tokens/s]."""
+    """Demand: maximum output rate [tokens/s]. Decode steps only."""
     grid: GridName | None = None
-    """The published study's logarithmic grid, or integers."""
+    """Grid of layouts and batches: the published study's logarithmic grid (``paper``), or integers (``whole``)."""
     pipeline: bool | None = None
-    """Try pipeline depths other than 1."""
+    """True to search pipeline depths above 1."""
     max_instance_gpus: Positive | None = None
-    """Largest instance [1]."""
+    """Maximum number of accelerators in one instance [1]."""
     tp: Degree | None = None
-    """Fixed: chips that share the attention weights [1]. If any of tp, dp and pp is given, the others default to 1;
-    ``any`` searches a degree."""
+    """Tensor-parallel degree, or ``any`` to search over it [1]. If tp, dp or pp is set, the others default to 1."""
     dp: Degree | None = None
-    """Fixed: attention-DP groups in a pipeline stage [1]."""
+    """Attention-DP groups per pipeline stage, or ``any`` [1]."""
     pp: Degree | None = None
-    """Fixed: pipeline stages [1]."""
+    """Pipeline stages, or ``any`` [1]."""
     ep: Degree | None = None
-    """Fixed: expert-parallel ranks of a stage [1]; by default the best."""
+    """Expert-parallel ranks of a stage [1]; by default, the best number."""
     dcp: Count | None = None
-    """Fixed: attention ranks that split the cached tokens of a sequence in decode [1]; 1 by default."""
+    """Attention ranks that split the cached tokens of a sequence in decode [1]; 1 by default."""
     batch: Positive | None = None
-    """Decode steps only, fixed: sequences that an instance decodes together [1]."""
+    """Number of sequences that an instance decodes together [1]. Decode steps only."""
     instance_gpus: Positive | None = None
-    """Fixed: chips of one instance [1]."""
+    """Number of accelerators in one instance [1]."""
     draft: str | None = None
-    """Draft model for speculative decoding; at most one of this and the next three."""
+    """Draft model for speculative decoding. At most one of ``draft``, ``mtp``, ``eagle`` and ``ngram`` can be set."""
     mtp: bool | None = None
-    """Draft with the target's multi-token-prediction layers."""
+    """True to draft with the multi-token-prediction layers of the target model."""
     eagle: bool | None = None
-    """Draft with an EAGLE head: one additional layer of the target."""
+    """True to draft with an EAGLE head, which is one additional layer of the target model."""
     ngram: bool | None = None
-    """Draft the tokens that followed the last n-gram before, at no cost."""
+    """True to draft the tokens that followed an earlier occurrence of the last n-gram, at no cost."""
     draft_weights: Dtype | None = None
-    """Number format of the draft model or head; by default as published, or that of the target."""
+    """Number format of the draft model or head; by default the published one, or that of the target."""
     acceptance: Acceptance | None = None
-    """Probability that a draft token is accepted: one for all, or for the first, second, .. one, given that all before
-    it were [1]; by default as published for the method and the model."""
+    """Probability that a draft token is accepted [1]: one for all positions, or one per position, provided that all
+    earlier draft tokens were accepted. By default, the published value for the method and the model."""
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Maximum draft length [tokens]; by default the number of probabilities, the value of the engine's recipe, or the
-    published one."""
+    """Maximum draft length [tokens]. By default, the number of probabilities, the value of the engine's recipe, or the
+    published value."""
     draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Draft tokens of every round [tokens]; instead of the maximum."""
+    """Draft tokens in every round, in place of a maximum [tokens]."""
     sampling: SamplingSpec | None = None
-    """Scan of the frontier of decode steps; absent for the exact frontier."""
+    """Scan of latency limits along the frontier of decode steps; absent for the exact frontier."""
 
     @property
     def counts_decode_steps(self) -> bool:
-        """Whether only decode steps are evaluated: on request, and always on the published study's grid."""
+        """True if only decode steps are evaluated: if requested, and on the grid of the published study."""
         return bool(self.decode_only) or self.grid == "paper"
 
     def _check_fields(self) -> None:
         check_lengths(self.context, self.contexts, self.isl, self.osl)
         other = next((name for name in options.SAID_BY_TRAFFIC if getattr(self, name) is not None), None)
         if self.traffic is not None and other is not None:
-            raise ValueError(f"give either traffic or {other}, not both: a traffic says that, too")
+            raise ValueError(f"give either traffic or {other}, not both: the workload sets it")
         proposers = [name for name in PROPOSERS if getattr(self, name)]
         if len(proposers) > 1:
             raise ValueError(f"give one of {', '.join(PROPOSERS)}, got {' and '.join(proposers)}")
@@ -204,7 +207,7 @@ class Settings(Spec):
 
     @classmethod
     def from_text(cls, pairs: Mapping[str, str], *, origin: str) -> Settings:
-        """Settings from text, with values as in YAML; a key with a dot is a what-if (``hardware.link_domain``).
+        """Create settings from text values in YAML syntax. A key with a dot is a what-if (``hardware.link_domain``).
 
         Raises
         ------
@@ -216,42 +219,42 @@ class Settings(Spec):
         return cls.build({**values, **({"changes": changes} if changes else {})}, origin=origin)
 
     def over(self, common: Settings) -> Settings:
-        """These settings, with absent ones taken from ``common``."""
+        """These settings; missing ones are taken from ``common``."""
         fields = {name: getattr(self, name) for name in self.model_fields_set}
-        # Traffic, contexts and lengths replace each other.
+        # A workload, contexts, and lengths replace each other.
         if self.traffic is not None:
             fields = {**dict.fromkeys(options.SAID_BY_TRAFFIC), **fields}
         elif self.context is not None or self.contexts is not None:
             fields = {**dict.fromkeys(("context", "contexts", "isl", "osl", "traffic")), **fields}
         elif self.isl is not None or self.osl is not None:
             fields = {**dict.fromkeys(("context", "contexts", "traffic")), **fields}
-        # A speculation method replaces another.
+        # One speculation method replaces another.
         if any(getattr(self, name) for name in PROPOSERS):
             fields = {**dict.fromkeys(PROPOSERS), **fields}
         return common.replace(**fields)
 
 
 def _fields(names: Sequence[str]) -> tuple[str, ...]:
-    """Options that are fields of settings."""
+    """Names of options that are also fields of settings."""
     return tuple(name for name in names if name in Settings.model_fields)
 
 
-#: Settings that apply only to services, and only to decode steps.
+#: Settings that apply only to services, and settings that apply only to decode steps.
 SERVICES_ONLY = (*_fields(options.counted_by("services")), "arrangement", "speculate")
 DECODE_STEPS_ONLY = (*_fields(options.counted_by("decode_steps")), "sampling")
 
 
 class Series(Spec):
-    """One curve or row."""
+    """One curve of a figure, or one row of a table."""
 
     label: str = Field(min_length=1)
-    """Name in the legend or the first column."""
+    """Name of the series in the legend or the first column."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the common ones."""
+    """Settings of the series, which override the common ones."""
 
 
 class FrontierAsk(Spec):
-    """Cost-speed frontiers of the full cost model."""
+    """Query for cost-speed frontiers of the full cost model."""
 
     kind: Literal["frontier"]
     """Kind of query."""
@@ -262,20 +265,20 @@ class FrontierAsk(Spec):
 
 
 class ToyAsk(Spec):
-    """Toy model of section 2.2: its closed-form optimum (Table 1) or its frontiers (Figure 1)."""
+    """Query of the toy model of section 2.2: its optimum (Table 1), or its frontiers (Figure 1)."""
 
     kind: Literal["toy_optimum", "toy_frontier"]
     """Kind of query."""
     common: Settings = Field(default_factory=Settings)
     """Settings of all series."""
     series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
-    """Rows or curves."""
+    """Rows of the table, or curves."""
     reductions: Positive
     """All-reduces per layer [1]."""
     hop: Seconds
     """Latency between neighbors [s]."""
     base: Seconds
-    """Additional time of every all-reduce [s]."""
+    """Additional time per all-reduce [s]."""
 
     def _check_fields(self) -> None:
         if self.kind == "toy_optimum" and self.hop == 0:
@@ -283,35 +286,35 @@ class ToyAsk(Spec):
 
 
 class PublishedLatency(Spec):
-    """A published latency."""
+    """Published latency of a model."""
 
     label: str
     """Name of the model."""
     parameters: Size
-    """Parameters of the model [1]."""
+    """Number of parameters [1]."""
     latency: Annotated[Seconds, Field(gt=0)]
     """Time per token [s]."""
 
 
 class SquareRootAsk(Spec):
-    """Rule that latency grows with the square root of the parameter count (eq. 19), compared with measurements."""
+    """Comparison of published latencies with eq. 19, in which latency grows with the square root of the parameters."""
 
     kind: Literal["square_root_law"]
     """Kind of query."""
     measured: Annotated[tuple[PublishedLatency, ...], Field(min_length=2, strict=False)]
-    """Published latencies; the first determines the constant of the rule."""
+    """Published latencies. The first one determines the constant of the rule."""
 
 
 class PanelsAsk(Spec):
-    """Figures of other scenarios next to each other."""
+    """Query for a figure that combines the figures of other scenarios."""
 
     kind: Literal["panels"]
     """Kind of query."""
     scenarios: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-    """Names of the scenarios."""
+    """Names of the other scenarios."""
 
 
-#: Settings that do not apply to a running server.
+#: Settings that do not apply to a server that is already running.
 _NOT_OF_A_SERVER = (
     "grid",
     "decode_only",
@@ -324,24 +327,24 @@ _NOT_OF_A_SERVER = (
 
 
 class AssessAsk(Spec):
-    """Comparison of a measured deployment with the frontier and the ideal bound."""
+    """Comparison of a measured deployment with the predicted frontier and the ideal bound."""
 
     kind: Literal["assess"]
     """Kind of query."""
     common: Settings
-    """Model, chip and layout; ``tp``, ``dp``, ``pp``, ``ep`` or ``instance_gpus`` where known."""
+    """Model, chip and layout. Set ``tp``, ``dp``, ``pp``, ``ep`` or ``instance_gpus`` if known."""
     gpus: Count
-    """Total number of chips measured [1]."""
+    """Total number of measured accelerators [1]."""
     tokens_per_second: Positive
     """Measured speed per user [tokens/s]."""
     utilization: Positive | None = None
-    """Measured model FLOPs utilization [1]."""
+    """Measured model FLOPs utilization [1]. Alternative: ``batch`` or ``throughput``."""
     batch: Positive | None = None
-    """Alternatively: concurrent sequences [1]."""
+    """Measured concurrent sequences [1]. Alternative: ``utilization`` or ``throughput``."""
     throughput: Positive | None = None
-    """Alternatively: output tokens of the deployment [tokens/s]."""
+    """Measured output rate of the deployment [tokens/s]. Alternative: ``utilization`` or ``batch``."""
     presets: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Names or paths of further presets, each with its own verdict."""
+    """Names or paths of additional presets. Each gives its own verdict."""
 
     def _check_fields(self) -> None:
         measured = [name for name in ("utilization", "batch", "throughput") if getattr(self, name) is not None]

@@ -1,4 +1,4 @@
-"""JSON schemas of input files, and the reference page of assumptions."""
+"""JSON schemas of input files, and the generated reference page of assumptions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inference_econ.inputs.presets.assumptions import GROUPS, Assumptions, value
 from inference_econ.inputs.scenarios.scenario import Scenario
 from inference_econ.inputs.workload.traffic import TrafficSpec
 
-#: Roles of reStructuredText, which Markdown lacks.
+#: Roles of reStructuredText, which Markdown does not have.
 _MARKUP = re.compile(r":\w+:`([^`]+)`")
 _KINDS: dict[str, type[Spec]] = {
     "hardware": HardwareSpec,
@@ -29,7 +29,7 @@ _KINDS: dict[str, type[Spec]] = {
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """JSON schema of hardware, model, traffic, assumptions, scenario or engine files.
+    """JSON schema of files of a kind: hardware, model, traffic, assumptions, scenario or engine.
 
     Raises
     ------
@@ -42,23 +42,23 @@ def json_schema(kind: str) -> dict[str, Any]:
 
 
 def reference_page() -> str:
-    """Reference page of assumptions by group, with their values in some presets: ``docs/reference/assumptions.md``.
+    """Reference page of all assumptions with their values in some presets: ``docs/reference/assumptions.md``.
 
     Returns
     -------
     str
-        Markdown, generated from the docstrings of the fields and from the shipped files.
+        Markdown, generated from the docstrings of the fields and the shipped files.
     """
     presets = {name: catalog.assumptions(name) for name in ("paper", "deployable", "profiles/servers")}
     schema = json_schema("assumptions")
     lines = [
         "# Assumptions",
         "",
-        "Everything that two honest people could set differently, by group, as files under `scenarios/assumptions`",
-        "have it. Set one with `--set assumptions.GROUP.FIELD=VALUE`, or in a file of your own that extends a preset",
-        "(`extends: deployable`). `inference-econ show assumptions NAME` shows a preset with its sources. This page is",
-        "made of the descriptions of fields: `inference-econ show schema assumptions --page -o",
-        "docs/reference/assumptions.md`.",
+        "This page lists every assumption of the cost model by group, with its value in three presets. The presets",
+        "are files in `scenarios/assumptions`. Set an assumption with `--set assumptions.GROUP.FIELD=VALUE`, or in",
+        "your own file that extends a preset (`extends: deployable`). `inference-econ show assumptions NAME` shows a",
+        "preset with its sources. The descriptions are those of the fields:",
+        "`inference-econ show schema assumptions --page -o docs/reference/assumptions.md` generates this page.",
     ]
     for group, spec in GROUPS.items():
         lines += ["", f"## {group}", "", (spec.__doc__ or "").strip(), ""]
@@ -71,7 +71,7 @@ def reference_page() -> str:
 
 
 def _allowed(field: Mapping[str, Any]) -> str:
-    """Allowed values of a field, from its JSON schema."""
+    """Allowed values of a field, according to its JSON schema."""
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])
     if field.get("type") == "boolean":

@@ -1,4 +1,4 @@
-"""Scopes that change how names are resolved: without file access, or without copies of entries."""
+"""Context managers that change how names are resolved: without file access, or without copies."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 from inference_econ.errors import InputError
 from inference_econ.inputs.places import is_shipped
 
-#: Texts that replace files, by name, if file access is disabled; None if names may be paths.
+#: Texts that replace files, by name, while file access is disabled. None if names may be paths.
 _TEXTS: ContextVar[Mapping[str, str] | None] = ContextVar("texts", default=None)
-#: Whether catalog entries are returned without copies.
+#: True while catalog entries are returned without copies.
 _UNCOPIED: ContextVar[bool] = ContextVar("uncopied", default=False)
 
 
 @contextmanager
 def uncopied() -> Iterator[None]:
-    """Return catalog entries without copies inside a block that does not modify them.
+    """Return catalog entries without copies, in a block that does not modify them.
 
-    Copies protect shared entries from changes, and take a third of the time of a frontier.
+    Copies protect shared entries from modification, but take a third of the run time of a frontier.
     """
     token = _UNCOPIED.set(True)
     try:
@@ -31,18 +31,18 @@ def uncopied() -> Iterator[None]:
 
 
 def is_uncopied() -> bool:
-    """Whether catalog entries are returned without copies."""
+    """True inside :func:`uncopied`."""
     return _UNCOPIED.get()
 
 
 @contextmanager
 def names_only(texts: Mapping[str, str]) -> Iterator[None]:
-    """Disable file access inside a block: names in untrusted requests never resolve to paths.
+    """Disable file access in a block, so that names in untrusted requests are never paths.
 
     Parameters
     ----------
     texts : mapping of str to str
-        Texts that replace files: configurations of models, results of load generators, saved results.
+        Texts that replace files, by name: model configurations, results of load generators, saved results.
     """
     token = _TEXTS.set(texts)
     try:
@@ -52,21 +52,21 @@ def names_only(texts: Mapping[str, str]) -> Iterator[None]:
 
 
 def files_allowed() -> bool:
-    """Whether names may be paths."""
+    """True if names may be paths."""
     return _TEXTS.get() is None
 
 
 def text_of(name: str) -> str | None:
-    """Text that replaces a file; None for all other names."""
+    """Text that replaces the file with a name; None if no text replaces it."""
     return (_TEXTS.get() or {}).get(name)
 
 
-#: Maximum size of a file of measurements, log-probabilities or saved results [B].
+#: Maximum size of a file with measurements, log-probabilities or saved results [B].
 MOST_BYTES = 100_000_000
 
 
 def read_text(path: Path | str, most_bytes: int = MOST_BYTES, *, encoding: str = "utf-8") -> str:
-    """Text of a file.
+    """Read a text file.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ def read_text(path: Path | str, most_bytes: int = MOST_BYTES, *, encoding: str =
     most_bytes : int
         Maximum size [B].
     encoding : str
-        ``utf-8``, or ``utf-8-sig`` to allow a byte order mark.
+        ``utf-8``, or ``utf-8-sig``, which accepts a byte order mark.
 
     Raises
     ------
     InputError
-        If it cannot be read, is a folder, a pipe or a device, or is too large.
+        If the file cannot be read, is not a regular file, or is too large.
     UnicodeDecodeError
-        If it is not text; the caller reports the expected format.
+        If the file is not text; the caller reports the expected format.
     """
     text = text_of(str(path))
     if text is not None:

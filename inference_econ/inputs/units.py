@@ -1,6 +1,6 @@
-"""Conversion of quantities ("3.35 TB/s") to floats in base units, and back.
+"""Conversion of quantities ("3.35 TB/s") to numbers in base units, and back.
 
-Only units of this field are accepted, so "3 foot" is rejected.
+Units that do not occur in LLM serving, as in "3 foot", are rejected.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 
 from inference_econ.errors import UnitError
 
-#: Example of each kind of quantity, by base unit.
+#: Example of a quantity for each base unit.
 EXAMPLES = {
     "B": "80 GiB",
     "B/s": "3.35 TB/s",
@@ -21,15 +21,15 @@ EXAMPLES = {
     "USD/h": "2.10 USD/h",
 }
 
-#: Minimum values for chips, memories and links in base units. Smaller numbers lack a unit or prefix; larger ones may be
-#: intended, for example in a what-if of negligible time.
+#: Minimum values for chips, memories and links in base units. A smaller number probably lacks a unit or prefix. There
+#: is no maximum, because large numbers can be intended, for example in a what-if with negligible time.
 LEAST = {"memory": 1e6, "B/s": 1e6, "FLOP/s": 1e9, "W": 1.0}
-#: Numbers from here on have thousands separators [1].
+#: Smallest number with thousands separators [1].
 _LONG = 1e4
-#: Largest ln error that is shown as a percentage [1].
+#: Largest logarithmic error that is shown as a percentage [1].
 _FAR = math.log(11.0)
 
-#: Units by spelling: dimension, and size in base units.
+#: Dimension and size in base units, by spelling of the unit.
 _UNITS = {
     **dict.fromkeys(("B", "byte", "bytes"), ("data", 1.0)),
     **dict.fromkeys(("FLOP", "FLOPs", "flop", "flops"), ("work", 1.0)),
@@ -42,7 +42,7 @@ _UNITS = {
 _PREFIXES = {
     "": 1.0,
     **dict.fromkeys(("n", "nano"), 1e-9),
-    **dict.fromkeys(("u", "µ", "\u03bc", "micro"), 1e-6),  # the micro sign, and the Greek letter that looks the same
+    **dict.fromkeys(("u", "µ", "\u03bc", "micro"), 1e-6),  # the micro sign, and the Greek letter that looks alike
     **dict.fromkeys(("m", "milli"), 1e-3),
     **dict.fromkeys(("k", "kilo"), 1e3),
     **dict.fromkeys(("M", "mega"), 1e6),
@@ -62,12 +62,12 @@ _QUANTITY = re.compile(
 
 
 def parse_quantity(value: object, unit: str) -> float:
-    """Convert a quantity to a float in ``unit``.
+    """Convert a quantity to a number in the base unit ``unit``.
 
     Parameters
     ----------
     value : int, float or str
-        A bare number in ``unit``, or text with a number and a unit, ``"450 GB/s"``.
+        Number in ``unit``, or text with a number and a unit: ``"450 GB/s"``.
     unit : str
         Base unit: a key of :data:`EXAMPLES`.
 
@@ -94,7 +94,7 @@ def parse_quantity(value: object, unit: str) -> float:
         raise UnitError(f"{value!r} is not a quantity; write a number in {unit} or {example}")
     try:
         number = float(match[1] if match else value)  # type: ignore[arg-type]
-    except OverflowError:  # an integer of more than 308 digits
+    except OverflowError:  # an integer with more than 308 digits
         number = math.inf
     if match and match[2]:
         (dimension, factor), (needed, base) = _measured(match[2]), _measured(unit)
@@ -111,7 +111,7 @@ def parse_quantity(value: object, unit: str) -> float:
 
 
 def looks_like_quantity(text: str) -> bool:
-    """Whether text has the form of a number with a unit, ``"80 GiB"``.
+    """True if a text has the form of a number with a unit, ``"80 GiB"``.
 
     Examples
     --------
@@ -124,7 +124,10 @@ def looks_like_quantity(text: str) -> bool:
 
 @cache
 def _measured(written: str) -> tuple[str, float]:
-    """Dimension of a unit, ``[data] / [time]``, empty if unknown, and its size in base units [1]."""
+    """Dimension of a unit, ``[data] / [time]``, and its size in base units [1].
+
+    The dimension of an unknown unit is empty.
+    """
     matches = [_UNIT.fullmatch(part) for part in written.split("/")]
     units = [(*_UNITS[match[2]], _PREFIXES[match[1]]) for match in matches if match]
     if len(units) < len(matches):
@@ -134,7 +137,7 @@ def _measured(written: str) -> tuple[str, float]:
 
 
 def number(value: float) -> str:
-    """Number as text, with few digits.
+    """Format a number with few digits.
 
     Examples
     --------
@@ -145,7 +148,7 @@ def number(value: float) -> str:
 
 
 def percent(log_error: float, *, sign: bool = False) -> str:
-    """Error of a logarithm as a percentage.
+    """Format a logarithmic error as a percentage.
 
     Examples
     --------

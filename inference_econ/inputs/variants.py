@@ -1,4 +1,4 @@
-"""Chips and models that extend others: ``extends: h100_sxm``."""
+"""Variants: chips and models that extend another entry, ``extends: h100_sxm``."""
 
 from __future__ import annotations
 
@@ -15,45 +15,46 @@ from inference_econ.inputs.models import sizes
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Document, Location, Value
 
-#: Keys that a variant does not inherit: descriptions, and places of weights.
+#: Keys that a variant does not inherit: its description, and the locations of its weights.
 _OWN = ("description", "huggingface_id", "checkpoints")
-#: Keys that do not count as changed properties.
+#: Keys that do not change a property of the variant.
 _NOT_CHANGED = ("extends", "name", "description", "sources")
 
-#: Number at the beginning of a quantity.
+#: Number at the start of a quantity.
 _NUMBER = re.compile(r"\d+(\.\d+)?(e[-+]?\d+)?")
-#: Formats of parts of a model, which checkpoints in one format do not have.
+#: Number formats of parts of a model, which checkpoints in a single format do not have.
 _FORMATS = ("attention_weights", "attention_output_weights", "expert_weights", "shared_expert_weights")
 
 
 def laid_over(base: Document, variant: Document) -> Document:
-    """Chip or model with the changes of a file that extends it.
+    """Merge a variant into the chip or model that it extends.
 
     Parameters
     ----------
     base, variant : Document
-        Extended document, and the document with ``extends``.
+        Document of the extended entry, and document of the variant.
 
     Returns
     -------
     Document
-        Documents merged mapping by mapping; lists are replaced. Changes without a source count as what-ifs of the file,
-        and lose the source of the base.
+        Document that is merged mapping by mapping; lists are replaced. A change without a source is recorded as a
+        what-if of the file, and loses the source of the base.
 
     Raises
     ------
     SpecError
-        If the variant has no name of its own.
+        If the variant does not set a name.
     InputError
         If a short key of a model is invalid.
     """
     if not isinstance(variant.data.get("name"), str):
-        raise SpecError([f"{variant.where(('extends',))}: a variant needs a name of its own; add 'name: ...'"])
+        raise SpecError([f"{variant.where(('extends',))}: a variant needs its own name; add 'name: ...'"])
     short = {key: variant.data.pop(key) for key in sizes.SHORT_KEYS if key in variant.data and "blocks" in base.data}
     for key in _OWN:
         _forget(base.data, key)
     changed = [".".join(map(str, place)) for place in _places(variant.data, ())]
-    # Remove the sources of changed fields. Entries that also cover other fields remain for those, under longer keys.
+    # Remove the sources of changed fields. If a source also applies to other fields, it is stored for each of these
+    # under a longer key.
     sources = base.data.get("sources")
     for key in changed if isinstance(sources, dict) else ():
         _release(base.data, cast("dict[str, Value]", sources), key)
@@ -66,14 +67,14 @@ def laid_over(base: Document, variant: Document) -> Document:
 
 
 def apply_short_key(document: Document, key: str, value: Value, origin: str) -> None:
-    """Change all layers of a model by a short key; ``origin`` is its name in messages and sources."""
+    """Change all layers of a model by a short key. ``origin`` is the name of the change in messages and sources."""
     for path, changed in list(sizes.changes(document.data, key, value, origin)):
         _yaml.assign(document, path, changed, origin)
         add_source(document, ".".join(path), origin, again=True)
 
 
 def add_source(document: Document, key: str, origin: str, *, again: bool = False) -> None:
-    """Record a what-if as the source of a field, unless it has a source or was removed."""
+    """Record a what-if as the source of a field, unless the field already has a source."""
     sources = document.data.setdefault("sources", {})
     if not isinstance(sources, dict):
         return
@@ -82,16 +83,16 @@ def add_source(document: Document, key: str, origin: str, *, again: bool = False
         sources[key] = {"ref": "user", "where": origin, "kind": "what_if"}
         drop_below(sources, key)
     if _yaml.value_at(document, location) is None:
-        sources.pop(key, None)  # removed, so no source is needed
+        sources.pop(key, None)  # A field without a value needs no source.
 
 
 def times(document: Document, key: str, factor: float, origin: str) -> Value:
-    """Value of a field times a factor: a number, a quantity, or all numbers of a mapping; None if it has no value.
+    """Multiply the value of a field: a number, a quantity, or all numbers of a mapping; None if the field has no value.
 
     Raises
     ------
     InputError
-        If it is not a number.
+        If the value is not a number.
     """
 
     def multiplied(value: Value) -> Value:
@@ -109,7 +110,7 @@ def times(document: Document, key: str, factor: float, origin: str) -> Value:
 
 
 def drop_below(sources: dict[str, Value], key: str) -> None:
-    """Remove the sources of a field's previous contents."""
+    """Remove the sources of values below a field."""
     for stale in [name for name in sources if name.startswith(f"{key}.")]:
         del sources[stale]
 
@@ -120,12 +121,12 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
     Parameters
     ----------
     document : Document
-        Model in the catalog.
+        Model of the catalog.
     repository : str
         Hugging Face id of the checkpoint, optionally with a tag for GGUF files, or an Ollama tag.
     dtype : str
-        Format of its linear layers; empty for that of the model. Embeddings remain as published, because quantization
-        tools skip them, except in GGUF files and in wide formats.
+        Format of the linear layers of the checkpoint; empty for the format of the model. The format of embeddings does
+        not change, because quantization tools skip them. Exceptions are GGUF files and wide formats.
     """
     data, sources = document.data, document.data["sources"]
     assert isinstance(sources, dict)
@@ -133,7 +134,7 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
     identity, _, tag = repository.partition(":")
     data["huggingface_id"] = identity.removeprefix("hf.co/").removeprefix("huggingface.co/")
     if "/" not in identity or (tag and "gguf" not in identity.lower()):
-        _forget(data, "huggingface_id")  # tag of Ollama's library
+        _forget(data, "huggingface_id")  # tag in Ollama's library
     if dtype:
         if dtype in OF_FILES or FORMATS[family(dtype)].bits >= 16:
             _forget(data, "embedding_weights")
@@ -148,7 +149,7 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
 
 
 def _forget(data: dict[str, Value], key: str) -> None:
-    """Remove a field with its sources."""
+    """Remove a field and its sources."""
     data.pop(key, None)
     sources = data.get("sources")
     if isinstance(sources, dict):
@@ -157,17 +158,17 @@ def _forget(data: dict[str, Value], key: str) -> None:
 
 
 def _places(data: Value, location: Location) -> Iterator[Location]:
-    """Locations of values and lists that a variant sets."""
+    """Locations of the values and lists that a variant sets."""
     if isinstance(data, dict) and (data or not location):
         for key, value in data.items():
             if location or key not in _NOT_CHANGED:
                 yield from _places(value, (*location, key))
-    elif location[0] != "prices":  # each has a source of its own
+    elif location[0] != "prices":  # prices contain their own sources
         yield location
 
 
 def _release(data: dict[str, Value], sources: dict[str, Value], key: str) -> None:
-    """Exclude one field from the coverage of the sources."""
+    """Remove one field from the sources that apply to it; they still apply to the other fields."""
     sources.pop(key, None)
     drop_below(sources, key)
     parts = key.split(".")

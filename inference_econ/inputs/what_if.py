@@ -1,4 +1,4 @@
-"""What-ifs: single values of a specification changed by name, ``hardware.hbm_bytes=...``."""
+"""What-ifs: changes of single values of a specification by name, ``hardware.hbm_bytes=...``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPECIFICATIONS = ("model", "hardware", "assumptions")
 
 
 def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
-    """Group what-ifs by the specification that they change.
+    """Group what-ifs by specification: model, hardware or assumptions.
 
     Parameters
     ----------
@@ -25,12 +25,12 @@ def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
     Returns
     -------
     mapping of str to list of str
-        ``FIELD=VALUE`` by each of :data:`SPECIFICATIONS`.
+        ``FIELD=VALUE`` for each of :data:`SPECIFICATIONS`.
 
     Raises
     ------
     InputError
-        If one names no specification.
+        If a what-if names no specification.
 
     Examples
     --------
@@ -50,14 +50,14 @@ def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def checked_changes(changes: Iterable[str]) -> tuple[str, ...]:
-    """What-ifs in the form of scenarios; see :func:`split_changes` for the errors."""
+    """Check what-ifs, and return them as scenarios store them; see :func:`split_changes` for errors."""
     checked = tuple(changes)
     split_changes(checked)
     return checked
 
 
 def parsed_value(text: str, origin: str) -> Value:
-    """Value that a what-if gives a field, as in a file.
+    """Convert the text of a what-if's value as in a YAML file.
 
     Parameters
     ----------

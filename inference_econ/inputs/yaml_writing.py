@@ -12,7 +12,7 @@ from inference_econ.inputs._spec import SourcedSpec
 from inference_econ.inputs._yaml import scalar
 
 _TAG = "tag:yaml.org,2002:"
-#: Maximum line length, if words allow it.
+#: Maximum length of a line whose words can be wrapped.
 _WIDTH = 110
 _STEP = 2
 #: Words that some YAML readers interpret as numbers or booleans.
@@ -25,12 +25,13 @@ def yaml_text(data: Mapping[str, Any]) -> str:
     Parameters
     ----------
     data : mapping
-        Strings, numbers, booleans, None, and lists and mappings of them. Keys are strings.
+        Strings, numbers, booleans and None, in lists and mappings. Keys are strings.
 
     Returns
     -------
     str
-        Lists and mappings are on one line if they fit. Numbers have the fewest digits that read back to the same value.
+        YAML text. Lists and mappings are on one line if they fit. Numbers have the fewest digits that read back to the
+        same value.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def yaml_text(data: Mapping[str, Any]) -> str:
     from ruamel.yaml.representer import RoundTripRepresenter
 
     class Representer(RoundTripRepresenter):
-        """Representer with the shortest numbers and a word for None."""
+        """YAML representer that writes the shortest numbers, and a word for None."""
 
     Representer.add_representer(float, lambda r, value: r.represent_scalar(f"{_TAG}float", _shortest(value)))
     Representer.add_representer(type(None), lambda r, _: r.represent_scalar(f"{_TAG}null", "null"))
@@ -59,20 +60,20 @@ def yaml_text(data: Mapping[str, Any]) -> str:
 
 
 def spec_text(spec: SourcedSpec) -> str:
-    """Text of a catalog file: the fields of a specification that were set, in their order, and their sources."""
+    """YAML text of a specification: the fields that were set, in their order, and then the sources."""
     fields = spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    fields["sources"] = fields.pop("sources")  # last, as in files written by hand
+    fields["sources"] = fields.pop("sources")  # sources are last, as in files written by hand
     return yaml_text(fields)
 
 
 def _shortest(value: float) -> str:
-    """Shortest text that reads back to the same number."""
+    """Shortest text of a number that reads back to the same value."""
     texts = (f"{value:.{digits}g}" for digits in range(1, 18))
     return min((text for text in texts if float(text) == value), key=len)
 
 
 def _block(value: Any, column: int, used: int) -> Any:
-    """Value with the style in which it is written.
+    """Value with the YAML style in which it is written.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def _block(value: Any, column: int, used: int) -> Any:
     column : int
         Indentation of the lines below the first one.
     used : int
-        Characters already on the first line.
+        Number of characters already on the first line.
     """
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
     from ruamel.yaml.scalarstring import FoldedScalarString
@@ -109,7 +110,7 @@ def _block(value: Any, column: int, used: int) -> Any:
 
 
 def _styled(value: Any, column: int, used: int, *, fits: bool) -> Any:
-    """Value with lists and mappings on one line if they fit; other lists of numbers fill several lines."""
+    """List or mapping in one-line style if it fits; long lists of numbers fill several lines."""
     styled = _block(value, column, used)
     numbers = isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value)
     if numbers or (fits and isinstance(value, (Mapping, list, tuple))):
@@ -122,7 +123,7 @@ def _fits(value: Any, used: int) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """Text in quotes, if it would otherwise be read as a number, a keyword, or a mapping key."""
+    """Quote a text that would otherwise be read as a number, a keyword or a mapping key."""
     from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
     other = scalar(text) != text or text.lower().lstrip("+-.") in _WORDS or text.startswith(":") or "?" in text

@@ -164,7 +164,7 @@ def load_answer(path: str | Path) -> SavedAnswer:
     """
     record = read_json(path, _ANY)
     if not isinstance(record, dict):
-        raise InputError(f"{path}: no saved answer; {_ANY}")
+        raise InputError(f"{path}: not a saved result; {_ANY}")
     head = next((record[key] for key in (_SAVED, _QUESTION) if isinstance(record.get(key), dict)), None)
     if head is None or head.get("program") != _PROGRAM:
         raise InputError(f"{path}: not written by inference-econ, or of a kind that does not say so; {_ANY}")
@@ -195,8 +195,8 @@ def question(path: str) -> SavedAnswer:
     record = read_json(path, _AGAIN)
     if isinstance(record, dict) and isinstance(record.get(_SAVED), dict):
         raise InputError(
-            f"{path}: saved in Python, which keeps numbers and not what was asked; write .report('report.html') of the "
-            f"answer there, or {_AGAIN}"
+            f"{path}: was saved in Python, so it has numbers but no query; call .report('report.html') on the result "
+            f"in Python, or {_AGAIN}"
         )
     return of_command(record, path, _AGAIN)
 
@@ -221,9 +221,9 @@ def read_json(path: str | Path, how: str) -> object:
     try:
         return json.loads(read_text(str(path)))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: no JSON, so no saved answer; {how}") from error
+        raise InputError(f"{path}: not JSON, so not a saved result; {how}") from error
     except ValueError as error:  # a number with thousands of digits
-        raise InputError(f"{path}: no saved answer, whose numbers have 17 digits at most; {how}") from error
+        raise InputError(f"{path}: not a saved result, whose numbers have at most 17 digits; {how}") from error
 
 
 def of_command(record: object, origin: str, how: str) -> SavedAnswer:
@@ -237,7 +237,7 @@ def of_command(record: object, origin: str, how: str) -> SavedAnswer:
     head = record.get(_QUESTION) if isinstance(record, dict) else None
     asked = isinstance(head, dict) and head.get("program") == _PROGRAM and isinstance(head.get("command"), str)
     if not (isinstance(record, dict) and isinstance(head, dict) and asked and isinstance(head.get("options"), dict)):
-        raise InputError(f"{origin}: no saved answer that says what was asked; {how}; in Python an answer has launch()")
+        raise InputError(f"{origin}: not a saved result with its query; {how}; in Python, results have launch()")
     if head.get("version") != _version():
         command, subject = head["command"], [head["options"].get(name, "") for name in ("model", "hardware")]
         again = shlex.join([_PROGRAM, command, *map(str, subject), "...", "-o", origin])

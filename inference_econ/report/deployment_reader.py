@@ -105,7 +105,9 @@ def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
     """
     record, (entries, usual) = saved.record, _DEPLOYMENTS[saved.kind]
     if entries == "points" and "isl" not in record:
-        raise InputError(f"{saved.origin}: decode steps alone start nothing, as nobody reads prompts; {_HOW}")
+        raise InputError(
+            f"{saved.origin}: a result for decode steps only cannot be started, because it has no prefill; {_HOW}"
+        )
     try:
         entry = _entry(record[entries], number or usual, saved.origin)
         practice = {
@@ -193,7 +195,7 @@ def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
 def refuse_chain(chained: bool) -> None:
     """Reject the launch of prefill chains."""
     if chained:
-        raise InputError("no engine that is known reads prompts in a chain; ask again without --prefill-chain")
+        raise InputError("no known engine prefills prompts in a chain; use the command without --prefill-chain")
 
 
 def _scaling(saved: SavedAnswer, lot: Record, number: int) -> Scaling:
@@ -249,7 +251,7 @@ def _finite(value: Any) -> float:
     """
     number = float(value)
     if not math.isfinite(number):
-        raise ValueError(f"{number:g} is no number of an answer")
+        raise ValueError(f"{number:g} is not a valid number in a result")
     return number
 
 

@@ -28,7 +28,7 @@ def check_alone(request: Request, path: str, free: Collection[str]) -> None:
     if typed:
         option = "".join(typed[0])
         raise InputError(
-            f"{option} contradicts {path}, which has settled it; leave it out, or ask again without the file",
+            f"{option} contradicts {path}, which has settled it; remove it, or run the command without the file",
             option=request_name(option),
         )
 
@@ -112,6 +112,6 @@ def _part(
     chip = next(named, None)
     if chip is None:
         listed = ", ".join(filter(None, tried))
-        raise InputError(f"{saved.origin}: {part.hardware} is not among the hardware that was asked for: {listed}")
+        raise InputError(f"{saved.origin}: {part.hardware} is not among the hardware of the query: {listed}")
     services = subject.offer(alone, requests, str(chip), speculation)
     return plan.PlanPart(services.service(0), part.replicas, part.role, part.slots)

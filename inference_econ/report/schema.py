@@ -180,7 +180,7 @@ class FieldsPage(Page):
         near = [*dict.fromkeys((*begun, *get_close_matches(self.name, names, n=4)))][:4]
         hint = f"did you mean {', '.join(near)}?" if near else f"questions: {', '.join(questions())}"
         raise UnknownNameError(
-            f"{self.name!r} is no field, record or question; {hint} 'inference-econ list fields' lists all fields"
+            f"{self.name!r} is not a field, record or command; {hint} 'inference-econ list fields' lists all fields"
         )
 
     def tables(self) -> Sequence[Table]:

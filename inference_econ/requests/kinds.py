@@ -417,7 +417,7 @@ def _rates(text: str) -> tuple[float, ...]:
     """Positive numbers separated by commas, in the given order."""
     rates = [_bare(part) for part in text.split(",")]
     if not all(rate is not None and 0 < rate < math.inf for rate in rates):
-        raise InputError(f"{text!r} is no list of positive numbers; write for example 1,2,5,10")
+        raise InputError(f"{text!r} is not a list of positive numbers; write for example 1,2,5,10")
     beyond = next((rate for rate in rates if rate and not _meant(rate)), None)
     if beyond is not None:
         raise InputError(f"{beyond:g} {_BEYOND}")
@@ -428,7 +428,7 @@ def _span(text: str) -> tuple[float, float]:
     """Two positive ratios separated by a comma, the smaller one first."""
     ends = [_bare(part) for part in text.split(",")]
     if len(ends) != 2 or any(end is None or not 0 < end < math.inf for end in ends):
-        raise InputError(f"{text!r} is no pair of positive ratios; write for example 0.8,1.25")
+        raise InputError(f"{text!r} is not a pair of positive ratios; write for example 0.8,1.25")
     return float(ends[0] or 0.0), float(ends[1] or 0.0)
 
 
@@ -452,7 +452,7 @@ def _workloads(text: str) -> tuple[tuple[float, ...], ...]:
     known = [tuple(part for part in row if part is not None) for row in rows]
     if any(len(row) != len(asked) or len(row) != _PARTS for row, asked in zip(known, rows, strict=True)):
         raise InputError(
-            f"{text!r} is no mixture; write ISL:OSL:SHARE of each workload, for example 500:200:0.7,3000:300:0.3"
+            f"{text!r} is not a mix of workloads; write ISL:OSL:SHARE for each, for example 500:200:0.7,3000:300:0.3"
         )
     return tuple(known)
 
@@ -462,7 +462,7 @@ def _chain(text: str) -> tuple[tuple[str, int], ...]:
     parts = [part.strip().rpartition("=") for part in text.split(",") if part.strip()]
     odd = next((number for name, _, number in parts if not name), None)
     if odd is not None or not parts:
-        raise InputError(f"{odd or text!r} is no stage of a chain; write for example b200=2,h100_sxm=4")
+        raise InputError(f"{odd or text!r} is not a stage of a chain; write for example b200=2,h100_sxm=4")
     chips = Name("hardware")
     return tuple((chips.read(name), COUNT.read(number)) for name, _, number in parts)
 
@@ -471,7 +471,7 @@ def _times(text: str) -> float:
     """Factor of at least 1: ``3x`` or ``3``."""
     factor = _bare(text.strip().lower().removesuffix("x"))
     if factor is None or not 1.0 <= factor < math.inf:
-        raise InputError(f"{text!r} is no factor of at least 1; write for example 3x")
+        raise InputError(f"{text!r} is not a factor of at least 1; write for example 3x")
     return factor
 
 
@@ -479,7 +479,7 @@ def _percent(text: str) -> float:
     """Percentage; a share such as 0.3 is rejected because it could mean 30% or 0.3%."""
     number = _bare(text.strip().removesuffix("%"))
     if number is None or not 0.0 <= number < math.inf:
-        raise InputError(f"{text!r} is no percentage; write for example 30")
+        raise InputError(f"{text!r} is not a percentage; write for example 30")
     if 0.0 < number < 1.0 and not text.strip().endswith("%"):
         raise InputError(f"{text} could be a share; write {100.0 * number:g} for {100.0 * number:g} %, or '{text}%'")
     return number
@@ -491,7 +491,7 @@ def _confidence(text: str) -> float:
 
     number = _bare(text.strip().removesuffix("%"))
     if number is None or not math.isfinite(number):
-        raise InputError(f"{text!r} is no probability; write for example 80")
+        raise InputError(f"{text!r} is not a probability; write for example 80")
     share = number if number <= 1.0 and not text.strip().endswith("%") else number / 100.0
     check_confidence(share)
     return share

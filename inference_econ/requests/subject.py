@@ -213,7 +213,7 @@ def _acceptance(request: Request) -> float | list[float] | None:
         rates = [float(part) for part in request.acceptance.split(",")]
     except ValueError:
         raise InputError(
-            f"--acceptance {request.acceptance!r}: write one probability for all proposals, or one for each, as "
+            f"--acceptance {request.acceptance!r}: write one probability for all draft tokens, or one for each, as "
             "0.9,0.8,0.7",
             option="acceptance",
         ) from None

@@ -89,7 +89,7 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
     other = next((option for option in (*_OF_TRAFFIC, *named) if option != name and request.is_given(option)), None)
     if other is not None:
         raise InputError(
-            f"give either {spelled(name)} or {spelled(other)}, not both: a traffic says that, too", option=name
+            f"give either {spelled(name)} or {spelled(other)}, not both: the workload sets it", option=name
         )
 
     with of_option(name):
@@ -151,7 +151,7 @@ def usual_targets(request: Request) -> Targets | None:
     promises = targets(request)
     if request.any_speed and promises.given:
         raise InputError(
-            f"--any-speed promises nothing, which contradicts {promises.text}; leave one of them out",
+            f"--any-speed means no SLO, which contradicts {promises.text}; remove one of them",
             option="any_speed",
         )
     return promises if request.any_speed or promises.given else None

@@ -352,7 +352,7 @@ def slo_met_share(
     """
     for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):
         if not value > 0:
-            raise InputError(f"a promised {name} must be positive, got {value:g} s")
+            raise InputError(f"the SLO of {name} must be positive, got {value:g} s")
     queue, state = occupancy(service, requests_per_second, arrivals)
     seen = _seen(service, queue, state, arrivals)
     kept = (seen.ttft <= ttft_seconds) & (seen.tpot <= tpot_seconds) & (seen.e2e <= e2e_seconds)

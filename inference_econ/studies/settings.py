@@ -155,7 +155,7 @@ def number(settings: Settings, name: str) -> float:
         return _of_specification(filled, name)
     if name not in SETTINGS:
         raise InputError(
-            f"{name!r} is no number of a question; allowed: {', '.join(SETTINGS)}, and numbers of specifications "
+            f"{name!r} is not a number of a query; allowed: {', '.join(SETTINGS)}, and numbers of specifications "
             "(hardware.FIELD, model.FIELD, assumptions.FIELD)"
         )
     value = getattr(filled, name)
@@ -203,7 +203,7 @@ def _of_specification(filled: Settings, name: str) -> float:
     specification, _, path = name.partition(".")
     if specification not in SPECIFICATIONS:
         allowed = ", ".join(f"{kind}.FIELD" for kind in SPECIFICATIONS)
-        raise InputError(f"{name!r} is no number of a question; specifications: {allowed}")
+        raise InputError(f"{name!r} is not a number of a query; specifications: {allowed}")
     value: object = getattr(setup_of(filled), specification)
     if isinstance(value, ModelSpec) and path in sizes.SHORT_KEYS:
         value = sizes.model_value(value, path)

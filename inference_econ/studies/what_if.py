@@ -303,7 +303,7 @@ def what_if_of(
     low, high = span
     if not _WIDEST[0] <= low < 1.0 < high <= _WIDEST[1]:
         raise InputError(
-            f"the range must begin below 1 and end above it, within {_WIDEST[0]:g} and {_WIDEST[1]:g}, got {low:g} to "
+            f"the range must start below 1 and end above 1, within {_WIDEST[0]:g} and {_WIDEST[1]:g}, got {low:g} to "
             f"{high:g}; for example 0.8 to 1.25"
         )
     for speed in speeds:
@@ -332,7 +332,7 @@ def what_if_of(
             fastest = float(curves.front.tokens_per_second[-1])
             raise NothingFitsError(
                 f"{', '.join(practice)}, which is the cheapest at {at[0]:.4g} tokens/s, serves at most {fastest:.4g}, "
-                f"not {speed:g}; ask for one speed at a time"
+                f"not {speed:g}; give a single speed"
             )
     values = len(varied) * (_VALUES + (_BISECTED if inputs else 0))
     _work.check(f"{values} values of inputs {work}", seconds=values * seconds, smaller="max_instance_gpus")

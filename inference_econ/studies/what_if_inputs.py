@@ -116,7 +116,7 @@ def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
                 ) from error
             if value <= 0.0:
                 raise InputError(
-                    f"--input {key} is {value:g}: nothing is a per cent of it; compare values with 'compare'",
+                    f"--input {key} is {value:g}: a percentage of it is not defined; compare values with 'compare'",
                     option="input",
                 )
             by_key[key] = Input(key, key, "", {key: value}, whole=key.startswith("model.") and value == round(value))

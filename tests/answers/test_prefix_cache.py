@@ -177,7 +177,7 @@ def test_a_replica_that_is_dealt_turns_holds_more_and_finds_less() -> None:
     assert scattered.returning == pytest.approx(alone.returning / 4)
     assert reuse(replace(TALK, replicas=4), 2.0, 1e12, 1e5) == alone
     for wrong, message in (
-        ({"replicas": 0}, "replicas must be a whole number from 1 on, got 0"),
+        ({"replicas": 0}, "replicas must be an integer >= 1, got 0"),
         ({"routing": "random"}, "routing: got 'random'; allowed: prefix_aware, round_robin"),
     ):
         with pytest.raises(InputError, match=message):

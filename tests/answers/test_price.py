@@ -122,7 +122,7 @@ def test_given_instances_may_be_saturated() -> None:
 
 @pytest.mark.parametrize("replicas", [0, -1, 1.5])
 def test_impossible_numbers_of_instances(replicas: int) -> None:
-    with pytest.raises(InputError, match=rf"replicas must be a whole number from 1 on, got {replicas:g}"):
+    with pytest.raises(InputError, match=rf"replicas must be an integer >= 1, got {replicas:g}"):
         price(offer_of(most=2), 1.0, replicas=replicas)
 
 

@@ -417,7 +417,7 @@ def test_where_only_pools_compete_what_they_cannot_is_said() -> None:
         recommend(pooled, 5.0, soon)
     with pytest.raises(NothingFitsError, match=r"take at least 2 accelerators together, given: 1 GPU"):
         most_traffic(pooled, Means(accelerators=1), Targets())
-    with pytest.raises(InputError, match="replicas: got 2 instances that read prompts and decode, but only pools comp"):
+    with pytest.raises(InputError, match="replicas: 2 replicas can be set for aggregated instances only"):
         price(pooled, 5.0, targets=Targets(), replicas=2)
 
 

@@ -58,7 +58,7 @@ def test_a_smaller_budget_of_tokens_spreads_prompts_over_more_steps() -> None:
 
 
 def test_what_cannot_be() -> None:
-    with pytest.raises(InputError, match="slots must be a whole number from 1 on, got 0"):
+    with pytest.raises(InputError, match="slots must be an integer >= 1, got 0"):
         with_slots(offered(), 0)
     with pytest.raises(InputError, match=r"at most 64 tokens \(--token-budget\) cannot work on 65 requests"):
         with_slots(offered("assumptions.serving.prefill_chunk=64"), 65)

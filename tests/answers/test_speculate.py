@@ -55,7 +55,7 @@ def test_files_that_cannot_be_used(write: Write, text: str, message: str) -> Non
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "picture.csv").write_bytes(b"\x89PNG\xff\xfe\x00")
-    with pytest.raises(InputError, match=r"picture\.csv: is no CSV file"):
+    with pytest.raises(InputError, match=r"picture\.csv: is not a CSV file"):
         speculate.measured_acceptance(tmp_path / "picture.csv", None)
 
 

@@ -202,9 +202,7 @@ def test_prompts_that_groups_hold_back_are_started_or_spoken_of(
         assert ("--prefill-delayer-max-delay-passes 30" in words) == held
     else:
         assert "attention_dp_config: {enable_balance: true, timeout_iters: 50, batching_wait_iters: 0}" in text
-    said = (
-        f"which SGLang {version} cannot do in this deployment; up to 30 steps of it were priced: ask again with --set"
-    )
+    said = f"which SGLang {version} cannot do in this deployment; up to 30 steps of it were priced: use --set"
     assert (said in words) == (not held)
 
 
@@ -264,7 +262,7 @@ def test_pools_of_a_saved_answer_are_started_by_their_engine(
         words = _started(text, PROGRAMS["sglang"], role)
         assert words[words.index("--disaggregation-mode") + 1] == role
     said = refused("launch", path, "--to", "vllm", "--choice", "1").warned
-    assert f"--to vllm: choice 1 of {path} is served by sglang, and predicted of it; start it --to sglang" in said
+    assert f"--to vllm: choice 1 of {path} is served by sglang, and predicted of it; start it with --to sglang" in said
 
 
 @pytest.mark.parametrize(
@@ -383,9 +381,9 @@ def test_a_file_that_is_no_answer_of_this_release_is_refused(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("GPUs: 8", "no JSON, so no saved answer"),
-        (f'{{"a": {5000 * "9"}}}', "no saved answer, whose numbers have 17 digits at most"),
-        ("[1, 2]", "no saved answer that says what was asked"),
+        ("GPUs: 8", "not JSON, so not a saved result"),
+        (f'{{"a": {5000 * "9"}}}', "not a saved result, whose numbers have at most 17 digits"),
+        ("[1, 2]", "not a saved result with its query"),
     ],
     ids=["words", "digits", "list"],
 )
@@ -438,7 +436,7 @@ def test_options_that_an_answer_has_settled_are_refused(refused: Command, answer
     assert "h100_sxm contradicts" in refused("launch", answer, "h100_sxm", "--to", "vllm").err
     message = refused("launch", answer, "--to", "vllm", "--tp", "4").err
     assert "--tp contradicts" in message
-    assert "leave it out, or ask again without the file" in message.replace("\n", " ")
+    assert "remove it, or run the command without the file" in message.replace("\n", " ")
 
 
 def test_a_choice_that_is_not_there_is_refused(refused: Command, command: Command, tmp_path: Path) -> None:
@@ -451,7 +449,7 @@ def test_a_choice_that_is_not_there_is_refused(refused: Command, command: Comman
 def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "front.json"
     command("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-instance-gpus", "1", "-o", path)
-    assert "decode steps alone start nothing" in refused("launch", path, "--to", "vllm").err
+    assert "a result for decode steps only cannot be started" in refused("launch", path, "--to", "vllm").err
 
 
 AGENTS = """name: helpers
@@ -502,7 +500,7 @@ def test_agents_are_not_watched(tmp_path: Path, command: Command, refused: Comma
     record["asked"]["options"] |= {"agents": 30, "traffic": "coding_agent"}
     answer.write_text(json.dumps(record))
     said = refused("watch", answer, "--metrics", "http://127.0.0.1:1/metrics").err.replace("\n", " ")
-    assert "agents are played, and a server is watched at a rate of requests; watch MODEL HARDWARE with --isl" in said
+    assert "results for agents cannot be watched" in said and "watch MODEL HARDWARE with the --isl" in said
 
 
 def test_a_server_holds_the_longest_requests_that_its_model_is_made_for(command: Command) -> None:

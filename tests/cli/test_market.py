@@ -88,7 +88,7 @@ def test_chains_keep_what_single_instances_do_not(command: Command, refused: Com
         saved = tmp_path / "chain.json"
         saved.write_text(command(*words, "--prefill-chain", "4", "--json").out)
         assert "chain of 4 x tp1 + " in command(*words, "--prefill-chain", "4").said
-        assert "no engine that is known reads prompts in a chain" in refused("launch", saved, "--choice", 1).err
+        assert "no known engine prefills prompts in a chain" in refused("launch", saved, "--choice", 1).err
     (fleet,) = record(command, *asked, "--prefill-chain", "4")["choices"]
     assert fleet["prefill_layout"]["chain"] == 4
     assert fleet["prefill_accelerators_per_instance"] == 4

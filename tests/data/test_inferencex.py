@@ -152,7 +152,7 @@ def test_a_batch_below_the_concurrency_is_that_of_one_of_several_servers(tmp_pat
     run = _one(tmp_path, SERVING, silicon_concurrency="64")
     assert (run.accelerators, run.tp, run.dp, run.concurrency) == (16, 4, 1, 64.0)
     assert "4 servers: batch_size 16 of 64 requests at a time" in run.remarks
-    assert "64 requests at a time are no multiple of batch_size 24" in _reason(
+    assert "64 concurrent requests are not a multiple of batch_size 24" in _reason(
         tmp_path, silicon_concurrency="64", batch_size="24"
     )
 

@@ -106,7 +106,7 @@ def test_a_mix_says_the_batch() -> None:
     with pytest.raises(InputError, match="contexts are those of 18 sequences, which contradicts a batch of 4"):
         explain(setup, Pins(batch=4), contexts=MIX)
     none = Setup.of("llama_3_8b", "h100_sxm", changes=["assumptions.attention.cache=recomputed"])
-    with pytest.raises(InputError, match="where none is kept, give one context"):
+    with pytest.raises(InputError, match="different contexts require a KV cache"):
         explain(none, Pins(), contexts=MIX)
 
 

@@ -482,7 +482,7 @@ def test_impossible_rounds_of_one_length_are_refused() -> None:
         with pytest.raises(InputError, match=f"the draft length must be from 1 to 64 tokens, got {length}"):
             Speculation.fixed("ngram", length, 1.0)
     for tokens in (0.9, 4.1):
-        with pytest.raises(InputError, match=f"a round with 3 proposals gives from 1 to 4 tokens, got {tokens}; give"):
+        with pytest.raises(InputError, match=f"3 draft tokens gives from 1 to 4 tokens, got {tokens}"):
             Speculation.fixed("ngram", 3, tokens)
     for shortest in (-1, 4):
         with pytest.raises(InputError, match=f"from 0 to the 3 tokens of the longest, got {shortest}"):
@@ -490,7 +490,7 @@ def test_impossible_rounds_of_one_length_are_refused() -> None:
 
 
 def test_speculation_that_does_not_go_with_a_model_is_refused() -> None:
-    with pytest.raises(InputError, match=r"belongs to the proposer 'draft' and to no other, got Llama 3\.1 8B"):
+    with pytest.raises(InputError, match=r"only the speculation method 'draft' takes a draft model, got Llama 3\.1 8B"):
         Speculation.of("mtp", 0.8, model=catalog.model("llama_3_8b"))
     with pytest.raises(InputError, match="n-grams have no weights, got the format fp8"):
         Speculation.of("ngram", 0.8, weights="fp8")

@@ -121,8 +121,8 @@ def test_without_a_checkpoint_nothing_is_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("model.safetensors", b"\x02\0\0\0", "no safetensors file: it does not begin with the length of a header"),
-        ("model.safetensors", b"\xff" * 9, "no safetensors file"),
+        ("model.safetensors", b"\x02\0\0\0", "not a safetensors file: it does not start with the length of a header"),
+        ("model.safetensors", b"\xff" * 9, "not a safetensors file"),
         ("model.safetensors", struct.pack("<Q", 8) + b'{"a": 1}', "no shape of the tensor 'a' in its header"),
         ("model.safetensors", struct.pack("<Q", 22) + b'{"a": {"shape": [-1]}}', "no shape of the tensor 'a'"),
         ("model.safetensors.index.json", b'{"weight_map": 3}', "no index of a checkpoint: 'weight_map' must give each"),

@@ -60,5 +60,5 @@ def test_keys_of_a_file_are_known() -> None:
     trtllm.check_file("trtllm-serve config", {"kv_cache_config": {"free_gpu_memory_fraction": 0.8}})
     with pytest.raises(InputError, match=r"no kv_cache_config\.free_gpu_memory; nearest: kv_cache_config\.free"):
         trtllm.check_file("trtllm-serve config", {"kv_cache_config": {"free_gpu_memory": 0.8}})
-    with pytest.raises(InputError, match=r"cuda_graph_config\.max_batch_size 'many': a whole number is needed"):
+    with pytest.raises(InputError, match=r"cuda_graph_config\.max_batch_size 'many': an integer is needed"):
         trtllm.check_file("trtllm-serve config", {"cuda_graph_config": {"max_batch_size": "many"}})

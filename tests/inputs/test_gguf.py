@@ -121,7 +121,7 @@ def test_a_vocabulary_is_counted_where_no_size_is_stated(tmp_path: Path) -> None
 
 
 _BROKEN = {
-    "no GGUF": (b"PK\x03\x04 and more", "not a GGUF file: it does not begin with 'GGUF'"),
+    "no GGUF": (b"PK\x03\x04 and more", "not a GGUF file: it does not start with 'GGUF'"),
     "empty": (b"", "not a GGUF file"),
     "version": (b"GGUF" + struct.pack("<I", 1) + bytes(16), "version 1 of GGUF is not understood; understood: 2 and 3"),
     "big-endian": (b"GGUF" + struct.pack(">I", 3) + bytes(16), "version 50331648 of GGUF is not understood; under"),
@@ -150,11 +150,11 @@ def test_a_file_that_is_no_gguf_is_refused_by_name(case: str, tmp_path: Path) ->
         ({"general.architecture": "rwkv7"}, "the architecture 'rwkv7' is not understood; understood: llama, qwen2, "),
         ({"general.architecture": "clip"}, "the architecture 'clip' is not understood"),
         ({"general.file_type": _Q4_K_S}, "the quantization Q4_K_S is not known; did you mean q4_k_m? Write the name"),
-        ({"general.file_type": 5}, "general.file_type is 5, which is no known quantization"),
-        ({"general.file_type": 99}, "general.file_type is 99, which is no known quantization"),
+        ({"general.file_type": 5}, "general.file_type is 5, which is not a known quantization"),
+        ({"general.file_type": 99}, "general.file_type is 99, which is not a known quantization"),
         ({"general.file_type": _MXFP4}, "weights in mxfp4 are understood in files of gpt-oss only"),
         ({"llama.attention.head_count_kv": [8, 4]}, "num_key_value_heads differs from layer to layer"),
-        ({"llama.embedding_length": "wide"}, "hidden_size must be a whole number > 0, got 'wide' (family llama)"),
+        ({"llama.embedding_length": "wide"}, "hidden_size must be an integer > 0, got 'wide' (family llama)"),
     ],
 )
 def test_a_header_that_is_not_understood_is_refused_by_name(

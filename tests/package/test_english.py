@@ -14,7 +14,7 @@ from inference_econ.report.fields import glossary
 from inference_econ.requests.tables import COMMANDS, GROUPS_OF_COMMANDS
 
 ROOT = Path(__file__).parents[2]
-#: Finished texts: Markdown files, Python files (their docstrings), and folders of them.
+#: Finished texts: Markdown files, Python files (their docstrings), folders, and patterns of files.
 FINISHED: tuple[str, ...] = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/index.md", "docs/start.md", "docs/concepts.md"),
     *("docs/reading.md", "docs/faq.md", "docs/glossary.md", "docs/evidence/index.md", "docs/evidence/fidelity.md"),
@@ -24,7 +24,8 @@ FINISHED: tuple[str, ...] = (
         f"inference_econ/{name}"
         for name in ("answers", "engine", "formulas", "records", "report", "requests", "search")
     ),
-    *("inference_econ/serving", "inference_econ/studies", "benchmarks", "cli"),
+    *("inference_econ/serving", "inference_econ/studies", "inference_econ/inputs"),
+    *("inference_econ/extras", "data/**/*.py", "benchmarks", "cli"),
 )
 #: Private words as regular expressions, with the trade's words and contexts in which they are allowed.
 WORDS = [
@@ -79,8 +80,7 @@ def _docstrings(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _files(name: str) -> Iterator[tuple[str, str]]:
-    place = ROOT / name
-    for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+    for path in sorted((ROOT / name).rglob("*") if (ROOT / name).is_dir() else ROOT.glob(name)):
         if path.suffix == ".md":
             text = re.sub(r"^(?: {4}|\t).*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
             yield str(path.relative_to(ROOT)), text
@@ -88,7 +88,28 @@ def _files(name: str) -> Iterator[tuple[str, str]]:
             yield from _docstrings(path)
 
 
-TEXTS: Mapping[str, Callable[[], Iterator[tuple[str, str]]]] = {"help": _help, "fields": _fields}
+def _literals(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Texts in an expression, with X for the values in an f-string."""
+    if isinstance(node, ast.JoinedStr):
+        parts = (part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+        yield node.lineno, "".join(map(str, parts))
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.lineno, node.value
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _literals(child)
+
+
+def _errors() -> Iterator[tuple[str, str]]:
+    """Texts that errors are constructed with, and those of ``stop`` and ``refuse``."""
+    for path in (path for folder in ("inference_econ", "cli") for path in sorted((ROOT / folder).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and re.search(r"Error$|stop$|refuse$", ast.unparse(node.func)):
+                texts = (text for argument in node.args for text in _literals(argument))
+                yield from ((f"{path.relative_to(ROOT)}:{line}", text) for line, text in texts if " " in text)
+
+
+TEXTS: Mapping[str, Callable[[], Iterator[tuple[str, str]]]] = {"help": _help, "fields": _fields, "errors": _errors}
 
 
 @pytest.mark.parametrize("name", [*TEXTS, *FINISHED])

@@ -243,7 +243,7 @@ PRICED: Callable[..., object] = ie.price
     ("ask", "message"),
     [
         (lambda: FRONTIER(setup(), "h100_sxm"), "traffic: got 'h100_sxm'; give lengths after a setup"),
-        (lambda: FRONTIER("llama_3_8b", TRAFFIC), "frontier takes a Setup and a Traffic, or a model and a chip, got"),
+        (lambda: FRONTIER("llama_3_8b", TRAFFIC), "frontier takes Setup and Traffic objects, or a model"),
         (lambda: FRONTIER("llama_3_8b"), r"frontier needs hardware; write frontier\('llama_3_70b', 'h100_sxm'\)"),
         (lambda: FRONTIER("llama_3_8b", "h100_sxm", TRAFFIC), "space: got Traffic.*; give layouts to search"),
         (lambda: MARKET("llama_3_8b", "h100_sxm"), "setup: got 'llama_3_8b'; make one of a model and a chip"),

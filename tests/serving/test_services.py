@@ -130,7 +130,7 @@ def test_long_contexts_leave_less_room() -> None:
         ({"weights": "fp3"}, "fp3"),
         ({"price": -1.0}, "the price must be a positive number of USD per hour"),
         ({"pins": Pins(tp=2, accelerators=3)}, "an instance of 3 contradicts tp=2"),
-        ({"pins": Pins(tp=1.5)}, "tp must be a whole number"),  # type: ignore[arg-type]
+        ({"pins": Pins(tp=1.5)}, "tp must be an integer"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_offers(change: dict[str, object], message: str) -> None:

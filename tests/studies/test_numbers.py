@@ -45,5 +45,5 @@ def test_what_is_no_number_is_refused(name: str, message: str) -> None:
 
 
 def test_names_that_are_none_cannot_be_set() -> None:
-    with pytest.raises(ie.InputError, match="'speed' is no number"):
+    with pytest.raises(ie.InputError, match="'speed' is not a number"):
         with_numbers(QUESTION, {"speed": 1.0})

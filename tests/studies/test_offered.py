@@ -60,9 +60,9 @@ def _with_offers(name: str, series: str) -> Scenario:
 
 
 def test_offers_of_a_series_that_a_figure_does_not_have() -> None:
-    with pytest.raises(SpecError, match=r"offers of 'Llama 9': it is no series; series: Llama 3 70B \(1M tok/s\), "):
+    with pytest.raises(SpecError, match=r"offers of 'Llama 9': it is not a series; series: Llama 3 70B \(1M tok/s\), "):
         _with_offers("paper/figure_1", "Llama 9")
-    with pytest.raises(SpecError, match=r"offers of 'Llama 9': it is no series; series: none"):
+    with pytest.raises(SpecError, match=r"offers of 'Llama 9': it is not a series; series: none"):
         _with_offers("paper/figure_2", "Llama 9")
 
 

@@ -716,7 +716,7 @@ def frontier(
         names = (str, PathLike)
         if not (isinstance(traffic, (HardwareSpec, *names)) and isinstance(setup, (ModelSpec, *names))):
             raise InputError(
-                f"frontier takes a Setup and a Traffic, or a model and a chip, got {reprlib.repr(setup)} and "
+                f"frontier takes Setup and Traffic objects, or a model and a chip, got {reprlib.repr(setup)} and "
                 f"{reprlib.repr(traffic)}; write frontier('llama_3_70b', 'h100_sxm') or "
                 "frontier(Setup.of('llama_3_70b', 'h100_sxm'), Traffic(3000, 800))"
             )

@@ -359,8 +359,8 @@ def market(
     only_pools = arrangement == "disaggregated" or (pooling or Pooling()) != Pooling()
     if not requests.is_simple and only_pools:
         raise InputError(
-            f"pools are not played, and closed forms know nothing of the arrivals and lengths of {requests.traffic}; "
-            "give lengths and --arrival-scv, or leave --disaggregated out"
+            f"--traffic {requests.traffic} is not supported for disaggregated serving, because the simulator covers "
+            "aggregated instances only; use --isl, --osl and --arrival-scv, or remove --disaggregated"
         )
     tried, skipped = Space() if space is None else space, []
     if not requests.is_simple and arrangement == "both":

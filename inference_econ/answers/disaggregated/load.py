@@ -554,8 +554,8 @@ class DisaggregationTerms:
     def __post_init__(self) -> None:
         if not 0.0 < self.fullest <= FULLEST:
             raise InputError(
-                f"the share of what is completed that pools are filled to must be above 0 and at most {FULLEST:g} "
-                f"(beyond it queues hang on the last digit), got {self.fullest:g}"
+                f"the maximum load of pools, as a share of their capacity, must be above 0 and at most {FULLEST:g} "
+                f"(above it, queues depend on the last digit), got {self.fullest:g}"
             )
         if not 0.0 <= self.arrival_scv < math.inf:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.arrival_scv:g}")

@@ -209,8 +209,8 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
             chains.append((index, chain.processes, way.seconds / once, busiest / once))
     if not chains:
         raise NothingFitsError(
-            f"no layout of {services.setup.model.name} on {services.setup.hardware.name} that reads a prompt at a time "
-            f"makes a chain of {' or '.join(map(str, numbers))} within {most:g} GPUs; allow larger instances"
+            f"no layout of {services.setup.model.name} on {services.setup.hardware.name} that processes one prompt at "
+            f"a time forms a chain of {' or '.join(map(str, numbers))} within {most:g} GPUs; allow larger instances"
         )
     single = np.arange(len(services))
     rows, *columns = np.array(chains).T

@@ -62,8 +62,8 @@ def written(
     )
     if degrees.dp > 1 and not (has_experts(service.setup.model) or shared):
         raise InputError(
-            f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a whole "
-            f"replica; ask again with --dp 1, and replicas come by themselves",
+            f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a full "
+            f"replica; use --dp 1, and the plan adds the replicas",
             option="dp",
         )
     formats = _format(engine, service, own_weights=served.own)
@@ -161,7 +161,7 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
         ahead = {"disable_overlap_scheduler": True} if role == "prefill" else {}
         transfer = {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}
         return {}, {**ahead, "cache_transceiver_config": transfer}
-    raise InputError(f"there are no servers of this engine that only {role}; ask again with --aggregated")
+    raise InputError(f"there are no servers of this engine that only {role}; use --aggregated")
 
 
 def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str | None:
@@ -227,7 +227,7 @@ def _vllm(
     if degrees.ep not in (1, degrees.stage):
         raise InputError(
             f"{engine.label} has no {degrees.text}: its experts lie on all {degrees.stage} ranks of DP x TP or each is "
-            f"cut over them; ask again with --ep {degrees.stage} or --ep 1",
+            f"cut over them; use --ep {degrees.stage} or --ep 1",
             option="ep",
         )
     capturing = engine.first("--max-cudagraph-capture-size", "--cuda-graph-sizes")
@@ -341,11 +341,11 @@ def _trtllm(
             option="tp",
         )
     if degrees.dcp > 1:
-        raise InputError(f"{engine.label} has no {degrees.text}; ask again without --dcp", option="dcp")
+        raise InputError(f"{engine.label} has no {degrees.text}; remove --dcp", option="dcp")
     if service.setup.assumptions.experts.redundant:
         raise InputError(
-            f"{engine.label} reads where redundant experts lie from a file of its own (moe_config.load_balancer), "
-            "which is not written here; ask again without --redundant-experts",
+            f"{engine.label} reads the placement of redundant experts from a separate file (moe_config.load_balancer), "
+            "which this command does not write; remove --redundant-experts",
             option="redundant_experts",
         )
     if service.speculation is not None and service.speculation.proposer not in _TRTLLM_DECODING:
@@ -404,7 +404,7 @@ def _llama_cpp(
     _check_plain(engine, service, degrees)
     if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):
         raise InputError(
-            f"{engine.label} has no {degrees.text}: it cuts layers or tensors, not both; ask again with --tp 1 or "
+            f"{engine.label} has no {degrees.text}: it cuts layers or tensors, not both; use --tp 1 or "
             "--pp 1, and --ep 1",
             option="tp",
         )
@@ -450,7 +450,7 @@ def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees)
     """Reject speculation and split caches for engines that are not launched with them."""
     if service.speculation is not None or degrees.dcp > 1:
         raise InputError(
-            f"{engine.label} is started without speculation and --dcp here; ask again with --no-speculation",
+            f"{engine.label} is started without speculation and --dcp here; use --no-speculation",
             option="speculation",
         )
 
@@ -471,15 +471,15 @@ def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, ser
         if head is None:
             raise InputError(
                 f"{engine.label} needs the weights of an EAGLE head, and none is known for {setup.model.name}; name it "
-                "with --draft-model-id ORGANISATION/NAME, or take --mtp, --ngram or --draft",
+                "with --draft-model-id ORGANIZATION/NAME, or use --mtp, --ngram or --draft",
                 option="draft_model_id",
             )
         return head
     published = draft.checkpoint()
     if published is None:
         raise InputError(
-            f"{draft.name} has no huggingface_id, so that {engine.label} cannot load it; name its weights with "
-            "--draft-model-id ORGANISATION/NAME",
+            f"{draft.name} has no huggingface_id, so {engine.label} cannot load it; name its weights with "
+            "--draft-model-id ORGANIZATION/NAME",
             option="draft_model_id",
         )
     return published

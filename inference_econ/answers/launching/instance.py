@@ -411,7 +411,7 @@ def remark(instance: Instance) -> str | None:
         return None
     return (
         f"groups do not hold prompts back for each other, which {instance.engine.label} cannot do in this deployment; "
-        f"up to {steps} steps of it were priced: ask again with --set assumptions.serving.held_steps=0"
+        f"up to {steps} steps of it were priced: use --set assumptions.serving.held_steps=0"
     )
 
 

@@ -455,8 +455,8 @@ def check_engine(engines: str, to: str, what: str) -> None:
     """
     if engines and to not in engines.split(", "):
         raise InputError(
-            f"--to {to}: {what} is served by {engines}, and predicted of it; start it --to "
-            f"{engines.partition(', ')[0]}, or ask again with --engine {to}",
+            f"--to {to}: {what} is served by {engines}, and predicted of it; start it with --to "
+            f"{engines.partition(', ')[0]}, or use --engine {to}",
             option="to",
         )
 
@@ -489,7 +489,7 @@ def weights(service: Service, named: str | None, draft: str | None = None) -> We
     published = model.checkpoint()
     if checkpoint is None and published is None:
         raise InputError(
-            f"{model.name} has no huggingface_id; name its weights with --model-id ORGANISATION/NAME", option="model_id"
+            f"{model.name} has no huggingface_id; name its weights with --model-id ORGANIZATION/NAME", option="model_id"
         )
     return Weights(checkpoint or str(published), own=checkpoint is not None, draft=draft)
 

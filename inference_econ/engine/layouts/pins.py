@@ -165,7 +165,7 @@ class Pins:
         """
         for name, value in self.given().items():
             if value % 1:
-                raise InputError(f"{name} must be a whole number on a whole-number grid, got {value:g}")
+                raise InputError(f"{name} must be an integer on an integer grid, got {value:g}")
         if self.tp is not None and self.dp is not None and self.ep is not None and self.tp * self.dp % self.ep:
             raise InputError(
                 f"ep={self.ep} contradicts tp={self.tp}, dp={self.dp}: the {self.tp * self.dp} accelerators of a stage "

@@ -1,7 +1,7 @@
-"""Capacity, prices and fleets for agents and conversations.
+"""Capacity, prices and fleets for agents and conversations, all from simulations with prefix caches.
 
-The load is a number of agents, not a request rate: a turn is sent when the tools or the user have processed the
-previous output. All results come from simulations with prefix caches.
+The load is a number of agents, not a request rate. An agent sends its next turn after the tools or the user have
+processed the previous output.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from inference_econ.extras.fleets.pools import PooledDay
 from inference_econ.inputs import Elasticity, TierSpec, catalog
 from inference_econ.serving import Router, Services
 
-#: Simulated layouts per chip [1].
+#: Maximum number of simulated layouts per chip [1].
 _PLAYED = 2
-#: Approximate simulated runs to find the capacity of an instance or group, and of fleets of it [1].
+#: Approximate number of simulated runs to find the capacity of an instance or group, and of fleets of it [1].
 _LOOKS, _FLEETS = 5, 3
 
 
@@ -109,17 +109,17 @@ class AgentMarket:
         Parameters
         ----------
         agents : int, optional
-            Number of agents, for the cheapest fleets [1].
+            Number of agents [1]. The cheapest fleets for it are found.
         means : Means, optional
-            Limits, for the fleets with the most agents. Without ``agents`` and ``means``, one instance or group with
-            the most agents per dollar.
+            Limits. The fleets with the most agents are found. Without ``agents`` and ``means``, the result is one
+            instance or group with the most agents per dollar.
         most : int
             Number of fleets [1].
 
         Raises
         ------
         NothingFitsError
-            If nothing meets the SLOs for one agent, or the limits are too small for an instance.
+            If no deployment meets the SLOs for one agent, or the limits are too small for an instance.
         """
 
         def rank(choice: AgentDeployment) -> tuple[float, float]:
@@ -131,22 +131,22 @@ class AgentMarket:
         if not every:
             reached = best_reachable([candidate.services for candidate in self.candidates], self.wanted)
             raise NothingFitsError(
-                f"nothing keeps {self.wanted.text} for a single agent of {self.work.name}; promise less. {reached}, "
-                "with the mean turn alone"
+                f"no deployment meets {self.wanted.text} for a single agent of {self.work.name}; relax the SLOs. "
+                f"{reached}, with the mean turn alone"
             )
         return some_of_each_chip(sorted(every, key=rank), most)
 
     def _cost(self, choice: AgentDeployment, agents: int | None, means: Means | None = None) -> float:
-        """Ranking value: hourly cost, negative number of agents, or hourly cost per agent."""
+        """Value by which fleets are ranked: hourly cost, negative number of agents, or hourly cost per agent."""
         if means is not None:
             return -float(choice.use.agents)
         return choice.dollars_per_hour if agents is not None else dollars_per_agent(choice)
 
     def together(self, agents: int | None = None, means: Means | None = None, most: int = 5) -> list[AgentDeployment]:
-        """Fleets of promising aggregated layouts.
+        """Best fleets of aggregated instances, from simulations of the best layouts by the analytical model.
 
-        Layouts of a chip are simulated until the analytical model, an upper bound on capacity, shows that the next is
-        no better.
+        The analytical model is an upper bound on capacity. Layouts of a chip are simulated until it shows that the next
+        layout is no better.
         """
         both = [candidate.services for candidate in self.candidates if candidate.pools is None]
         counts: Sequence[Indices | None] = [None] * len(both)
@@ -169,14 +169,14 @@ class AgentMarket:
                 continue
             if self.progress is not None:
                 self.progress(number / len(promising), chip)
-            # Scale the analytical capacity by the ratio found for the previous layout.
+            # The analytical capacity is scaled by the ratio that was found for the previous layout.
             start = max(round(share * guess), 1)
             instance = self._instance(layouts, row, (index, row, means))
             if agents is None:
                 count = 1 if room is None else int(room[row])
                 choice = fullest_fleet(instance, count, self.wanted, start, self.router)
             else:
-                # Fleets more expensive than the requested number on this chip are not reported.
+                # Only the requested number of fleets on this chip is reported, so more expensive ones are skipped.
                 dearest = paid[most - 1] if len(paid) >= most else math.inf
                 choice = cheapest_fleet(instance, agents, self.wanted, min(start, agents), self.router, dearest)
             if choice is not None:
@@ -189,7 +189,7 @@ class AgentMarket:
     def apart(
         self, together: Sequence[AgentDeployment], agents: int | None = None, means: Means | None = None
     ) -> list[AgentDeployment]:
-        """Fleets of promising disaggregated groups that are noticeably cheaper."""
+        """Best fleets of disaggregated groups that are noticeably cheaper than aggregated ones."""
         least, promising = dict[str, float](), dict[str, list[tuple[PlayedGroup, int, float]]]()
 
         for single in together:
@@ -224,7 +224,7 @@ class AgentMarket:
     def _pooled(
         self, group: PlayedGroup, guess: int, agents: int | None, means: Means | None
     ) -> AgentDeployment | None:
-        """Best fleet of a disaggregated group; None if it serves no agent."""
+        """Best fleet of a disaggregated group; None if the group cannot serve an agent."""
         wanted, router, room = self.wanted, self.router, math.inf
         if means is not None:
             room = float(means.most_accelerators(group.pools.prefill.setup))
@@ -240,7 +240,7 @@ class AgentMarket:
         return fullest_fleet(best, 1, wanted, carried, router, certain=True)
 
     def _check(self, wanted: Sequence[tuple[float, float]], agents: int | None) -> None:
-        """Reject simulations, short and full ones, that take too long."""
+        """Reject simulations that take too long, both of full length and shortened."""
         looks = [float(run_of(self.work, count, quick=True)[0]) for count, _ in wanted]
         whole = [float(run_of(self.work, every)[0]) for _, every in wanted]
         check_runs([*looks * _LOOKS, *whole * _FLEETS], "max_instance_gpus" if agents is None else "agents")
@@ -253,26 +253,26 @@ class AgentMarket:
         return self._played[name]
 
     def _group(self, candidate: int, group: PlayedGroup) -> PlayedGroup:
-        """Simulated group with the same layouts, if it is cached."""
+        """Cached simulated group with the same layouts; None if not cached."""
         before = self._played.setdefault(("disaggregated", candidate, group.layouts), group)
         assert isinstance(before, PlayedGroup)
         return before.with_instances(*group.instances)
 
 
 def dollars_per_agent(choice: AgentDeployment) -> float:
-    """Hourly cost per agent on machines that instances or groups fill [USD/h]."""
+    """Hourly cost per agent if instances or groups fill their machines [USD/h]."""
     setup, accelerators = choice.service.setup, choice.accelerators / choice.parts
     return choice.parts * float(setup.dollars_per_hour_in_bulk(accelerators)) / choice.use.agents
 
 
-#: Autoscaler metrics for agents. Utilization is not among them: agents that wait send nothing, so an overloaded fleet
-#: is no busier than a full one.
+#: Autoscaler metrics for agents. Utilization is excluded: waiting agents send no requests, so an overloaded fleet is no
+#: busier than a full one.
 POLICIES: tuple[Policy, ...] = ("in_flight", "rate")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLot(CapacityBlock):
-    """Rental unit with its number of agents; for pools, one decode instance with its share of prefill instances.
+    """Rental unit with its number of agents. For pools, it is one decode instance with its share of prefill instances.
 
     Attributes
     ----------
@@ -299,13 +299,13 @@ class AgentLot(CapacityBlock):
 
     @property
     def most_carried(self) -> float:
-        """Practically unlimited number of agents, since waiting agents send nothing and form no queue [1]."""
+        """Practically unlimited number of agents [1]. Waiting agents send no requests, so no queue grows."""
         return 1e9 * self.carried
 
     def in_flight(self, shares: Array) -> Array:
-        """Concurrent requests at shares of the agents of a unit, shape (n,) [1].
+        """Concurrent requests at given shares of the agents of a unit, shape (n,) [1].
 
-        From the analytical model, scaled to the simulation; agents without a slot wait.
+        The number is from the analytical model, scaled to the simulation. Agents without a slot wait.
         """
         work, states, full = self.use.work, self.service.states, self.use.agents
         agents = np.maximum.accumulate(work.all_agents(states.requests_per_second, states.concurrency))
@@ -317,7 +317,7 @@ class AgentLot(CapacityBlock):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentPurchase(Purchase):
-    """Monthly cost of serving agents; lots are :class:`AgentLot`.
+    """Monthly cost of serving agents. Its rental units are :class:`AgentLot` objects.
 
     Attributes
     ----------
@@ -331,7 +331,7 @@ class AgentPurchase(Purchase):
 
     @property
     def use(self) -> AgentLoad:
-        """Load of a replica of the first lot."""
+        """Load of a replica of the first rental unit."""
         (lot, *_) = self.lots
         assert isinstance(lot, AgentLot)
         return lot.use
@@ -341,7 +341,7 @@ class AgentPurchase(Purchase):
         return {**super(AgentPurchase, self).record(), **({} if self.agents is None else {"agents": self.agents})}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """One record per crossover, with its cost per agent at the request rate of a full lot."""
+        """One record per break-even point, with the cost per agent at the request rate of a full rental unit."""
         rows = zip(super(AgentPurchase, self).records(), self.crossovers, strict=True)
         return [{**record, "agent_bill": self._bill(crossover)} for record, crossover in rows]
 
@@ -367,14 +367,17 @@ class AgentPurchase(Purchase):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DayOfAgents(DayOfFleet):
-    """Day of a fleet of agents; lots are :class:`AgentLot`, and rates are agents in session per hour [1]."""
+    """Day of a fleet of agents.
+
+    Rental units are :class:`AgentLot` objects; rates are agents in session per hour [1].
+    """
 
     page = "extras.agents.page:AgentDayPage"
     counted: ClassVar[str] = "agents"
 
     @property
     def use(self) -> AgentLoad:
-        """Load of a replica of the first lot."""
+        """Load of a replica of the first rental unit."""
         (lot, *_) = self.lots
         assert isinstance(lot, AgentLot)
         return lot.use
@@ -384,7 +387,7 @@ class DayOfAgents(DayOfFleet):
         return {"dollars_per_agent_hour": dollars / sum(self.rates)}
 
     def lot_records(self) -> list[dict[str, Any]]:
-        """One record per lot of the mixture, with its number of agents."""
+        """One record per type of rental unit in the fleet, with its number of agents."""
         records = super(DayOfAgents, self).lot_records()
         return [{**record, "agents": lot.carried} for record, lot in zip(records, self.lots, strict=True)]
 
@@ -392,7 +395,7 @@ class DayOfAgents(DayOfFleet):
 def lots_of_each_chip(
     market: AgentMarket, choices: Sequence[AgentDeployment], ways: Collection[Way]
 ) -> tuple[tuple[AgentLot, ...], list[str]]:
-    """Lots of the first choice of each chip, and messages on chips that serve no agent.
+    """Rental units of the best deployment of each chip, and messages on chips that serve no agent.
 
     Raises
     ------
@@ -411,7 +414,7 @@ def lots_of_each_chip(
 
 
 def _lots_of_agents(choice: AgentDeployment, ways: Collection[Way]) -> list[AgentLot]:
-    """Lots of a replica, or of a decode instance with its share of prefill, in every pricing model of its chip."""
+    """Rental units of a replica, or of a decode instance with its share of prefill, in every pricing model."""
     count = choice.replicas if choice.fleet is None else choice.fleet.decode_instances
     use = replace(choice.use, agents=choice.use.agents / count)
     return [
@@ -420,7 +423,7 @@ def _lots_of_agents(choice: AgentDeployment, ways: Collection[Way]) -> list[Agen
     ]
 
 
-#: Default numbers of agents, relative to a full instance [1].
+#: Default numbers of agents of a curve, relative to a full instance [1].
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5)
 #: Default SLOs of agents: 20 tokens/s, and a TTFT of ten seconds [s].
 USUAL: Mapping[str, float] = {"ttft_seconds": 10.0, "tpot_seconds": 0.05}
@@ -561,7 +564,7 @@ class Agents(AgentSessions):
         InputError
             If there is no agent; see also :meth:`check`.
         NothingFitsError
-            If nothing meets the SLOs for one agent.
+            If no deployment meets the SLOs for one agent.
         """
         if not agents or agents < 1:
             raise InputError(
@@ -715,7 +718,7 @@ class Agents(AgentSessions):
         elasticity: Elasticity | None = None,
         progress: Progress | None = None,
     ) -> DayOfFleet:
-        """Find the cheapest mixture of chips and contracts for a day of agents, and simulate its autoscaler.
+        """Find the cheapest combination of chips and contracts for a day of agents, and simulate its autoscaler.
 
         Parameters
         ----------
@@ -731,8 +734,8 @@ class Agents(AgentSessions):
         Returns
         -------
         DayOfFleet
-            Replicas are those of :meth:`recommend` in the busiest hour, each with its share of the agents. For pools
-            only the planned cost is reported.
+            Day with the replicas of :meth:`recommend` in the busiest hour, each with its share of the agents. For
+            pools, only the planned cost is reported.
 
         Raises
         ------
@@ -747,8 +750,8 @@ class Agents(AgentSessions):
         together = sorted(market.together(most, most=1), key=lambda choice: choice.dollars_per_hour)
         if not together:
             raise NothingFitsError(
-                f"nothing keeps {wanted.text} for a single agent of {self.name}: instances that read prompts and "
-                "decode are scaled by the hour, pools are not; promise less"
+                f"no aggregated deployment meets {wanted.text} for a single agent of {self.name}, and disaggregated "
+                "pools are not scaled by the hour; relax the SLOs"
             )
         apart = min(market.apart(together, most), key=lambda choice: choice.dollars_per_hour, default=None)
         pools = None
@@ -765,7 +768,7 @@ class Agents(AgentSessions):
     def offload(
         self, layouts: Services, tiers: Sequence[TierSpec], *, requests_per_second: float | None = None
     ) -> Offloading:
-        """Cost of loading the known part of a turn, and simulated hit rates of each tier.
+        """Cost of loading the cached part of a turn, and simulated hit rates of each tier.
 
         Parameters
         ----------
@@ -775,7 +778,7 @@ class Agents(AgentSessions):
         Returns
         -------
         Offloading
-            For the mean turn, with the share of prompt tokens cached in each tier.
+            Costs for the mean turn, with the share of prompt tokens in each tier.
 
         Raises
         ------

@@ -45,7 +45,7 @@ def _sessions(request: Request, allowed: Collection[str] = ()) -> Agents:
 
 
 def _making(request: Request, sessions: Agents) -> str:
-    """Text on the number of agents that send the request rate, with instant responses and at the SLOs."""
+    """Text on the number of agents that send the request rate, with zero latency and with latencies at the SLOs."""
     rate, promised = request.request_rate or 0.0, workload.targets(request, **USUAL).given
     at_once, slowly = sessions.sending(rate, 0.0, 0.0), sessions.sending(rate, promised["ttft"], promised["tpot"])
     return f": {rate:g} requests/s come from {at_once:,} if answers come at once, {slowly:,} if they just keep the SLOs"
@@ -62,9 +62,9 @@ def _settings(request: Request, usual: Mapping[str, float] = USUAL) -> dict[str,
 
 
 def recommend(request: Request, most: int) -> Shown:
-    """The cheapest deployments for a number of agents, or those that serve the most agents with some means."""
+    """Recommend the cheapest deployments for a number of agents, or those that serve the most agents within limits."""
     stray = ("concurrency", "users", "think_time", "burst", "headroom", "spare", "most_utilization")
-    refuse(request.named(stray), "{} is not for a traffic with sessions, whose load is --agents")
+    refuse(request.named(stray), "{} is not for a workload with sessions, whose load is --agents")
     workload.check_sizes(request)
     sessions, means = _sessions(request), workload.means(request)
     chips = tuple(dict.fromkeys((*request.chips, *filter(None, [request.decode_on]))))
@@ -76,38 +76,40 @@ def recommend(request: Request, most: int) -> Shown:
 
 
 def price(request: Request, replicas: int | None, input_price: float | None) -> Shown:
-    """Price of tasks, agent hours and tokens."""
+    """Compute the price of tasks, agent hours and tokens."""
     refuse(request.named(["most_utilization"]), "--utilization is not for sessions, whose load is --agents")
     sessions = _sessions(request)
     if input_price is not None:
         raise InputError("--input-price is not for sessions, whose tasks have a price", option="input_price")
     if replicas is not None:
-        raise InputError("--replicas follow from --agents where a traffic has sessions", option="replicas")
+        raise InputError(
+            "--replicas cannot be set for a workload with sessions, because --agents determines them", option="replicas"
+        )
     return sessions.price(subject.candidates_on_chips(request, sessions.requests), request.agents, **_settings(request))
 
 
 def load(request: Request, agents: Numbers, rates: Numbers, replicas: int | None) -> Shown:
-    """Put one fleet under the load of a number of agents."""
+    """Simulate one fleet at several numbers of agents."""
     sessions = _sessions(request)
     refuse(request.named(["gpus"]), "--gpus is not for sessions; give --replicas")
     if agents is not None and rates is not None:
         raise InputError("give either --agents or --rates, not both", option="agents")
     if any(not number.is_integer() for number in agents or ()):
         got = ", ".join(f"{number:g}" for number in agents or ())
-        raise InputError(f"--agents are whole numbers, got {got}", option="agents")
+        raise InputError(f"--agents must be integers, got {got}", option="agents")
     counts = None if agents is None else list(map(int, agents))
     layouts = subject.offer(request, sessions.requests, speculation=subject.speculation(request))
     return sessions.load(layouts, counts, rates=rates, replicas=replicas or 1, **_settings(request, {}))
 
 
 def cache(request: Request, replicas: int | None, routing: Routing | None) -> Offloading:
-    """Share of prompt tokens that each tier has when the sessions are simulated on one instance."""
+    """Simulate sessions on one instance, and report the share of prompt tokens in each tier."""
     stray = ("isl", "hit_rate", "turns", "user_tokens", "osl", "system_tokens", "think_time", "lifetime")
-    refuse(filter(request.is_given, stray), "give either --traffic or {}, not both: a traffic says that, too")
+    refuse(filter(request.is_given, stray), "give either --traffic or {}, not both: the workload sets it")
     routes = [name for name, value in (("replicas", replicas), ("routing", routing)) if value is not None]
     refuse(
         routes,
-        "{} is of conversations (--turns); sessions are played on one instance here, on several by 'load --traffic'",
+        "{} requires --turns; sessions are simulated on one instance, or on several with 'load --traffic'",
     )
     sessions = Agents.of(str(request.traffic))
     places = [catalog.tier(name) for name in request.tiers or catalog.part_names("tiers")]
@@ -116,7 +118,7 @@ def cache(request: Request, replicas: int | None, routing: Routing | None) -> Of
 
 
 def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pricing: tuple[Way, ...]) -> Shown:
-    """API offers, rented and owned fleets for the agents, month by month."""
+    """Compare API offers, rented and owned fleets for the agents, per month."""
     from inference_econ.extras.fleets.buy import MONTHLY
 
     sessions = _sessions(request, allowed=("api_prices",))
@@ -137,7 +139,7 @@ def fleet(
     interruptions: float | None,
     spot_share: float | None,
 ) -> Shown:
-    """The cheapest fleet for a day of agents."""
+    """Plan the cheapest fleet for a day of agents."""
     sessions = _sessions(request)
     hours = _day(request, agents, rates)
     request = replace(request, price=prices.prices_of_chips(request.price, request.chips))
@@ -157,7 +159,7 @@ def fleet(
 
 
 def _day(request: Request, agents: Sequence[float] | None, rates: Sequence[float] | None) -> Sequence[float]:
-    """Agents in session in each hour: as given, or their peak with the hourly profile of the workload.
+    """Agents in session in each hour: as given, or the given peak with the hourly profile of the workload.
 
     Raises
     ------
@@ -177,8 +179,8 @@ def _day(request: Request, agents: Sequence[float] | None, rates: Sequence[float
     shape = rates or catalog.traffic(str(request.traffic)).arrivals.rates
     if not shape:
         raise InputError(
-            f"{agents[0]:g} agents are the most of a day whose shape nobody says: give --rates R,R,..., in any unit, "
-            "or the --agents of each hour",
+            f"--agents {agents[0]:g} is the daily peak, but the hourly profile is unknown; give --rates R,R,... in "
+            "any unit, or one number of --agents per hour",
             option="rates",
         )
     return tuple(agents[0] * rate / max(shape) for rate in shape)

@@ -43,7 +43,7 @@ from inference_econ.report.questions.recommend import (
 )
 from inference_econ.report.service import chances_column, chances_meaning, fleet_label, fleet_name, milliseconds, picked
 
-#: Columns of all tables on agents, and columns that a narrow terminal omits.
+#: Columns of all tables on agents, and columns that are omitted on a narrow terminal.
 _UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_hour")
 _LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "concurrency_per_replica")
 #: Note on disaggregated serving of sessions.
@@ -51,7 +51,7 @@ _REREAD = (
     "P: prefill instances, which cache prompts and recompute outputs of earlier turns. D: decode instances, which "
     "receive the whole KV cache of each prompt.",
 )
-#: Most requests of a session in a chart [1].
+#: Maximum number of requests of a session in a chart [1].
 _SHOWN = 40
 
 
@@ -145,7 +145,7 @@ class AgentChoicesPage(RecommendationPage):
 
     @property
     def proportional(self) -> bool:
-        """False if the limit is a budget, which buys other fleets at other prices."""
+        """False if the limit is a budget, because another price then allows another fleet."""
         return not isinstance(self.answer, MostAgents) or self.answer.means.dollars_per_hour is None
 
     @property
@@ -187,7 +187,7 @@ class AgentChoicesPage(RecommendationPage):
         ]
         table = choices_table(title, choices, rows, columns, notes=_preempted(*uses), why=why, least=least)
         if table.least[-1] == "recipe":
-            # If only recipes distinguish rows of one engine, a redundant column is omitted.
+            # A redundant column is omitted if rows of one engine differ only in the recipe.
             table = replace(table, least=(*table.least[:-1], "$/task", "recipe"))
         return (table,)
 

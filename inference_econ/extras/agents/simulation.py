@@ -1,4 +1,4 @@
-"""Simulate sessions of agents or users on instances and groups, and search for capacity."""
+"""Simulation of agent or user sessions on instances and groups, and search for their capacity."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from inference_econ.serving.simulation import simulator
 
 @dataclass(frozen=True)
 class AgentSessions:
-    """Sessions of agents or users, one after the other; see :class:`inference_econ.Agents`."""
+    """Sessions of agents or users, which each agent runs one after the other; see :class:`inference_econ.Agents`."""
 
     name: str
     spec: SessionSpec
@@ -64,8 +64,7 @@ class AgentSessions:
         sessions = catalog.traffic(traffic).sessions
         if sessions is None:
             raise InputError(
-                f"{traffic} has no sessions that agents could play; name coding_agent, chat, rag or batch, or a file "
-                "with sessions"
+                f"{traffic} has no sessions of agents; name coding_agent, chat, rag or batch, or a file with sessions"
             )
         return cls(str(traffic), sessions, catalog.place("traffic", traffic, ("sessions",)))
 
@@ -81,11 +80,11 @@ class AgentSessions:
 
     @property
     def requests(self) -> Requests:
-        """Mean turn, with all earlier turns cached; layouts are offered for it."""
+        """Mean turn with all earlier turns cached, for which layouts are enumerated."""
         isl, osl, known = (
             round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
         )
-        # Samples of short sessions are few, so the longest context also follows from the distributions.
+        # The sample of short sessions is small, so the longest context also follows from the distributions.
         longest = max(self.longest, math.ceil(self.spec.longest_context))
         return Requests(isl, osl, cached=min(known, isl - 1), longest_turn=longest)
 
@@ -95,12 +94,12 @@ class AgentSessions:
         return int(np.max(self.means.prompts + self.means.answers))
 
     def check(self, layouts: Services) -> None:
-        """Reject contexts above the model's limit, and layouts offered for other requests.
+        """Reject contexts above the model's limit, and layouts for other requests.
 
         Raises
         ------
         InputError
-            Starts with the file of the sessions.
+            If a context or layout is rejected; the message starts with the file of the sessions.
         """
         most = layouts.setup.model.max_context
         if most is not None and self.longest > most:
@@ -124,17 +123,17 @@ class AgentSessions:
             )
 
     def agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
-        """Running sessions at a request rate [1/s] and concurrency, by Little's law [1]."""
+        """Number of running sessions at a request rate [1/s] and concurrency, by Little's law [1]."""
         waiting = requests_per_second * self.means.pause_seconds
         return np.asarray((waiting + in_flight) / self.means.side_by_side)
 
     def all_agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
-        """Agents at a request rate [1/s] and concurrency, including those that rest between sessions [1]."""
+        """Number of agents at a request rate [1/s] and concurrency, including agents between two sessions [1]."""
         resting = requests_per_second * self.spec.rest / self.means.turns
         return np.asarray(self.agents(requests_per_second, in_flight) + resting)
 
     def sending(self, requests_per_second: float, ttft_seconds: float, tpot_seconds: float) -> int:
-        """Agents that send a request rate [1/s] at given latencies [s], including those that rest [1]."""
+        """Number of agents, including those between sessions, that send a request rate [1/s] at given latencies [s]."""
         in_flight = requests_per_second * (ttft_seconds + tpot_seconds * float(np.mean(self.means.answers) - 1.0))
         return max(round(float(self.all_agents(requests_per_second, in_flight))), 1)
 
@@ -150,7 +149,7 @@ class AgentLoad:
     agents : float
         Number of agents [1].
     instances : int
-        Instances that were simulated together, with their share of the agents [1].
+        Number of instances that were simulated together, with their share of the agents [1].
     router : str
         Routing of turns.
     trace : Trace
@@ -188,7 +187,7 @@ class AgentLoad:
 
 
 def _watts(setup: Setup, accelerators: float) -> float | None:
-    """Provisioned facility power of chips [W]; None if the chip's file has none."""
+    """Provisioned facility power of chips [W]; None if the power of the chip is unknown."""
     power = chip_power(setup.hardware)
     return None if power is None else accelerators * power.provisioned_watts
 
@@ -222,7 +221,7 @@ class AgentCurve(LoadCurve):
     points: tuple[AgentPoint, ...]
 
     def record(self) -> dict[str, Any]:
-        """Result as plain data, without an arrival variability, which follows from the agents."""
+        """Result as plain data. It has no arrival variability, because the agents determine it."""
         return {**super(AgentCurve, self).record(), "arrival_scv": None}
 
 
@@ -235,7 +234,7 @@ class AgentDeployment(Deployment):
     use : AgentLoad
         Load of the agents.
     parts : int
-        Instances or disaggregated groups, of which :attr:`AgentLoad.instances` were simulated together [1].
+        Number of instances or disaggregated groups [1]. Of these, :attr:`AgentLoad.instances` were simulated together.
     """
 
     use: AgentLoad = field(kw_only=True)
@@ -303,20 +302,20 @@ def use_record(fleet: AgentDeployment | AgentSheet) -> dict[str, Any]:
     return fleet.use.record(fleet, fleet.parts)
 
 
-#: Least requests of a run, and divisor for short runs in searches [1].
+#: Minimum number of requests of a run, and divisor for shorter runs in searches [1].
 _LEAST, _QUICK = 3_000, 3
-#: Fewest and most warm-up turns per agent, half a session in between [1]. Fleets with too little memory for all
-#: contexts collapse within 20 turns, and did not recover in runs of 160.
+#: Minimum and maximum number of warm-up turns per agent; half a session if it is in between [1]. Fleets with too little
+#: memory for all contexts collapse within 20 turns. They did not recover in runs of 160 turns.
 _FEWEST, _SETTLED = 2, 20
-#: Least unmeasured share of a run, until caches reach their steady state [1].
+#: Minimum unmeasured share of a run, in which caches reach their steady state [1].
 WARM_UP = 0.25
-#: Most agents per instance [1].
+#: Maximum number of agents per instance [1].
 _MOST = 1_000_000
-#: Most instances that are simulated together; more instances have the same number of agents each [1].
+#: Maximum number of instances that are simulated together [1]. With more instances, each has the same number of agents.
 TOGETHER = 4
-#: Largest factor between consecutive numbers in a capacity search, of an instance and of a fleet [1].
+#: Maximum factor between consecutive numbers in a capacity search: for an instance, and for a fleet [1].
 _FAR, _STRIDE = 2.0, 1.2
-#: Run time per request with cache blocks [s].
+#: Run time per simulated request with cache blocks [s].
 _SECONDS = 1.5e-4
 #: Smallest latency, for logarithms [s].
 _NO_TIME = 1e-9
@@ -330,10 +329,10 @@ def check_runs(runs: Sequence[float], smaller: str) -> None:
 
 
 def run_of(work: AgentSessions, agents: float, *, quick: bool = False) -> tuple[int, float]:
-    """Requests of a run for a number of agents, and its unmeasured share [1].
+    """Number of requests of a run for a number of agents, and its unmeasured share [1].
 
-    Every agent runs half a session before the measurement, because shorter runs overestimate fleets that collapse. For
-    long sessions the warm-up is limited to the turns in which fleets collapse.
+    Every agent runs half a session before the measurement, because shorter runs overestimate fleets that collapse. In
+    long sessions, the warm-up ends after the turns in which fleets collapse.
     """
     settled = agents * float(np.clip(work.means.turns / 2.0, _FEWEST, _SETTLED))
     measured = max((1.0 - WARM_UP) * _LEAST / (_QUICK if quick else 1), _FEWEST * agents)
@@ -342,7 +341,7 @@ def run_of(work: AgentSessions, agents: float, *, quick: bool = False) -> tuple[
 
 @dataclass(frozen=True)
 class PlayedInstance:
-    """Instance that is simulated at numbers of agents."""
+    """Instance that is simulated with different numbers of agents."""
 
     service: Service
     work: AgentSessions
@@ -356,7 +355,7 @@ class PlayedInstance:
 
     @property
     def together(self) -> int:
-        """Most instances that are simulated together [1]."""
+        """Maximum number of instances that are simulated together [1]."""
         return TOGETHER
 
     def predicted(self, targets: Targets) -> Targets:
@@ -364,7 +363,7 @@ class PlayedInstance:
         return targets.predicted(self.service)
 
     def sessions(self, agents: int, count: int, rate: float = 0.0) -> Sessions:
-        """Sessions of a run for a number of agents, or at a request rate [1/s]."""
+        """Sessions of a run, for a number of agents or a request rate [1/s]."""
         work = self.work
         return Sessions(
             work.drawn, round(work.spec.shared_tokens), agents, count, rate / work.means.turns,
@@ -375,9 +374,9 @@ class PlayedInstance:
         self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, *,
         quick: bool = False,
     ) -> Trace:  # fmt: skip
-        """Simulate agents on instances, or sessions at a request rate [1/s].
+        """Simulate a number of agents on instances, or sessions at a request rate [1/s].
 
-        Repeated runs are cached.
+        Results are cached.
         """
         count, warm_up = run_of(self.work, agents, quick=quick)
         run = (agents, instances, router, rate, count)
@@ -393,19 +392,19 @@ class PlayedInstance:
         return simulator.play(self.service, self._server, sessions, warm_up=warm_up, instances=instances, router=router)
 
     def play_part(self, agents: int, replicas: int, router: Router) -> Trace:
-        """Simulate agents on instances, with a few instances that represent all."""
+        """Simulate agents on a few instances that represent all instances."""
         together = min(replicas, self.together)
         return self.play(max(round(agents * together / replicas), 1), together, router)
 
     def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AgentDeployment:
-        """Fleet for a number of agents, from a simulated part of its instances."""
+        """Fleet for a number of agents, from the simulation of some of its instances."""
         service, together = self.service, min(replicas, self.together)
         dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
         use = AgentLoad(self.work, agents, together, router, trace, self.work.spec.rest)
         return AgentDeployment(service, replicas, self.load(trace, together), dollars, binding, use=use, parts=replicas)
 
     def load(self, trace: Trace, instances: int) -> Loaded:
-        """Load of one instance, with the simulated latencies."""
+        """Load of one instance, with simulated latencies."""
         rate, times = trace.requests_per_second / instances, ("ttft", "tpot", "e2e", "e2e_per_output_token")
         ttft, tpot, e2e, per_token = (trace.statistics(name) for name in times)
         full = self.service.most_requests_per_second
@@ -427,7 +426,7 @@ class PlayedInstance:
         return float(np.interp(rate, states.requests_per_second, states.concurrency))
 
     def over(self, trace: Trace, targets: Targets) -> tuple[float, str]:
-        """Log ratio of the worst latency to its SLO, and the name of the first violated SLO.
+        """Log ratio of a latency to its SLO, for the worst latency, and the name of the first missed SLO.
 
         The ratio is at most 0 and the name is empty if all SLOs are met.
         """
@@ -436,11 +435,11 @@ class PlayedInstance:
         return max(over.values()), next((name for name, far in over.items() if far > 0.0), "")
 
     def promised(self, targets: Targets) -> Collection[str]:
-        """Latencies with SLOs, in order of evaluation."""
+        """Latencies with an SLO, in the order in which they are checked."""
         return targets.given
 
     def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
-        """Approximate number of agents within SLOs, and the SLO that limits it; 0 if one agent is too many."""
+        """Approximate number of agents within the SLOs, and the SLO that limits it; 0 if one agent is too many."""
         return bracket_capacity(
             lambda number: self.over(self.play(number, quick=True), targets), guess, most or _MOST, _FAR
         )
@@ -450,12 +449,13 @@ def shortlist(
     layouts: Services, work: AgentSessions, targets: Targets, *, tiers: bool, most: int, counts: Indices | None = None,
     agents: int | None = None,
 ) -> list[tuple[int, int, float]]:  # fmt: skip
-    """Layouts that serve most agents per dollar by the analytical model, one per size.
+    """Layouts that serve the most agents per dollar according to the analytical model; one per size.
 
-    Each comes with its agents per instance [1], and with the lowest cost of its fleet, or per agent [USD/h]; with
-    counts, with the negative largest number of agents [1]. With counts of instances, layouts are ranked by total
-    agents; with a number of agents, by fleet cost. Without offload tiers, the contexts that fit limit the agents, and
-    all of them hit. Because agents also rest, more may be served, so the layout that could then be cheapest is added.
+    Each layout is returned with its agents per instance [1] and a value that ranks it. For a number of agents, the
+    value is the cost of the fleet [USD/h]. For given numbers of instances, it is the negative largest number of agents
+    [1]. Otherwise it is the cost per agent [USD/h]. Without offload tiers, the number of contexts that fit in memory
+    limits the agents, and every turn hits the cache. More agents may be served because agents also rest. The layout
+    that could then be the cheapest is added.
     """
     rates = promised_rates(layouts, targets)
     at_most = np.where(rates > 0.0, work.all_agents(rates, flights(layouts, rates)), 0.0)
@@ -463,7 +463,7 @@ def shortlist(
     setup, accelerators = layouts.setup, layouts.plans.accelerators
 
     def ranked(capacity: Array) -> list[int]:
-        """One row per size, best first, for a capacity per instance [1]."""
+        """Row of the best layout of each size, the best size first, for a capacity per instance [1]."""
         value = capacity / setup.dollars_per_hour_in_bulk(accelerators)
         first = -value if counts is None else -capacity * counts
         if agents is not None:
@@ -475,7 +475,7 @@ def shortlist(
         return list(sizes.values())
 
     rows = ranked(carried)[:most] + ([] if agents is None else ranked(at_most)[:1])
-    # If slots limit the rate, a simulation may have room for more, because shared blocks are stored once.
+    # If slots limit the rate, a simulation may fit more requests, because shared blocks are stored once.
     full = rates >= (1.0 - NEAR) * layouts.states.requests_per_second[:, -1]
     most_each = np.maximum((1.0 + NEAR) * np.where(full, layouts.slots_of_blocks / layouts.slots, 1.0) * at_most, 1.0)
     bound = setup.dollars_per_hour_in_bulk(accelerators) / most_each if counts is None else -most_each * counts
@@ -499,7 +499,7 @@ def point_of(
     instance: PlayedInstance, trace: Trace, number: int, together: int, replicas: int, router: Router, targets: Targets,
     rate: float,
 ) -> AgentPoint:  # fmt: skip
-    """Simulated point with its costs, for a number of agents or a rate of sessions [1/s]."""
+    """Simulated point with its costs, for a number of agents or a session rate [1/s]."""
     load = instance.load(trace, together)
     limits = targets.predicted(instance.service)
     kept = trace.slo_met_share(*limits.every.values()) if targets.given else None
@@ -515,9 +515,9 @@ def point_of(
 def cheapest_fleet(
     instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router, dollars: float = math.inf
 ) -> AgentDeployment | None:
-    """Approximately smallest fleet for a number of agents, simulated together; None if no size suffices.
+    """Approximately smallest fleet for a number of agents, simulated as a whole; None if no size is sufficient.
 
-    It is also None if the fleet costs more than ``dollars`` [USD/h].
+    The result is also None if the fleet costs more than ``dollars`` [USD/h].
     """
     limits, service = instance.predicted(targets), instance.service
     bills = service.setup.dollars_per_hour(np.arange(1.0, 2.0 * agents + 1.0), service.accelerators)
@@ -529,7 +529,7 @@ def cheapest_fleet(
     carried = agents if most == 1 else instance.carried(limits, max(guess, math.ceil(agents / most)), agents)[0]
     if not carried:
         return None
-    # Several instances may serve more or fewer agents each than the short run of one instance.
+    # Several instances may serve more or fewer agents each than one instance in the short run.
     replicas, binding = bracket_capacity(
         lambda count: instance.over(instance.play_part(agents, count, router), limits),
         math.ceil(agents / carried), most, _STRIDE, rising=False,
@@ -543,9 +543,9 @@ def cheapest_fleet(
 def fullest_fleet(
     instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router, *, certain: bool = False
 ) -> AgentDeployment | None:
-    """Fleet of given size with the most agents, simulated together; None if it serves no agent.
+    """Fleet of a given size with the most agents, simulated as a whole; None if it cannot serve an agent.
 
-    The guess is for one instance, or for the fleet if ``certain``.
+    ``guess`` is the number of agents of one instance, or of the fleet if ``certain``.
     """
     limits = instance.predicted(targets)
     carried = guess if certain else replicas * instance.carried(limits, guess)[0]
@@ -561,23 +561,23 @@ def fullest_fleet(
     return instance.choice(agents, replicas, router, trace, binding or "capacity")
 
 
-#: Most decode instances per group, most chips per group, and most instances simulated together [1].
+#: Maximum number of decode instances per group, of chips per group, and of instances simulated together [1].
 _WRITERS, _LARGEST, _TOGETHER = 4, 144, 4
-#: Share of the TPOT SLO that the mean request may take, so that 90% meet it [1].
+#: Share of the TPOT SLO that the mean request may take [1]. About 90% of requests then meet the SLO.
 _MEAN = 0.9
-#: Groups with other numbers of prefill instances that are tried in turn [1].
+#: Maximum number of groups with other numbers of prefill instances that are tried [1].
 _TRIED = 3
-#: Simulated fleets per number of agents, and relative step of their instance counts [1].
+#: Maximum number of simulated fleets per number of agents, and relative step of their instance numbers [1].
 _ADJUSTED, _FINER = 8, 0.08
-#: Log factor by which prefill instances may decrease from one fleet to the next [1].
+#: Largest log factor by which prefill instances decrease from one fleet to the next [1].
 _FASTER = 0.7
-#: Most agents that are simulated together, with their share of the instances [1].
+#: Maximum number of agents that are simulated together, with their share of the instances [1].
 _PART = 1000
 
 
 @dataclass(frozen=True)
 class PlayedGroup(PlayedInstance):
-    """Group of prefill and decode instances, simulated like an instance.
+    """Disaggregated group of prefill and decode instances, which is simulated like an instance.
 
     Attributes
     ----------
@@ -601,12 +601,12 @@ class PlayedGroup(PlayedInstance):
 
     @property
     def together(self) -> int:
-        """Most groups that are simulated together [1]."""
+        """Maximum number of groups that are simulated together [1]."""
         return max(_TOGETHER // self.instances[1], 1)
 
     @cached_property
     def servers(self) -> tuple[Server, Writing]:
-        """Simulated prefill server with its tiers, and decode server."""
+        """Simulated servers: a prefill server with its tiers, and a decode server."""
         lengths = np.array([1, int(self.work.means.prompts.max())])
         reader, moved = self.pools.prefill.services.service(self.layouts[0]), self.pools.transfer
         reading, decoding = (
@@ -627,7 +627,7 @@ class PlayedGroup(PlayedInstance):
         return _predicted(self.pools, targets)
 
     def promised(self, targets: Targets) -> Collection[str]:
-        """Latencies with SLOs, TPOT first: with few decode slots, first tokens wait for slots too."""
+        """Latencies with an SLO, TPOT first. With few decode slots, first tokens also wait for slots."""
         return sorted(targets.given, key=lambda name: name != "tpot")
 
     def _played(self, sessions: Sessions, warm_up: float, instances: int, router: Router) -> Trace:
@@ -655,7 +655,7 @@ class PlayedGroup(PlayedInstance):
         return replace(load, utilization=load.requests_per_second / min(self.rates))
 
     def with_instances(self, readers: int, writers: int) -> PlayedGroup:
-        """Group of the same layouts with other instance counts, cached."""
+        """Group with the same layouts and other numbers of instances, cached."""
         counts = readers, writers
         if counts not in self._family:
             group = self._family[counts] = replace(self, instances=counts)
@@ -710,13 +710,13 @@ class PlayedGroup(PlayedInstance):
 
     @staticmethod
     def part(agents: float) -> float:
-        """Agents that are simulated together, of a total [1]."""
+        """Number of agents that are simulated together, of a total [1]."""
         return agents / math.ceil(agents / _PART)
 
     def filled(self, carried: int, chips: float, targets: Targets, router: Router) -> AgentDeployment | None:
-        """Fleet of a number of chips [1] with the most agents, given the capacity of this group.
+        """Fleet of a number of chips [1] that serves the most agents, given the capacity of this group.
 
-        A few prefill instances are added. None if the chips are too few, or no agent is served.
+        A few prefill instances are added. The result is None if the chips are too few, or no agent is served.
         """
         share = chips / self.accelerators
         parts = max(math.ceil(share * carried / _PART), 1)
@@ -731,14 +731,14 @@ class PlayedGroup(PlayedInstance):
         return fullest_fleet(group, parts, targets, parts * guess, router, certain=True)
 
     def best(self, targets: Targets, guess: int, most: int, room: float) -> tuple[PlayedGroup, int]:
-        """Group with the number of prefill instances that serves most agents per chip, and its capacity.
+        """Group with the number of prefill instances that serves the most agents per chip, and its capacity.
 
-        The group is limited to a number of chips [1] and, unless 0, to ``most`` agents.
+        The group has at most ``room`` chips [1], and serves at most ``most`` agents (0 means no limit).
         """
         limits, group, best, tried = self.predicted(targets), self, (self, 0), set[int]()
         for _ in range(_TRIED):
             tried.add(readers := group.instances[0])
-            # A group must serve at least one agent more than the best so far on the same number of chips.
+            # The guess is at least one agent more than the best group so far, for the same number of chips.
             guess = max(guess, int(best[1] * group.accelerators / best[0].accelerators) + 1) if best[1] else guess
             if best[1] and (guess > (most or guess) or group.over(group.play(guess, quick=True), limits)[1]):
                 break
@@ -774,27 +774,28 @@ class PlayedGroup(PlayedInstance):
 def groups(
     pools: Pools, work: AgentSessions, tiers: tuple[TierSpec, ...], targets: Targets, agents: int | None, room: float
 ) -> list[tuple[PlayedGroup, int, float]]:
-    """Groups that serve agents at the lowest cost by the analytical model, one per decode layout [1].
+    """Groups that serve agents at the lowest cost by the analytical model; one per decode layout [1].
 
-    Each comes with its capacity and the cost of a fleet for all agents, or per agent if their number is open [USD/h].
+    Each group is returned with its capacity and the cost of a fleet for all agents, or per agent if their number is not
+    given [USD/h].
 
     Notes
     -----
-    Decode instances run at the largest batch that meets the SLO for the mean request. Prefill instances are as many as
-    process new tokens and previous outputs, and as hold the prompts of all agents between turns.
+    Decode instances run at the largest batch that meets the SLO for the mean request. There are enough prefill
+    instances to process new tokens and previous outputs, and to store the prompts of all agents between turns.
     """
     requests, states, price = work.requests, pools.decode.states, pools.prefill.setup.dollars_per_accelerator_hour
     reading, decoding = pools.prefill.accelerators, pools.decode.accelerators
     limits = _predicted(pools, targets)
     again = 1.0 + float(requests.osl.mean) / requests.new_tokens
-    # Attention-DP groups have separate prompts, so some are idle while others are behind.
+    # Attention-DP groups process separate prompts, so some are idle while others have a backlog.
     half_full = pools.prefill.shared_prefill_seconds[:, pools.prefill.waiting_prompts.shape[1] // 2]
     moved = pools.transfer
     busy = np.maximum((half_full[:, None] + moved.handover_seconds) * again, moved.sending_seconds)
     shared = work.spec.shared_tokens
     own = max(float(requests.isl.mean) - shared, 1.0)
     held = np.maximum(pools.prefill.services.slots * float(requests.isl.mean) - shared, own) / own
-    # Without a number of agents or chips, a single group is priced.
+    # Without a number of agents or chips, the price is that of a single group.
     scaled = agents is not None or math.isfinite(room)
     promising: list[tuple[PlayedGroup, int, float]] = []
     for writer in range(decoding.size):
@@ -808,7 +809,7 @@ def groups(
         per_writer = float(work.all_agents(rate, flight + rate * pools.first_token_seconds[possible, writer].min()))
         contexts = per_writer * work.means.side_by_side
         needed = np.where(possible, np.maximum(rate * busy[:, writer] / FILLED, contexts / held), np.inf)
-        # If first tokens may wait, prefill instances can be fully utilized; simulations decide.
+        # If first tokens may wait, prefill instances can be fully utilized. The simulation decides.
         busiest = np.where(possible, np.maximum(rate * busy[:, writer], contexts / held), np.inf)
         fleet = price * _chips(busiest, reading, int(decoding[writer]), per_writer, agents, room) if scaled else None
         options: list[tuple[float, int, int, int, float]] = []
@@ -835,10 +836,10 @@ def groups(
 def _chips(
     needed: Array, reading: Array, decoding: int, per_writer: float, agents: int | None, room: float
 ) -> Array:  # fmt: skip
-    """Chips of a fleet for a number of agents, or per agent of a limited number of chips, by prefill layout [1].
+    """Chips of a fleet for a number of agents, or per agent on a limited number of chips, by prefill layout [1].
 
-    ``per_writer`` is the agents per decode instance, and ``needed`` its number of prefill instances. Fleets are not
-    restricted to the ratio of a group.
+    ``per_writer`` is the number of agents per decode instance. ``needed`` is the number of prefill instances for each
+    decode instance. The ratio of a fleet may differ from that of a group.
     """
     if agents is not None:
         share = agents / per_writer
@@ -856,7 +857,7 @@ def _predicted(pools: Pools, targets: Targets) -> Targets:
 
 
 def _fullest(tpot: Array, rates: Array, batches: Array, limit: float) -> tuple[float, float]:
-    """Largest rate [1/s] and decode batch [1] with steps up to a limit [s]; 0 if there are none."""
+    """Largest rate [1/s] and decode batch [1] whose steps take at most ``limit`` [s]; 0 if there are none."""
     feasible = np.isfinite(tpot) & np.isfinite(rates)
     if not feasible.any() or tpot[feasible][0] > limit:
         return 0.0, 0.0

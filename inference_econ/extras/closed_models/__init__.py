@@ -1,6 +1,7 @@
 """Inference of closed models from their API offers: priors, frontiers of models of all sizes, and a posterior.
 
-Observed prices and speeds determine sizes, formats and margins. :mod:`inference_econ.answers` computes costs.
+Sizes, formats and margins are inferred from observed prices and speeds. :mod:`inference_econ.answers` computes the
+costs.
 """
 
 import lazy_loader

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from inference_econ._answer import Shown
     from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer
 
-#: Options that apply only to --hour-price, and only to --speedup.
+#: Options that apply only to --hour-price, and options that apply only to --speedup.
 _HOUR = (
     "weights", "activations", "kv", "engine", "any_layout", "assumptions", "changes", "loras", "lora_rank", "power_cap",
     "price_over_cost",
@@ -77,7 +77,7 @@ def _hour_price(request: Request, seen: Sequence[ObservedOffer], truth: str | No
             "--hour-price is of one offer of a known model: --truth MODEL --offer output=0.4,speed=40,on=h100_sxm",
             option="hour_price",
         )
-    # Any hourly price: cost is proportional to it.
+    # The hourly price is arbitrary, because cost is proportional to it.
     setup = subject.setup(replace(request, model=truth, hardware=offer.hardware, price=1.0))
     return ie.implied_hour_price(
         ie.frontier(setup, workload.requests(request)),
@@ -89,7 +89,7 @@ def _hour_price(request: Request, seen: Sequence[ObservedOffer], truth: str | No
 
 
 def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> Shown:
-    """Acceptance rate implied by a speed-up from speculation."""
+    """Acceptance rate that a measured speedup from speculation implies."""
     from inference_econ.extras.closed_models.implied import ImpliedAcceptance
 
     if draft_length is None:
@@ -99,7 +99,7 @@ def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> 
 
 
 def _exponents(seen: Sequence[ObservedOffer], lengths: ie.Requests) -> Shown:
-    """Preference exponents with which a buyer chooses each offer."""
+    """Range of preference exponents for which a buyer chooses each offer."""
     shares = (lengths.isl.mean, lengths.osl.mean)
     rows = []
     for offer in seen:

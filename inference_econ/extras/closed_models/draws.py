@@ -1,4 +1,4 @@
-"""Closed models drawn from priors, with the speeds, costs and latencies of every way to serve them."""
+"""Models drawn from priors, with the speeds, costs and latencies of every way to serve them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from inference_econ.extras.closed_models.scenario_kinds import Lognormal, PriorF
 from inference_econ.inputs import LEVELS, Assumptions, Quantity, catalog
 from inference_econ.inputs.engine import profiles
 
-#: Points of a frontier at which an offer may be, each with an acceptance [1]; a power of two.
+#: Number of points of a frontier at which an offer may be, each with an acceptance rate [1]; a power of two.
 _PLACES = 16
 #: Seconds per hour [s].
 _HOUR = 3600.0
@@ -36,7 +36,7 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """N models drawn from priors, with C ways to serve each, at M places of each frontier.
+    """N models drawn from priors, with C ways to serve each of them, at M places of each frontier.
 
     Attributes
     ----------
@@ -53,13 +53,13 @@ class Draws:
     manners : tuple of Manner
         The C ways to serve.
     likely : ndarray, shape (C,)
-        Their prior probabilities [1].
+        Prior probabilities of the ways to serve [1].
     acceptance : ndarray, shape (M,)
         Acceptance rates, with speculation [1].
     speed, cost, ttft, flight : ndarray, shape (N, C, M)
         Logarithms of user speed [tokens/s], cost of a request on a full instance at the median hourly price [USD], time
         to first token without queue and network [s], and concurrency per instance [1]. They include prediction errors,
-        shared by all offers of a model; NaN if the model does not fit.
+        which all offers of a model share. NaN means that the model does not fit.
     """
 
     priors: Priors
@@ -86,7 +86,7 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
     priors : Priors
         Priors.
     surfaces : Surfaces
-        Frontiers of the priors, prepared for the ways to serve.
+        Frontiers of the priors, which must be prepared for the ways to serve.
     wanted : sequence of Manner
         Ways to serve.
     samples : int
@@ -94,9 +94,9 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
 
     Notes
     -----
-    A Sobol sequence in seven dimensions: family, size, experts, quantiles of two cross-validated errors, and common
-    factors of prices and of speeds. A second sequence, shared by all models, sets places on the frontier and
-    acceptance.
+    The draws are a Sobol sequence in seven dimensions: family, size, experts, quantiles of two cross-validated errors,
+    and common factors of prices and of speeds. A second sequence, which all models share, determines the places on the
+    frontier and the acceptance rates.
     """
     uniform = sobol(7, samples)
     names = tuple(name for name, family in priors.families.items() if family.probability > 0)
@@ -146,13 +146,13 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
 
 
 def sobol(dimensions: int, points: int) -> Array:
-    """Sobol points in the open unit cube, shape (n, dimensions), n the next power of two."""
+    """Sobol points in the open unit cube, shape (n, dimensions), where n is the next power of two."""
     power = max(math.ceil(math.log2(points)), 0)
     return np.asarray(stats.qmc.Sobol(dimensions, scramble=False).random_base2(power) + 0.5 / 2**power)
 
 
 def _between(nodes: Sequence[float], uniform: Array) -> Array:
-    """Log-uniform values between the first and the last node, as logarithms."""
+    """Logarithms of log-uniform values between the first and the last node."""
     low, high = math.log(nodes[0]), math.log(nodes[-1])
     return low + (high - low) * uniform
 
@@ -174,7 +174,7 @@ def _error(chip: str, quantity: Quantity, uniform: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def spread_of(chip: str, quantity: Quantity) -> tuple[float, ...] | None:
-    """Quantiles of a chip profile's errors for held-out models; None if unknown."""
+    """Error quantiles of a chip's profile for held-out models; None if unknown."""
     profile = profile_of(chip)
     errors = {} if profile.calibration is None else profile.calibration.errors
     of_models = errors.get("model", {}).get(quantity)
@@ -190,19 +190,19 @@ def profile_of(chip: str) -> Assumptions:
 
 
 def manners_on(priors: Priors, chip: str | None) -> tuple[Manner, ...]:
-    """Ways to serve on a chip, or on any.
+    """Ways to serve on a given chip, or on any chip.
 
     Raises
     ------
     InputError
-        If the priors lack the chip, or give it no probability.
+        If the priors do not contain the chip, or give it no probability.
     """
     every = tuple(manners(priors))
     on_it = tuple(manner for manner in every if chip in (None, manner.chip))
     if not on_it:
         chips = ", ".join(dict.fromkeys(manner.chip for manner in every))
         raise InputError(
-            f"the priors {priors.name!r} have no chip {chip!r}; theirs: {chips}; another needs an entry under 'chips' "
-            "in priors of your own (--priors FILE), with its hour price and formats"
+            f"the priors {priors.name!r} have no chip {chip!r}; known: {chips}; to add a chip, list it under 'chips' "
+            "in your priors (--priors FILE), with its price per hour and its formats"
         )
     return on_it

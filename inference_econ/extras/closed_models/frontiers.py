@@ -1,4 +1,4 @@
-"""Frontiers of models of many sizes, stored as a few points, and interpolation between them."""
+"""Frontiers of models of many sizes, stored as a few points each, with interpolation between sizes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.closed_models.scenario_kinds import PriorFamily, Priors
 from inference_econ.inputs import Dtype, ModelSpec, ProposerName, Requests, catalog, scaled
 
-#: Points stored per frontier, from cheapest to fastest at equal speed ratios [1].
+#: Number of stored points per frontier, from cheapest to fastest at equal speed ratios [1].
 POINTS = 8
-#: Stored logarithms: user speed [tokens/s], chip-seconds per request [s], time to first token [s], concurrency per
-#: instance [1].
+#: Columns of stored logarithms: user speed [tokens/s], chip-seconds per request [s], time to first token [s],
+#: concurrency per instance [1].
 SPEED, COST, TTFT, FLIGHT = range(4)
-#: Typical time per frontier [s].
+#: Typical time to compute a frontier [s].
 _SECONDS = 0.15
 
 
 class Case(NamedTuple):
-    """Case of a frontier."""
+    """Model, chip and requests for which a frontier is computed."""
 
     model: str
     """Name or path of the template model."""
@@ -68,7 +68,7 @@ def points_of(case: Case) -> Array:
     Returns
     -------
     ndarray, shape (POINTS, 4)
-        Columns as in :data:`SPEED`; NaN if nothing fits.
+        Columns as in :data:`SPEED`; NaN if no layout fits.
     """
     try:
         model = sized(case.model, case.parameters, case.experts or None)
@@ -97,8 +97,8 @@ class Surface:
     Attributes
     ----------
     axes : tuple of ndarray
-        Logarithms of parameters and, for MoE families, of experts; acceptance, with speculation; place on the frontier
-        from 0 (cheapest) to 1 (fastest).
+        Axes: logarithm of parameters; for MoE families, logarithm of experts; with speculation, acceptance; and place
+        on the frontier from 0 (cheapest) to 1 (fastest).
     values : ndarray, shape (.., POINTS, 4)
         Values over these axes.
     """
@@ -107,14 +107,17 @@ class Surface:
     values: Array
 
     def at(self, *places: Array) -> Array:
-        """Values at places, one array of equal shape per axis: shape (.., 4), NaN next to sizes that do not fit."""
+        """Values at given places, shape (.., 4); one array of equal shape per axis.
+
+        NaN next to sizes that do not fit.
+        """
         from scipy.interpolate import RegularGridInterpolator
 
         return np.asarray(RegularGridInterpolator(self.axes, self.values)(np.stack(places, axis=-1)))
 
 
 class Manner(NamedTuple):
-    """Way to serve an offer: its discrete properties."""
+    """Way to serve an offer: chip, weight format, and speculation."""
 
     chip: str
     """Chip, by catalog name."""
@@ -125,7 +128,7 @@ class Manner(NamedTuple):
 
 
 def manners(priors: Priors) -> dict[Manner, float]:
-    """Ways to serve with their probabilities [1], without impossible ones."""
+    """Possible ways to serve, with their probabilities [1]."""
     chips = sum(chip.probability for chip in priors.chips.values())
     likely = {}
     for name, chip in priors.chips.items():
@@ -138,7 +141,7 @@ def manners(priors: Priors) -> dict[Manner, float]:
 
 
 class Surfaces:
-    """Surfaces of priors, computed or read on first use.
+    """Surfaces of all families and ways to serve, computed or read on first use.
 
     Parameters
     ----------
@@ -151,12 +154,12 @@ class Surfaces:
         self._known: dict[Case, Array] = {}
 
     def prepare(self, wanted: Iterable[Manner], progress: Progress | None = None) -> None:
-        """Compute frontiers that are not in the shipped file.
+        """Compute the frontiers that the shipped file does not contain.
 
         Raises
         ------
         TooMuchError
-            If that takes too long.
+            If the computation would take too long.
         """
         families = [family for family in self.priors.families.values() if family.probability > 0]
         cases = {case for manner in wanted for family in families for case in self.cases(family, manner)}
@@ -174,7 +177,7 @@ class Surfaces:
             self._known[case] = points_of(case)
 
     def of(self, family: PriorFamily, manner: Manner) -> Surface:
-        """Surface of a family for a way to serve."""
+        """Surface of a family for one way to serve."""
         accepted = self.priors.speculation.acceptance if manner.speculates else None
         axes = [np.log(family.parameters)]
         axes += [np.log(family.experts)] if family.experts else []
@@ -184,7 +187,7 @@ class Surfaces:
         return Surface(tuple(axes), values.reshape(*(len(axis) for axis in axes), 4))
 
     def cases(self, family: PriorFamily, manner: Manner) -> list[Case]:
-        """Frontiers of a surface, in the order of its axes."""
+        """Frontiers that a surface needs, in the order of its axes."""
         priors, speculation = self.priors, self.priors.speculation
         accepted: Sequence[float] = speculation.acceptance if manner.speculates else (0.0,)
         return [
@@ -208,7 +211,7 @@ class Surfaces:
 
 
 def counts(family: PriorFamily) -> tuple[Array, ...]:
-    """Sizes of models at the nodes of a family.
+    """Sizes of the models at the nodes of a family.
 
     Returns
     -------
@@ -223,7 +226,7 @@ def counts(family: PriorFamily) -> tuple[Array, ...]:
     return tuple(np.log(np.array(sizes_of_kind, dtype=float)).reshape(shape) for sizes_of_kind in sizes)
 
 
-#: Columns of the shipped table after those of :class:`Case`, with a number per point.
+#: Columns of the shipped table that follow those of :class:`Case`; each has a number per point.
 KEPT = ("speed", "cost", "ttft", "flight")
 
 
@@ -268,12 +271,13 @@ def sized(name: str, parameters: float, experts: int | None = None) -> ModelSpec
     Returns
     -------
     ModelSpec
-        Model with dimensions that divide over chips; the known model itself if sizes are equal.
+        Model whose dimensions divide over chips; the known model itself if the sizes are equal.
 
     Raises
     ------
     InputError
-        If the model is unknown, is dense or gets too few experts, or cannot be scaled.
+        If the model is unknown or cannot be scaled, or if a number of experts is given for a dense model or is too
+        small.
 
     Examples
     --------
@@ -298,11 +302,11 @@ def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
     Raises
     ------
     InputError
-        If the model is dense, or has more active experts than that.
+        If the model is dense, or has more active experts than ``experts``.
     """
     mixtures = model.mixtures
     if not mixtures:
-        raise InputError(f"{model.name} has no experts; leave 'experts' out, or name a mixture")
+        raise InputError(f"{model.name} has no experts; remove 'experts', or name a MoE model")
     active = max(part.active_experts for part in mixtures)
     if experts < active:
         raise InputError(f"{model.name} works with {active} experts per token, and {experts} are fewer")

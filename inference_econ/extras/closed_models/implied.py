@@ -1,4 +1,4 @@
-"""Inverse calculations: hourly price from a token price, acceptance from a speed-up, buyer preference from offers."""
+"""Inverse calculations: hourly price from a token price, acceptance from a speedup, buyer preference from offers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inference_econ.records.plain import attributes
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImpliedHour(Shown):
-    """Hourly chip price that a token price implies.
+    """Hourly chip price implied by the token price of an offer.
 
     Attributes
     ----------
@@ -27,11 +27,11 @@ class ImpliedHour(Shown):
     point : ServicePoint
         Cheapest service with the speed of the offer.
     dollars_per_million_input_tokens, dollars_per_million_output_tokens : float
-        Prices of the offer [USD per 1e6 tokens].
+        Token prices of the offer [USD per 1e6 tokens].
     tokens_per_second : float
         Speed of the offer [tokens/s].
     price_over_cost : float
-        Ratio of price to cost of tokens [1].
+        Ratio of the price of tokens to their cost [1].
     """
 
     page = "extras.closed_models.implied_page:ImpliedHourPage"
@@ -54,7 +54,7 @@ class ImpliedHour(Shown):
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
-        """Largest hourly price that the revenue covers [USD/h]."""
+        """Highest hourly price that the revenue covers [USD/h]."""
         cost = self.point.dollars_per_million_output_tokens / self.front.dollars_per_accelerator_hour
         return self.revenue / self.price_over_cost / cost
 
@@ -64,7 +64,7 @@ class ImpliedHour(Shown):
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setup without its price, which is arbitrary here."""
+        """Setup without a price, because any price is arbitrary here."""
         return [replace(self.front.setup, price=None)]
 
     def ends(self) -> tuple[float | None, float | None]:
@@ -92,7 +92,7 @@ class ImpliedHour(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImpliedAcceptance(Shown):
-    """Acceptance rate that a speed-up implies."""
+    """Acceptance rate implied by a speedup from speculation."""
 
     page = "extras.closed_models.implied_page:AcceptancePage"
 
@@ -106,7 +106,7 @@ class ImpliedAcceptance(Shown):
     """Acceptance rate of draft tokens [1]."""
 
     def record(self) -> dict[str, Any]:
-        """Speed-up and acceptance, as plain data."""
+        """Speedup and acceptance, as plain data."""
         return attributes(self, "speedup draft_length draft_cost acceptance")
 
     def records(self) -> list[Mapping[str, Any]]:
@@ -122,12 +122,12 @@ def implied_hour_price(
     input_price: float = 0.0,
     price_over_cost: float = 1.0,
 ) -> ImpliedHour:
-    """Hourly GPU price that a token price implies, for a known model on a known chip.
+    """Compute the hourly GPU price that a token price implies, for a known model on a known chip.
 
     Parameters
     ----------
     front : ServiceFrontier
-        Costs of the model on the chip at any hourly price; cost is proportional to it.
+        Costs of the model on the chip. The hourly price is arbitrary, because cost is proportional to it.
     output_price : float
         Price of output tokens [USD per 1e6 tokens].
     tokens_per_second : float
@@ -140,7 +140,8 @@ def implied_hour_price(
     Returns
     -------
     ImpliedHour
-        For the cheapest service at that speed, always full. Less efficient providers pay less per hour, or lose money.
+        Hourly price for the cheapest service at that speed, at full load. A less efficient provider must pay less per
+        hour, or loses money.
 
     Raises
     ------
@@ -160,7 +161,7 @@ def implied_hour_price(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RevealedExponents(Shown):
-    """Exponents of a buyer who maximizes speed^a / price (eq. 45), revealed by choices among offers.
+    """Exponents a of a buyer who maximizes speed^a / price (eq. 45), inferred from choices among offers.
 
     Attributes
     ----------
@@ -169,7 +170,7 @@ class RevealedExponents(Shown):
     tokens_per_second, dollars : ndarray, shape (n,)
         Speed [tokens/s] and price [USD per 1e6 tokens].
     exponents : Exponents
-        Exponents that choose each offer [1].
+        Exponents for which each offer is chosen [1].
     """
 
     page = "extras.closed_models.implied_page:ExponentsPage"
@@ -181,7 +182,10 @@ class RevealedExponents(Shown):
 
     @property
     def pairs(self) -> list[tuple[float, float]]:
-        """Lowest and highest exponent that choose each offer [1]; without one, the first is above the second."""
+        """Lowest and highest exponent for which each offer is chosen [1].
+
+        The first exceeds the second if there is none.
+        """
         return list(zip(self.exponents.low.tolist(), self.exponents.high.tolist(), strict=True))
 
     def record(self) -> list[Mapping[str, Any]]:
@@ -189,7 +193,7 @@ class RevealedExponents(Shown):
         return self.records()
 
     def records(self) -> list[Mapping[str, Any]]:
-        """One record per offer; offers that are never chosen have no exponents, and the fastest has no upper one."""
+        """One record per offer. Offers that are never chosen have no exponents, and the fastest has no upper one."""
         columns = zip(self.labels, self.tokens_per_second, self.dollars, self.pairs, strict=True)
         return [
             {
@@ -206,7 +210,7 @@ class RevealedExponents(Shown):
 def revealed_exponents(
     tokens_per_second: Sequence[float], dollars: Sequence[float], labels: Sequence[str] = ()
 ) -> RevealedExponents:
-    """Preference exponents with which a buyer would choose each offer of one model.
+    """Compute the preference exponents for which a buyer would choose each offer of one model.
 
     Parameters
     ----------

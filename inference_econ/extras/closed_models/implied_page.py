@@ -85,7 +85,7 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Table of the exponents that choose each offer."""
+        """Table of the exponents for which each offer is chosen."""
         revealed, records = self.answer, self.answer.records()
         chosen = [
             label

@@ -1,4 +1,4 @@
-"""Infer possible sizes of a closed model from observations."""
+"""Inference of the possible sizes of a closed model from observations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def infer(
     samples : int
         Models drawn from the priors [1], from 64 to 65,536, rounded up to a power of two.
     truth : ModelSpec or name, optional
-        Actual model, shown next to the result and not used.
+        Actual model. It is only shown next to the result.
     progress : callable, optional
         Receives the completed share and a description.
 
@@ -48,8 +48,8 @@ def infer(
     Raises
     ------
     InputError
-        If nothing was observed, an observation is out of reach of the priors, offers contradict each other, or the
-        priors lack a chip.
+        If there are no observations, the priors cannot explain one, offers contradict each other, or the priors do not
+        contain a chip.
     TooMuchError
         If the priors need too many new frontiers.
 
@@ -79,12 +79,12 @@ def _observed(offer: ObservedOffer | Mapping[str, object]) -> ObservedOffer:
 def drawn(
     priors: Priors, chips: Sequence[str | None], samples: int = SAMPLES, *, progress: Progress | None = None
 ) -> Draws:
-    """Draw models from priors, served on given chips; None means any chip.
+    """Draw models from priors, served on given chips (None for any chip).
 
     Raises
     ------
     InputError
-        If the priors lack a chip, or the number of samples is out of range.
+        If the priors do not contain a chip, or the number of samples is out of range.
     """
     if not 64 <= samples <= _MOST:
         raise InputError(f"samples: from 64 to {_MOST:,} models can be drawn, got {samples:,}")

@@ -15,7 +15,7 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
-#: Effective sample size below which ends of intervals are unreliable [1].
+#: Minimum effective sample size for reliable ends of intervals [1].
 _FEW = 50
 _BILLION = 1e9
 
@@ -50,7 +50,7 @@ class InferencePage(AnswerPage[Inferred]):
         return (sizes_table(self.answer), options_table(self.answer), offers)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of active parameters before and after, and of prices by speed with the observations."""
+        """Charts of active parameters under prior and posterior, and of prices by speed with the observations."""
         heading = f"How large could the model be?\n{title(self.answer)}"
         return {"infer": charts.line_charts(inferred_charts(self.answer), heading)}
 
@@ -139,7 +139,7 @@ def _ends(values: CredibleInterval) -> str:
 
 
 def inferred_charts(inferred: Inferred) -> tuple[Plot, ...]:
-    """Plots of active parameters before and after, and of prices by speed with the observations."""
+    """Plots of active parameters under prior and posterior, and of prices by speed with the observations."""
     sizes, truth = posterior.density(inferred.draws.active, inferred.weights), inferred.truth
     billions = (sizes.sizes / _BILLION).tolist()
     marks = {} if truth is None else {"truth": truth.active_parameters / _BILLION}

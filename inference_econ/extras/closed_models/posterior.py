@@ -1,4 +1,4 @@
-"""Posterior of closed models given their offers: weights of drawn models, and probable ways to serve each offer."""
+"""Posterior of closed models given their offers: weights of the drawn models, and how each offer is probably served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer, Pr
 from inference_econ.inputs import LEVELS, ModelSpec, number
 from inference_econ.records.plain import attributes, records_of
 
-#: Distance from all draws above which an observation is out of reach [standard deviations of its noise].
+#: Maximum distance of an observation from the nearest draw [standard deviations of its noise].
 _REACH = 2.0
 #: Distance between the 10% and 90% quantiles of a normal distribution [standard deviations].
 _EIGHTY = 2.5631
@@ -44,7 +44,7 @@ class Normal:
 
 
 def revenue(offer: ObservedOffer, priors: Priors) -> float:
-    """Revenue of a request [USD]; a missing price follows from the other."""
+    """Revenue of a request [USD]. A missing price is derived from the other one."""
     ratio = priors.output_over_input.median
     first, then = offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens
     if then is None:
@@ -56,7 +56,7 @@ def revenue(offer: ObservedOffer, priors: Priors) -> float:
 
 
 def markup(offer: ObservedOffer, priors: Priors) -> Normal:
-    """Distribution of the revenue of a request over its cost on a full instance at the median hourly price."""
+    """Distribution of revenue over cost of a request, for a full instance at the median hourly price."""
     over, used = priors.price_over_cost, priors.utilisation
     guessed = None in (offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens)
     parts = [over.sigma, used.sigma, math.log(priors.hour_price_spread)]
@@ -66,7 +66,7 @@ def markup(offer: ObservedOffer, priors: Priors) -> Normal:
 def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
     """Log likelihood of an offer for every draw, way to serve and place; shape (N, C, M) [1].
 
-    It is minus infinity if the model does not fit, or for another chip than the offer's.
+    The value is minus infinity if the model does not fit, or if the way to serve uses another chip than the offer.
     """
     priors = draws.priors
     likely = np.where(np.isfinite(draws.speed), 0.0, -np.inf)
@@ -86,14 +86,14 @@ def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
 
 
 def _waiting(priors: Priors, chip: str) -> Normal:
-    """Distribution of observed over predicted time to first token: noise and profile error."""
+    """Distribution of observed over predicted time to first token: noise, and errors of the profile."""
     spread = spread_of(chip, "ttft")
     wide = 0.0 if spread is None else (spread[LEVELS.index(0.9)] - spread[LEVELS.index(0.1)]) / _EIGHTY
     return Normal(0.0, math.hypot(math.log(priors.observed_ttft), wide))
 
 
 def over_manners(draws: Draws, likely: Array, offer: ObservedOffer) -> Array:
-    """Log likelihood averaged over ways to serve and places; shape (N,) [1]."""
+    """Log likelihood of an offer, averaged over ways to serve and places; shape (N,) [1]."""
     return np.asarray(special.logsumexp(likely, axis=(1, 2), b=manner_weights(draws, offer)))
 
 
@@ -105,12 +105,12 @@ def manner_weights(draws: Draws, offer: ObservedOffer) -> Array:
 
 
 def check_reach(draws: Draws, offer: ObservedOffer) -> None:
-    """Reject observations that are far from all draws.
+    """Reject observations that no draw explains.
 
     Raises
     ------
     InputError
-        With the distance to the nearest draw.
+        If there is such an observation; names the distance to the nearest draw.
     """
     priors = draws.priors
     on_it = [offer.hardware in (None, manner.chip) for manner in draws.manners]
@@ -156,9 +156,10 @@ def _rounded(value: float) -> str:
 
 #: Quantiles of results: 80% interval and median [1].
 QUANTILES = (0.1, 0.5, 0.9)
-#: Sampled ways to serve per offer [1].
+#: Number of sampled ways to serve per offer [1].
 _SERVED = 4096
-#: Log-likelihood deficit above which the best common model does not explain an offer: 4.9 standard deviations [1].
+#: Maximum log-likelihood deficit of an offer under the best common model; a larger one is not explained [1]. It
+#: corresponds to 4.9 standard deviations.
 _APART = 12.0
 
 
@@ -179,7 +180,7 @@ class CredibleInterval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServedOffer:
-    """Probable way to serve an offer.
+    """Offer with a probable way to serve it.
 
     Attributes
     ----------
@@ -196,7 +197,7 @@ class ServedOffer:
     in_flight : CredibleInterval
         Concurrency per instance [1].
     price_over_cost : CredibleInterval or None
-        Ratio of price to cost of tokens, idle time included [1]; None without a price.
+        Ratio of the price of tokens to their cost, including idle time [1]; None without a price.
     hour_price : CredibleInterval or None
         Hourly price of the chip [USD/h]; None without a price.
     """
@@ -235,7 +236,7 @@ class Inferred(Shown):
     draws : Draws
         Models drawn from the priors.
     weights : ndarray, shape (N,)
-        Posterior probability of each [1].
+        Posterior probability of each draw [1].
     strays : tuple of float
         Posterior probability that each offer is unrelated to the model, because it contradicts the others [1].
     truth : ModelSpec or None
@@ -359,13 +360,13 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
 
     Notes
     -----
-    Importance sampling with the prior as proposal. The weight of a model is the product of the offers' likelihoods,
-    averaged over chips, formats, speculation and places on the frontier. An offer may be a stray with a small prior
-    probability. A stray is as likely as under all draws together.
+    The method is importance sampling from the prior. The weight of a model is the product of the likelihoods of its
+    offers, averaged over chips, formats, speculation and places on the frontier. With a small prior probability, an
+    offer is a stray, which is unrelated to the model. The likelihood of a stray is its mean over all draws.
 
-    Offers of one model share more than the priors contain (traffic, engines, the published format). Therefore n of them
-    count as n / (1 + (n - 1) r), the effective size of a sample with correlation r (Kish 1965, design effect of
-    clusters).
+    Offers of one model have more in common than the priors contain, such as traffic, engines and the published format.
+    Therefore n offers have the weight of n / (1 + (n - 1) r) offers, the effective size of a sample with correlation r
+    (Kish 1965, design effect of clusters).
     """
     for offer in offers:
         check_reach(draws, offer)
@@ -378,12 +379,12 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
 
 
 def _evidence(likely: Array) -> float:
-    """Log evidence of an offer under all draws [1]."""
+    """Logarithm of the mean likelihood of an offer over all draws [1]."""
     return float(special.logsumexp(likely) - math.log(likely.size))
 
 
 def _with_strays(likely: Array, share: float) -> Array:
-    """Log likelihoods of draws if a share of offers are strays."""
+    """Log likelihoods of the draws if a share of the offers are strays."""
     return np.asarray(np.logaddexp(math.log1p(-share) + likely, math.log(share) + _evidence(likely)))
 
 
@@ -398,7 +399,7 @@ def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Seq
     Raises
     ------
     InputError
-        With two offers that no model explains together.
+        If no model does; names two offers that no model explains together.
     """
     gone = np.array(strays) > 0.5
     if gone.sum() * 2 < len(offers) or len(offers) == 1:
@@ -445,13 +446,13 @@ def _sold(
 ) -> tuple[CredibleInterval | None, CredibleInterval | None]:
     """Posterior of the ratio of price to cost, and of the hourly price.
 
-    Both are terms of a sum of normal logarithms with a known total per draw, so each is normal again.
+    Their logarithms are normal and have a known sum per draw, so each is normally distributed given the sum.
     """
     if not offer.priced:
         return None, None
     priors, whole = draws.priors, markup(offer, draws.priors)
     surprise = math.log(revenue(offer, priors)) - cost - whole.mean
-    # Two independent orders of evenly spread normal numbers.
+    # The evenly spread normal numbers are used in two independent orders.
     normal = stats.norm.ppf((np.arange(len(cost)) * np.array([[0.6180339887498949], [0.7548776662466927]]) + 0.5) % 1.0)
     parts = []
     for mean, sigma, draw in (

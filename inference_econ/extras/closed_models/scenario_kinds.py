@@ -107,7 +107,7 @@ class ClosedModel(Spec):
     offers: Annotated[tuple[ObservedOffer, ...], Field(strict=False)] = ()
     """Observed offers."""
     recorded: str | None = None
-    """Name in ``scenarios/measured/offers.csv``, instead of offers."""
+    """Name of the model in ``scenarios/measured/offers.csv``, in place of ``offers``."""
     truth: str | None = None
     """Actual model, if known; used only for comparison."""
 
@@ -128,7 +128,7 @@ class InferAsk(Spec):
     samples: Annotated[int, Field(ge=64, le=65_536)] = 2048
     """Models drawn from the priors [1]."""
     date: Date | None = None
-    """Day of recorded offers; any by default."""
+    """Day of the recorded offers; by default, any day."""
     leave_out: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Providers whose recorded offers are ignored."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -137,7 +137,7 @@ class InferAsk(Spec):
 
 #: Unnormalized probability.
 Weight = Annotated[int | float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-#: Factor of one standard deviation: with 2, 68% of values are between half and twice the median.
+#: Factor that corresponds to one standard deviation: with 2, 68% of the values are between half and twice the median.
 Spread = Annotated[int | float, Field(gt=1, le=1e3, allow_inf_nan=False)]
 Nodes = Annotated[tuple[Positive, ...], Field(min_length=2, strict=False)]
 Experts = Annotated[tuple[Count, ...], Field(min_length=2, strict=False)]
@@ -149,7 +149,7 @@ class Lognormal(Spec):
     median: Positive
     """Median [as the quantity]."""
     spread: Spread
-    """Factor of one standard deviation [1]."""
+    """Factor that corresponds to one standard deviation [1]."""
 
     @property
     def mean_log(self) -> float:
@@ -170,9 +170,10 @@ class PriorFamily(Spec):
     probability: Weight
     """Unnormalized probability."""
     parameters: Nodes
-    """Total parameters at which frontiers are computed, ascending; sizes in between are log-uniform [1]."""
+    """Total parameters for which frontiers are computed, ascending [1]. Sizes in between are log-uniformly
+    distributed."""
     experts: Experts | None = None
-    """Experts per layer, likewise; absent for dense models [1]."""
+    """Experts per layer for which frontiers are computed; absent for dense models [1]."""
     common_speed: Lognormal
     """Ratio of measured to predicted speed that all offers of a model share [1]."""
 
@@ -204,17 +205,15 @@ class SpeculationPrior(Spec):
     probability: Probability
     """Probability that an offer uses speculation [1]."""
     proposer: ProposerName
-    """Speculation method, for its cost; not ``draft``."""
+    """Speculation method, which determines its cost; ``draft`` is not allowed."""
     acceptance: tuple[Fraction, Fraction] = Field(strict=False)
-    """Lowest and highest acceptance rate, uniform in between [1]."""
+    """Lowest and highest acceptance rate [1]. Rates in between are uniformly distributed."""
     draft_length: Count
     """Maximum draft length [1]."""
 
     def _check_fields(self) -> None:
         if self.proposer == "draft":
-            raise ValueError(
-                "proposer: a draft model would be another model of unknown size; write eagle, mtp or ngram"
-            )
+            raise ValueError("'proposer': the size of a separate draft model is unknown; write eagle, mtp or ngram")
         if not self.acceptance[0] < self.acceptance[1]:
             raise ValueError(f"acceptance must ascend, got {self.acceptance[0]:g} and {self.acceptance[1]:g}")
 
@@ -231,21 +230,21 @@ class Priors(SourcedSpec):
     speculation: SpeculationPrior
     """Probability and acceptance of speculation."""
     utilisation: Lognormal
-    """Sold share of an instance's capacity [1]."""
+    """Share of an instance's capacity that is sold [1]."""
     price_over_cost: Lognormal
-    """Ratio of price to cost of tokens [1]."""
+    """Ratio of the price of tokens to their cost [1]."""
     stray: Fraction
     """Share of offers that are unrelated to their model: errors, or sales on other terms [1]."""
     alike: Probability
-    """Correlation of the observations of one model, beyond the common factors below [1]."""
+    """Correlation between the offers of one model, in addition to the common factors below [1]."""
     common_price: Lognormal
-    """Price factor that all offers of a model share: the level of a market, and errors of predictions [1]."""
+    """Price factor that all offers of a model share: market level, and prediction errors [1]."""
     output_over_input: Lognormal
     """Ratio of output to input price, used if one of them is unknown [1]."""
     observed_speed: Spread
-    """Spread of observed speed around that of the server [1]."""
+    """Spread of the observed speed around the speed of the server [1]."""
     observed_ttft: Spread
-    """Spread of observed time to first token, queue included, around that of an idle server [1]."""
+    """Spread of the observed time to first token, including queueing, around that of an idle server [1]."""
     network: Seconds
     """Network part of the time to first token [s]."""
     isl: Tokens
@@ -262,8 +261,8 @@ class Priors(SourcedSpec):
         likely = self.utilisation.median * self.utilisation.spread**2
         if likely > 1.25:
             raise ValueError(
-                f"utilisation: a median of {self.utilisation.median:g} with a spread of {self.utilisation.spread:g} "
-                f"is often more than all there is ({likely:.3g} at two standard deviations); make one of them less"
+                f"'utilisation': a median of {self.utilisation.median:g} with a spread of {self.utilisation.spread:g} "
+                f"often exceeds 1 ({likely:.3g} at two standard deviations); reduce one of them"
             )
 
 
@@ -282,7 +281,7 @@ def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[s
     Raises
     ------
     InputError
-        If there are none.
+        If there are no such offers.
     """
     without = set(leave_out)
     rows = [

@@ -1,4 +1,4 @@
-"""Simulate a fleet over a day, one autoscaler poll at a time: capacity, cost and SLO attainment."""
+"""Simulation of a fleet over a day, in steps of one autoscaler poll: capacity, cost and SLO attainment."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Played:
     Attributes
     ----------
     serving : ndarray, shape (lots, hours)
-        Mean number of serving lots [1].
+        Mean number of serving rental units (lots) [1].
     gpu_hours, dollars : ndarray, shape (hours,)
-        Rented GPU-hours [h] and cost [USD], including starting lots.
+        Rented GPU-hours [h] and cost [USD]; units that are starting are included.
     kept : ndarray, shape (hours,)
         Share of requests that arrive while the fleet has enough capacity for the SLOs [1]; 1 for hours without
         requests.
     slo_met_share : float
         ``kept`` over all requests of the day [1].
     most_accelerators : int
-        Most accelerators rented at once [1].
+        Maximum number of accelerators rented at the same time [1].
     fewest, most : ndarray of int, shape (lots,)
-        Fewest and most lots at once [1].
+        Minimum and maximum number of units at the same time [1].
     """
 
     serving: Array
@@ -57,12 +57,12 @@ class Played:
     most: Array
 
     def of(self, places: Indices) -> Played:
-        """Select lots; the others must be unused."""
+        """Copy with only the rental units at some places; the other units must be unused."""
         return replace(self, serving=self.serving[places], fewest=self.fewest[places], most=self.most[places])
 
 
 def cheapest_first(lots: Sequence[CapacityBlock]) -> list[int]:
-    """Order in which lots are used: reserved ones first, then by cost per request."""
+    """Order in which rental units are used: reserved units first, then by cost per request."""
 
     def rank(place: int) -> tuple[bool, float]:
         lot = lots[place]
@@ -72,20 +72,20 @@ def cheapest_first(lots: Sequence[CapacityBlock]) -> list[int]:
 
 
 class RentedFleet:
-    """Lots that are added and removed; reserved ones are there all day.
+    """Fleet whose rental units are added and removed; reserved units are rented all day.
 
     Parameters
     ----------
     lots : sequence of CapacityBlock
-        Available lots.
+        Available rental units.
     reserved : sequence of int
-        Number of each that is always rented [1].
+        Number of units of each type that is always rented [1].
     stock : mapping of str to int
-        Most accelerators at once, by chip [1].
+        Maximum number of accelerators at the same time, by chip [1].
     elasticity : Elasticity
         Start-up times.
     min_replicas : int
-        Fewest replicas [1].
+        Minimum number of replicas [1].
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class RentedFleet:
         self._room = {lot.chip: stock.get(lot.chip, 10**9) for lot in lots}
         for lot, chips, count in zip(lots, self._chips, self._reserved, strict=True):
             self._room[lot.chip] -= count * chips
-        # Autoscalers of several variants use the cheapest request first.
+        # Autoscalers of several variants use the one with the lowest cost per request first.
         self._order = [index for index in cheapest_first(lots) if not lots[index].stays]
 
     def _of(self, values: Sequence[float]) -> float:
-        """Sum over all reserved lots."""
+        """Sum of a value over all reserved units."""
         return sum(count * value for count, value in zip(self._reserved, values, strict=True))
 
     def wanted(self, requests_per_second: float) -> list[int]:
-        """Lots needed for a request rate within the SLOs: reserved ones, then the cheapest that are in stock."""
+        """Units needed for a request rate within the SLOs: reserved units, then the cheapest available ones."""
         counts, room = list(self._reserved), dict(self._room)
         missing, replicas = requests_per_second - self._capacity, self._missing
         spot = self.elasticity.spot_share * requests_per_second
@@ -155,12 +155,12 @@ class Look:
     in_flight_at_target: float
 
 
-#: Function from a poll to the wanted numbers of lots.
+#: Function that returns the wanted number of each unit at a poll.
 Decide = Callable[[Look], Sequence[int]]
 
 
 def autoscaler(policy: Policy, target: float, fleet: RentedFleet, most: float = math.inf) -> Decide:
-    """Kubernetes horizontal autoscaler, or KEDA feeding it request metrics.
+    """Kubernetes horizontal pod autoscaler, or KEDA, which provides its request metrics.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def autoscaler(policy: Policy, target: float, fleet: RentedFleet, most: float = 
     fleet : RentedFleet
         Fleet to scale.
     most : float
-        Largest capacity that it orders [1/s].
+        Maximum capacity that the autoscaler orders [1/s].
 
     Notes
     -----
@@ -186,7 +186,7 @@ def autoscaler(policy: Policy, target: float, fleet: RentedFleet, most: float = 
     def decide(look: Look) -> Sequence[int]:
         now = look.in_flight if policy == "in_flight" else look.arriving if policy == "rate" else look.served
         at_target = look.in_flight_at_target if policy == "in_flight" else target * look.promised
-        # Without serving replicas there is no metric per replica; the arriving rate is used.
+        # Without serving replicas, no metric per replica exists, so the arrival rate is used.
         ratio = now / at_target if at_target else 1.0
         capacity = look.promised * ratio if at_target else look.arriving / target
         recent.append(recent[-1] if recent and at_target and abs(ratio - 1.0) <= elasticity.tolerance else capacity)
@@ -219,19 +219,20 @@ def play(
     decide : callable
         Autoscaler.
     start : sequence of int
-        Lots that serve at the start [1].
+        Number of units of each type that serve at the start [1].
     target : float
         Target of the autoscaler as a share of the SLO capacity [1].
     foreseen : bool
-        True if lots are ordered early enough to serve when they are wanted.
+        True if units are ordered early enough to serve when they are needed.
     longest_wait : float
-        Longest queueing time within the SLOs [s].
+        Maximum queueing time within the SLOs [s].
 
     Returns
     -------
     Played
-        Fluid limit of many requests: arrivals are shared in proportion to capacity, and the excess queues. Between
-        polls, lots meet the SLOs or not; latencies are those of their steady load.
+        Simulated day. Requests are treated as a continuous flow: arrivals are shared in proportion to capacity, and the
+        excess queues. Between two polls, a unit either meets the SLOs or does not. Latencies are those of its steady
+        load.
     """
     elasticity, lots = fleet.elasticity, fleet.lots
     steps = math.ceil(3600.0 / elasticity.polling_seconds)
@@ -246,7 +247,7 @@ def play(
     interrupted = -math.expm1(-elasticity.interruptions_per_hour * step / 3600.0)
     draws, spots = np.random.default_rng(_SEED), [index for index, lot in enumerate(lots) if lot.way == "spot"]
     up, behind, backlog = np.array(start), math.ceil(elasticity.startup_seconds / step), 0.0
-    # Starting lots: ready time, kind and number.
+    # Units that are starting: ready time, type and number.
     orders: list[tuple[int, int, int]] = []
     serving, rented = np.zeros((2, len(lots), hours))
     kept, came = np.zeros((2, hours))
@@ -265,7 +266,7 @@ def play(
         for _, index, count in orders:
             missing[index] -= count
         if foreseen:
-            # Lots about to serve start while the old ones still serve.
+            # Units that become ready start to serve while the old ones still serve.
             chips_at_once = max(chips_at_once, int((up + np.maximum(missing, 0)) @ chips))
         for index in np.flatnonzero(missing).tolist():
             count = int(missing[index])
@@ -302,7 +303,7 @@ def play(
 def _taken_back(
     orders: Sequence[tuple[int, int, int]], index: int, count: int
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Cancel starting lots of a kind, latest first; return the remaining orders and the remaining excess."""
+    """Cancel units of a type that are starting, the latest first. Return the remaining orders and excess."""
     left: list[tuple[int, int, int]] = []
     for ready, which, ordered in reversed(orders):
         back = min(count, ordered) if which == index else 0

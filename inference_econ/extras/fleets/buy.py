@@ -21,7 +21,7 @@ from inference_econ.extras.fleets.capacity_blocks import CapacityBlock, Way, bes
 from inference_econ.inputs import Offer, Requests
 from inference_econ.serving import Service, Services
 
-#: Largest age of an offer compared with the newest one.
+#: Maximum age of an offer compared with the newest one.
 _FRESH = timedelta(days=184)
 #: Hours per month, a twelfth of a year [h].
 MONTH_HOURS = 730.0
@@ -52,13 +52,13 @@ class Crossover:
 
     @property
     def dollars_per_request_when_full(self) -> float:
-        """Cost per request of lots at their SLO capacity, or of all pools [USD]."""
+        """Cost per request of rental units at their SLO capacity, or of all pools [USD]."""
         lot = self.lot
         return lot.rented(lot.parts) * lot.price.dollars / 3600.0 / (lot.parts * lot.requests_per_second)
 
     @property
     def first(self) -> float | None:
-        """Lowest rate at which a lot, a part of the pools, or the given fleet breaks even [1/s]; None without one."""
+        """Lowest rate at which a unit, a part of the pools, or the given fleet breaks even [1/s]; None without one."""
         lot = self.lot
         sizes = [(lot.rented(count), count * lot.requests_per_second) for count in range(1, lot.parts + 1)]
         if self.fleet is not None:
@@ -67,15 +67,16 @@ class Crossover:
         return min((rate for rate, most in at_cost if rate <= most), default=None)
 
     def _even(self, chips: int) -> float:
-        """Request rate at which the cost of chips equals the offer's [1/s]."""
+        """Request rate at which chips and the offer cost the same [1/s]."""
         return chips * self.lot.price.dollars / 3600.0 / self.dollars_per_request
 
     @property
     def always(self) -> float | None:
-        """Rate above which the fleet is always cheaper; None if there is none [1/s].
+        """Request rate above which the fleet is cheaper at every rate [1/s]; None if there is no such rate.
 
-        After n full lots, the next one starts empty. It causes no loss if (n + 1) s <= n, with s the cost of a full lot
-        over that of the offer. With fewer lots the fleet becomes more expensive again after each.
+        After n full rental units, the next one starts empty. It causes no loss if (n + 1) s <= n, where s is the cost
+        of a full unit over that of the offer. With fewer units, the fleet becomes more expensive than the offer again
+        each time a unit is added.
         """
         share = self.dollars_per_request_when_full / self.dollars_per_request
         if self.first is None or share >= 1.0:
@@ -84,7 +85,7 @@ class Crossover:
 
     @property
     def probability(self) -> float | None:
-        """Probability that a measured full fleet is cheaper than the offer; None if errors are unknown [1]."""
+        """Probability that a full fleet, as measured, is cheaper than the offer [1]; None if errors are unknown."""
         (instances,) = under_load([(self.lot.service, self.lot.load)])
         offer = Likely(self.dollars_per_request, self.dollars_per_request, self.dollars_per_request, instances)
         return chance_below(of_throughput(self.dollars_per_request_when_full, instances), offer)
@@ -101,7 +102,7 @@ class Purchase(Shown):
     offers : mapping of str to float
         Price per request of API offers, ascending [USD].
     crossovers : tuple of Crossover
-        Break-even of each lot with the cheapest and the median offer.
+        Break-even of each rental unit with the cheapest and the median offer.
     requests : Requests
         Requests.
     targets : Targets
@@ -129,12 +130,12 @@ class Purchase(Shown):
     fleets: Mapping[str, Deployment] = field(default_factory=dict)
 
     def fleet_dollars_per_month(self, lot: CapacityBlock, requests_per_second: float) -> float:
-        """Monthly cost of the lots needed for a rate within the SLOs [USD/month]."""
+        """Monthly cost of the rental units needed for a rate within the SLOs [USD/month]."""
         chips, _ = lot.fleet(requests_per_second)
         return chips * lot.price.dollars * MONTH_HOURS
 
     def bill(self, lot: CapacityBlock) -> float:
-        """Monthly cost of the fleet for the given rate, at the pricing of a lot [USD/month]."""
+        """Monthly cost of the fleet for the given rate, in the pricing model of a rental unit [USD/month]."""
         return self.fleets[lot.chip].rented * lot.price.dollars * MONTH_HOURS
 
     def offer_dollars_per_month(self, offer: str, requests_per_second: float) -> float:
@@ -238,7 +239,7 @@ def buy(
     InputError
         If there is no offer, or one is free.
     NothingFitsError
-        If nothing meets the SLOs.
+        If no deployment meets the SLOs.
     """
     candidates = as_candidates(offers)
     requests = candidates[0].requests
@@ -276,7 +277,7 @@ def buy(
 
 
 def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Requests) -> dict[str, float]:
-    """Price of a mean request by offer, ascending [USD]; cached tokens without a price cost as much as others.
+    """Price of a mean request by offer, ascending [USD]. Cached tokens have the price of others if none is known.
 
     Raises
     ------
@@ -304,16 +305,16 @@ def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Reques
 def crossovers(
     offered: Sequence[CapacityBlock], ranked: Mapping[str, float], fleets: Mapping[str, Deployment]
 ) -> tuple[Crossover, ...]:
-    """Break-even of each lot and its chip's fleet with the cheapest and the median offer."""
+    """Break-even of each rental unit and each chip's fleet with the cheapest and the median offer."""
     names = list(ranked)
     compared = dict.fromkeys((names[0], names[(len(names) - 1) // 2]))
     return tuple(Crossover(lot, name, ranked[name], fleets.get(lot.chip)) for name in compared for lot in offered)
 
 
 def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:
-    """Prices of each provider by kind of token, from its last recorded day and its cheapest offer.
+    """Prices of each provider by kind of token: the cheapest offer of the last recorded day.
 
-    Off-peak prices are ignored, and providers last seen half a year before the newest offer.
+    Off-peak prices are ignored. Providers without an offer in the half year before the newest offer are ignored, too.
     """
     days: dict[str, str] = {}
     for offer in offers:

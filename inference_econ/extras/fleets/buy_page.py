@@ -23,16 +23,16 @@ from inference_econ.report.questions.price import usual_speed_label
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import kept_with, service_title
 
-#: Steps of a fleet that are drawn, and extent of the chart beyond the first and last crossover [1].
+#: Number of steps of a fleet that are drawn, and factor by which the chart exceeds the first and last break-even [1].
 _STEPS, _BEYOND = 12, 5.0
-#: Most distinguishable lines [1].
+#: Maximum number of distinguishable lines [1].
 _LINES = 6
 
 
 class BuyPage(AnswerPage[Purchase]):
     """Page that compares API offers and fleets."""
 
-    #: API prices do not scale with the price of a chip.
+    #: API prices do not change with the price of a chip.
     proportional = False
     #: Fleet whose cost is shown.
     fleet = "the smallest fleet"
@@ -59,7 +59,7 @@ class BuyPage(AnswerPage[Purchase]):
     def table(
         self, title: str, rows: Sequence[Record], columns: Sequence[str], *why: str, least: Sequence[str]
     ) -> Table:
-        """Table of crossovers with given columns and basis."""
+        """Table of break-even points with given columns and basis."""
         answer = self.answer
         # Lots are filled to their predicted SLO capacity, which half of measured ones would not reach.
         filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
@@ -111,7 +111,7 @@ class BuyPage(AnswerPage[Purchase]):
         for lot in [lot for lot in self.answer.lots if any(lot is chosen for chosen in drawn)]:
             ends = [number * lot.requests_per_second for number in range(1, _STEPS)]
             further = np.geomspace(ends[-1], high, _STEPS)[1:].tolist() if high > ends[-1] else []
-            # A further lot starts after each end.
+            # A new unit starts after each end.
             rates = [low, *(rate * side for rate in ends if rate < high for side in (1.0, 1.0 + 1e-6)), *further]
             bills = [answer.fleet_dollars_per_month(lot, rate) for rate in rates]
             series.append(PlotSeries(f"{lot.chip}, {lot.way.replace('_', ' ')}", rates, bills))
@@ -127,7 +127,7 @@ class BuyPage(AnswerPage[Purchase]):
         return f"From which traffic on is {self.answer.lots[0].setup.model.name} cheaper on machines than by the token?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the cheapest way at the given rate, else on the fleet that breaks even first."""
+        """Sentence on the cheapest option at the given rate, or on the fleet that breaks even first."""
         cheapest, rate = next(iter(self.answer.offers)), self.answer.request_rate
         if rate is not None:
             bills = {f"tokens of {cheapest}": self.answer.offer_dollars_per_month(cheapest, rate)}
@@ -155,7 +155,7 @@ class BuyPage(AnswerPage[Purchase]):
 
 
 def _chances(lot: CapacityBlock, targets: Targets) -> Chances:
-    """Probabilities that a full lot meets the SLOs."""
+    """Probabilities that a full rental unit meets the SLOs."""
     return chances(lot.service, lot.load, targets) if lot.pools is None else lot.pools.chances(targets)
 
 

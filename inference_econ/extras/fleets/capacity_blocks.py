@@ -1,4 +1,4 @@
-"""Rental units (lots) of a fleet: replicas of a layout that are rented together in one pricing model."""
+"""Rental units (lots) of a fleet: replicas that are rented together in one pricing model."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _WAY_OF: Mapping[str, Way] = {"reserved": "reserved", "tco": "reserved", "spot":
 #: Grid of loads for interpolated concurrency, relative to the SLO capacity [1].
 _LOADS = np.array([0.02, 0.1, 0.25, 0.5, 0.75, 1.0])
 
-#: Request rate at which rounding to instances hardly matters, relative to an instance or group [1].
+#: Request rate, relative to an instance or group, at which rounding to instances hardly matters [1].
 _MANY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityBlock:
-    """Rental unit: the fewest replicas that fill their machines.
+    """Smallest rentable unit of a fleet: the minimum number of replicas that fill their machines.
 
     For pools, it is a decode instance with its share of prefill instances.
 
@@ -50,7 +50,7 @@ class CapacityBlock:
     load : Loaded
         Largest load of a replica within the SLOs.
     replicas : int
-        Replicas per lot [1].
+        Replicas per unit [1].
     way : str
         Pricing model, of :data:`EVERY_WAY`.
     price : HourPrice
@@ -83,22 +83,22 @@ class CapacityBlock:
 
     @property
     def accelerators(self) -> int:
-        """Rented accelerators per lot [1]."""
+        """Rented accelerators per unit [1]."""
         return self.rented(1)
 
     @property
     def dollars_per_hour(self) -> float:
-        """Hourly cost of a lot [USD/h]."""
+        """Hourly cost of a unit [USD/h]."""
         return self.accelerators * self.price.dollars
 
     @property
     def requests_per_second(self) -> float:
-        """SLO capacity of a lot [1/s]."""
+        """Request rate that a unit serves within the SLOs [1/s]."""
         return self.replicas * self.load.requests_per_second
 
     @property
     def most_requests_per_second(self) -> float:
-        """Capacity of a lot regardless of SLOs [1/s]."""
+        """Request rate that a unit can complete, without SLOs [1/s]."""
         return self.replicas * self.service.most_requests_per_second
 
     @property
@@ -108,18 +108,18 @@ class CapacityBlock:
 
     @property
     def carried(self) -> float:
-        """SLO capacity in the unit of the load: requests per second [1/s]."""
+        """SLO capacity, in the measure of the load: requests per second [1/s]."""
         return self.requests_per_second
 
     @property
     def most_carried(self) -> float:
-        """Capacity in the unit of the load, regardless of SLOs: requests per second [1/s]."""
+        """Capacity without SLOs, in the measure of the load: requests per second [1/s]."""
         return self.most_requests_per_second
 
     def in_flight(self, shares: Array) -> Array:
-        """Concurrent requests of a lot at shares of its SLO capacity, up to its slots, shape (n,) [1].
+        """Concurrent requests of a unit at shares of its SLO capacity, up to its slots, shape (n,) [1].
 
-        Interpolated between some loads.
+        Values are interpolated between several loads.
         """
         rates = (_LOADS[:-1] * self.load.requests_per_second).tolist()
         states = [loaded(self.service, rate, arrivals=self.load.arrivals).in_flight for rate in rates]
@@ -129,11 +129,11 @@ class CapacityBlock:
 
     @property
     def parts(self) -> int:
-        """Lots in the complete pools [1]; 1 without pools."""
+        """Number of units in the complete pools [1]; 1 without pools."""
         return 1 if self.pools is None or self.pools.fleet is None else self.pools.fleet.decode_instances
 
     def rented(self, lots: int) -> int:
-        """Rented chips of a number of lots [1]; for pools, with the needed prefill instances."""
+        """Rented chips of a number of units [1]. For pools, the required prefill instances are included."""
         if self.pools is None or self.pools.fleet is None:
             return lots * int(self.setup.rented(self.replicas, self.service.accelerators))
         fleet = self.pools.fleet
@@ -141,19 +141,19 @@ class CapacityBlock:
         return sum(rented(fleet.pools, (fleet.prefill, fleet.decode), (readers, lots)))
 
     def fleet(self, carried: float) -> tuple[int, float]:
-        """Chips of the lots needed for a load [1], and their capacity."""
+        """Chips of the units needed for a load [1], and the capacity of these units."""
         lots = max(math.ceil(carried / self.carried - 1e-9), 1)
         return self.rented(lots), lots * self.carried
 
     def record(self, targets: Targets) -> dict[str, Any]:
-        """Lot under its load as plain data, with latencies of the SLOs; for pools, the complete deployment."""
+        """Unit under its load as plain data, with latencies of the SLOs; for pools, the complete deployment."""
         paid = {"paid": self.way, "dollars_per_accelerator_hour": self.price.dollars}
         if self.pools is None:
             served = service_record(self.service, self.replicas, self.load)
             bounded = bounded_load(self.service, self.load, self.replicas, targets)
             return {**served, **bounded, **paid, "dollars_per_hour": self.dollars_per_hour}
         apart = self.pools.served_record(targets)
-        # Token cost at the price of the setup, which lots in other pricing models do not have.
+        # The token cost is at the price of the setup, so it does not apply to other pricing models.
         del apart["dollars_per_million_output_tokens"]
         return {**apart, **paid, "dollars_per_hour": self.pools.rented * self.price.dollars}
 
@@ -166,7 +166,7 @@ def lots(
     ways: Collection[Way] = WAYS,
     note: Callable[[str], None] = lambda _: None,
 ) -> tuple[CapacityBlock, ...]:
-    """Create the lots of the best fleet of each chip, in every pricing model.
+    """Create the rental units of the best fleet of each chip, in every pricing model.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def lots(
     Returns
     -------
     tuple of CapacityBlock
-        Layouts and loads are those of :func:`inference_econ.answers.deployments.recommend.recommend` and
+        Rental units. Layouts and loads are those of :func:`inference_econ.answers.deployments.recommend.recommend` and
         :func:`inference_econ.answers.deployments.most_traffic.most_traffic`, so that the capacity of a replica is
         consistent.
 
@@ -221,12 +221,14 @@ def best_of_chips(
     play: bool = True,
     note: Callable[[str], None] | None = None,
 ) -> dict[str, Deployment]:
-    """Best deployment of ``recommend`` for each chip alone.
+    """Find the best deployment of ``recommend`` for each chip separately.
 
     Parameters
     ----------
-    candidates, targets, arrival_scv, play
+    candidates, targets, arrival_scv
         See ``recommend``.
+    play : bool
+        True to simulate; see ``recommend``.
     requests_per_second : float or None
         Total request rate [1/s]; None for a rate at which rounding to instances hardly matters.
     note : callable, optional
@@ -235,7 +237,7 @@ def best_of_chips(
     Raises
     ------
     InputError, NothingFitsError
-        Error of the first chip that cannot meet the SLOs, if no chip can or ``note`` is missing.
+        If no chip meets the SLOs, or if one does not and ``note`` is missing. It is the error of the first such chip.
     """
     chips: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -257,7 +259,7 @@ def best_of_chips(
 
 
 def no_price(ways: Collection[Way]) -> NothingFitsError:
-    """Error if no chip has a price in these pricing models."""
+    """Error for pricing models in which no chip has a price."""
     return NothingFitsError(
         f"no chip has a price that is {' or '.join(ways)}: allow another way to pay"
         + ("" if set(ways) == {"owned"} else ", or give --price")
@@ -265,9 +267,9 @@ def no_price(ways: Collection[Way]) -> NothingFitsError:
 
 
 def lots_of(choice: Deployment, ways: Collection[Way]) -> list[CapacityBlock]:
-    """Lots of a replica of a fleet, or of a decode instance of pools, in every pricing model of its chip.
+    """Rental units of a replica, or of a decode instance of pools, in every pricing model of the chip.
 
-    Replicas are rented together as long as that is cheaper.
+    Replicas are rented together if that is cheaper.
     """
     load, setup, size = choice.instance_load, choice.service.setup, choice.service.accelerators
     pools = None if choice.fleet is None else choice
@@ -297,6 +299,6 @@ def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:
             by_way[kind] = price
     chip = setup.hardware
     if chip.purchase is not None and chip.watts is not None:
-        # Utilization 1, because the planned number of machines determines their idle hours.
+        # The utilization is 1, because the planned number of machines determines the idle hours.
         by_way["owned"] = pricing.owned_price(chip, utilisation=1.0)
     return by_way

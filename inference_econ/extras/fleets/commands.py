@@ -39,7 +39,7 @@ def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pricin
 
 
 def market_of_chips(request: Request, requests: ie.Requests, chips: Sequence[str]) -> list[Candidate]:
-    """Candidates on given chips, or on those default chips that can serve the model.
+    """Candidates on the given chips, or on the default chips that can serve the model.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def fleet(
 
     requests, targets = workload.requests(request, fitted=True), workload.targets(request)
     day = _day(rates, requests)
-    # The hourly profile is in the rates; within an hour, arrivals are those of a steady rate.
+    # The rates contain the hourly profile. Within an hour, arrivals have a constant rate.
     if requests.arrivals is not None:
         requests = requests.replace(arrivals=requests.arrivals.replace(rates=()))
     rules = elasticity(start_up, interruptions, spot_share)

@@ -1,4 +1,4 @@
-"""Day of a fleet: the cheapest mixture of chips and contracts, and its autoscaler."""
+"""Plan of a fleet for a day: the cheapest combination of chips and contracts, and its autoscaler."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class DayOfFleet(Shown):
     Attributes
     ----------
     lots : tuple of CapacityBlock
-        Lots that any way to run the day uses.
+        Rental units that are used in at least one of the simulated days.
     rates : tuple of float
         Mean request rate of each hour [1/s].
     targets : Targets
         SLOs.
     plan : Plan
-        Cheapest numbers of lots with a perfect forecast.
+        Cheapest numbers of rental units with a perfect forecast.
     policy : str
         Metric of the autoscaler.
     target : float
@@ -64,7 +64,7 @@ class DayOfFleet(Shown):
     elasticity : Elasticity
         Scaling behavior of replicas.
     left_out : tuple of str
-        Chips that cannot meet the SLOs, with reasons, and pools if they would be cheaper.
+        Chips that cannot meet the SLOs, with reasons. Pools are included if they would be cheaper.
     """
 
     page = "extras.fleets.day_page:FleetPage"
@@ -129,14 +129,14 @@ class DayOfFleet(Shown):
         ]
 
     def lot_records(self) -> list[dict[str, Any]]:
-        """One record per lot of the mixture."""
+        """One record per type of rental unit in the fleet."""
         return [
             {**lot.record(self.targets), "lots_by_hour": counts.tolist(), "scaling": scaling}
             for lot, counts, scaling in zip(self.lots, self.plan.counts, self._scaling(), strict=True)
         ]
 
     def _scaling(self) -> list[dict[str, Any]]:
-        """Autoscaler settings of each lot; lots used before it take their part of the metric."""
+        """Autoscaler settings of each rental unit. Units that are used before it take their part of the metric."""
         day, before, told = self.runs["autoscaled"], 0.0, dict[int, dict[str, Any]]()
         for place in cheapest_first(self.lots):
             lot = self.lots[place]
@@ -180,7 +180,7 @@ def fleet(
     elasticity: Elasticity | None = None,
     progress: Progress | None = None,
 ) -> DayOfFleet:
-    """Find the cheapest mixture of chips and contracts for a day, and simulate its autoscaler.
+    """Find the cheapest combination of chips and contracts for a day, and simulate its autoscaler.
 
     Parameters
     ----------
@@ -198,8 +198,8 @@ def fleet(
     policy : {'in_flight', 'rate', 'utilization'}
         Metric of the autoscaler (:func:`inference_econ.extras.fleets.autoscaler.autoscaler`).
     target : float, optional
-        Target as a share of the SLO capacity [1]; by default the one of the cheapest day that meets the SLOs for 99% of
-        the requests, or for the most possible.
+        Target of the metric, as a share of the SLO capacity [1]. By default, the target of the cheapest day that meets
+        the SLOs for 99% of the requests, or else for the largest share.
     min_replicas : int
         Fewest replicas at any hour [1].
     arrival_scv : float
@@ -212,15 +212,15 @@ def fleet(
     Returns
     -------
     DayOfFleet
-        Plan, and three simulated days: constant fleet, autoscaler on top of the reserved part of the plan, and the
-        plan.
+        Plan, and three simulated days: a constant fleet, an autoscaler that adds to the reserved part of the plan, and
+        the plan itself.
 
     Raises
     ------
     InputError
-        If a rate, share or number is out of range, or a stock is for a chip that is no candidate.
+        If a rate, share or number is out of range, or the stock names a chip that is not a candidate.
     NothingFitsError
-        If nothing meets the SLOs, or the stock is too small.
+        If no deployment meets the SLOs, or the stock is too small.
     """
     day = tuple(map(float, rates))
     check_day(day, policy, target, min_replicas, ways)
@@ -255,7 +255,7 @@ def planned(
     progress: Progress | None,
     kind: type[DayOfFleet] = DayOfFleet,
 ) -> DayOfFleet:
-    """Find the cheapest mixture of lots for a day, and simulate the day; see :func:`fleet`.
+    """Find the cheapest numbers of rental units for a day, and simulate the day; see :func:`fleet`.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def planned(
         start = scaled.wanted(float(curve(np.zeros(1))[0]) / share)
         return playing(scaled, autoscaler(policy, share, scaled, largest / share), start, target=share)
 
-    # Cheapest day that meets the SLOs often enough, else the day that meets them most often.
+    # Cheapest day that meets the SLOs for enough requests, or else the day that meets them for most requests.
     days = [(share, autoscaled(share)) for share in (TARGETS if target is None else (target,))]
     enough = min(KEPT, max(day_played.slo_met_share for _, day_played in days))
     kept = [tried for tried in days if tried[1].slo_met_share >= enough]
@@ -334,16 +334,16 @@ def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
     """
     if not arrivals.rates:
         raise InputError(
-            "the traffic does not say how many requests come by hour, nor does a trace whose times begin anew with "
-            "each session; give --rates R,R,... beside it",
+            "the workload has no request rates by hour (a trace whose times restart with each session has none); also "
+            "give --rates R,R,...",
             option="rates",
         )
     parts = round(3600.0 / arrivals.interval)
     hours = max(round(len(arrivals.rates) / max(parts, 1) + 1e-9), 1)
     if parts < 1 or parts * arrivals.interval != 3600.0 or len(arrivals.rates) < parts:
         raise InputError(
-            f"a day needs the rates of hours (interval: 1 h), and the traffic has {len(arrivals.rates)} of "
-            f"{arrivals.interval:g} s each; give --rates R,R,... beside it",
+            f"a day needs hourly rates (interval: 1 h), but the workload has {len(arrivals.rates)} rates for "
+            f"intervals of {arrivals.interval:g} s; also give --rates R,R,...",
             option="rates",
         )
     return tuple(float(np.mean(arrivals.rates[hour * parts : (hour + 1) * parts])) for hour in range(hours))
@@ -353,12 +353,12 @@ def check_day(
     day: Sequence[float], policy: str, target: float | None, min_replicas: int, ways: Collection[str],
     counted: str = "requests/s", option: str = "rates", policies: Sequence[str] = POLICIES,
 ) -> None:  # fmt: skip
-    """Reject impossible days of a load that an option sets, and unsuitable policies.
+    """Reject invalid loads of a day, which come from an option, and policies that are not supported.
 
     Raises
     ------
     InputError
-        With the invalid value.
+        If a value is invalid; names it.
     """
     if not 2 <= len(day) <= MOST_HOURS:
         entry = "a rate" if option == "rates" else option
@@ -370,7 +370,7 @@ def check_day(
     if target is not None and not 0.0 < target <= 1.0:
         raise InputError(f"target: a share above 0 and at most 1 is needed, got {target:g}", option="target")
     if min_replicas < 0 or min_replicas != int(min_replicas):
-        raise InputError(f"min_replicas: a whole number from 0 on is needed, got {min_replicas}", option="min_replicas")
+        raise InputError(f"min_replicas must be an integer >= 0, got {min_replicas}", option="min_replicas")
     if not ways or set(ways) - set(EVERY_WAY):
         raise InputError(
             f"pricing: got {', '.join(ways) or 'nothing'}; allowed: {', '.join(EVERY_WAY)}", option="pricing"
@@ -383,7 +383,7 @@ def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> 
     Raises
     ------
     InputError
-        If a chip is no candidate, or a number is negative.
+        If a chip is not a candidate, or a number is negative.
     """
     competing = {offer.setup.hardware.name for offer in offers}
     limits: dict[str, int] = {}
@@ -395,7 +395,7 @@ def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> 
                 option="stock",
             )
         if count < 0 or count != int(count):
-            raise InputError(f"stock: {name}: a whole number from 0 on is needed, got {count}", option="stock")
+            raise InputError(f"stock of {name} must be an integer >= 0, got {count}", option="stock")
         limits[chip] = int(count)
     return limits
 

@@ -25,11 +25,11 @@ _LOOKS = words("policy")
 class FleetPage(AnswerPage[DayOfFleet]):
     """Page of a day of a fleet."""
 
-    #: Several kinds of prices do not scale together.
+    #: A day has several kinds of prices, which do not change in proportion.
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Tables of the mixture, the cost of each way to run it, and the hours."""
+        """Tables of the fleet, the cost of each way to run it, and the hours."""
         answer = self.answer
         records = answer.lot_records()
         counts = [_range(record["lots_by_hour"]) for record in records]
@@ -175,7 +175,7 @@ def _steps(label: str, values: Iterable[float]) -> PlotSeries:
 
 
 def _percent(share: float) -> str:
-    """Percentage with two digits; 0 for rounding errors of the solver."""
+    """Percentage with two digits. Rounding errors of the solver give 0."""
     return f"{100 * share:.2g}" if share > 1e-6 else "0"
 
 

@@ -1,4 +1,4 @@
-"""Cheapest lots for a day with a perfect forecast: an integer program."""
+"""Integer program for the cheapest rental units (lots) of a day with a perfect forecast."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _OUT_OF_TIME = 1
 
 
 class Plan(NamedTuple):
-    """Numbers of lots in every hour."""
+    """Planned numbers of rental units in every hour."""
 
     counts: Array
-    """Number of each lot in each hour, shape (lots, hours) [1]."""
+    """Number of units of each type in each hour, shape (lots, hours) [1]."""
     dollars: float
     """Cost of the day, including start-ups [USD]."""
     bound: float
@@ -38,7 +38,7 @@ class Plan(NamedTuple):
 
 
 def spot_share_up(lot: CapacityBlock, elasticity: Elasticity) -> float:
-    """Share of the time in which a lot serves, given interruptions and restarts of spot machines [1]."""
+    """Share of time in which a rental unit serves, given interruptions and restarts of spot machines [1]."""
     if lot.way != "spot":
         return 1.0
     return 1.0 / (1.0 + elasticity.interruptions_per_hour * elasticity.startup_seconds / 3600.0)
@@ -53,7 +53,7 @@ def plan(
     min_replicas: int = 1,
     constant: bool = False,
 ) -> Plan:
-    """Find the cheapest numbers of lots that serve every hour within the SLOs.
+    """Find the cheapest numbers of rental units that serve every hour within the SLOs.
 
     Parameters
     ----------
@@ -62,11 +62,11 @@ def plan(
     needed : sequence of float
         Largest load of each hour [1/s]; the day repeats.
     elasticity : Elasticity
-        Start-up time, which is paid; availability of spot lots, and their largest share of the capacity.
+        Startup time, which is paid; availability of spot units; and their maximum share of the capacity.
     stock : mapping of str to int
-        Most accelerators at once, by chip; unlimited if missing [1].
+        Maximum number of accelerators at the same time, by chip; unlimited if missing [1].
     min_replicas : int
-        Fewest replicas in every hour [1].
+        Minimum number of replicas in every hour [1].
     constant : bool
         True for equal numbers in every hour.
 
@@ -80,7 +80,7 @@ def plan(
     InputError
         If the solver finds no solution in time.
     NothingFitsError
-        If the stock is too small, with its capacity.
+        If the stock is too small; the message contains its capacity.
 
     Notes
     -----
@@ -96,7 +96,7 @@ def plan(
     taken = [index for index in range(len(lots)) if not _is_dominated(index, lots, serving, stock)]
     hours = 1 if constant else len(needed)
     demand = np.array([max(needed)] if constant else needed)
-    # One variable per lot and hour, or per reserved lot, followed by the start-ups of the others.
+    # One variable per unit and hour, or per reserved unit, followed by the startups of the others.
     columns, starts, count = dict[tuple[int, int], int](), dict[tuple[int, int], int](), 0
     for index in taken:
         stays = lots[index].stays
@@ -130,7 +130,7 @@ def plan(
     entries = [(number, column, value) for number, row in enumerate(rows) for column, value in row.items()]
     where, which, values = zip(*entries, strict=True)
     matrix = coo_array((values, (where, which)), shape=(len(rows), size)).tocsr()
-    # More lots than serve the largest hour alone are never useful.
+    # No hour needs more units of one type than serve the largest hour alone.
     upper = np.full(size, np.inf)
     for (index, hour), column in columns.items():
         lot, busiest = lots[index], max(demand) if lots[index].stays else demand[hour]
@@ -144,7 +144,7 @@ def plan(
         options={"time_limit": _SECONDS, "mip_rel_gap": _GAP},
     )
     if solved.x is None and solved.status == _OUT_OF_TIME:
-        raise InputError(f"no mixture was found in {_SECONDS:g} s; name fewer chips or hours", option="rates")
+        raise InputError(f"no plan was found in {_SECONDS:g} s; name fewer chips or hours", option="rates")
     if solved.x is None:
         raise NothingFitsError(_too_few(lots, serving, float(max(demand)), stock, elasticity, min_replicas))
     counts = np.zeros((len(lots), hours), dtype=int)
@@ -157,7 +157,7 @@ def plan(
 def _is_dominated(
     index: int, lots: Sequence[CapacityBlock], serving: Sequence[float], stock: Mapping[str, int]
 ) -> bool:
-    """Check whether an unlimited lot in the same pricing model serves as much for less."""
+    """Check whether an unlimited unit in the same pricing model serves the same load at a lower cost."""
     lot, served = lots[index], serving[index]
     return any(
         other.way == lot.way
@@ -177,7 +177,7 @@ def _too_few(
     elasticity: Elasticity,
     min_replicas: int,
 ) -> str:
-    """Reason why the constraints are infeasible, and a fix."""
+    """Reason why the constraints cannot be met, and a fix."""
     if all(lot.way == "spot" for lot in lots) and elasticity.spot_share < 1.0:
         return (
             f"only spot machines are allowed, and at most {100 * elasticity.spot_share:g} % of the capacity may be "

@@ -21,10 +21,10 @@ from inference_econ.inputs import Elasticity
 
 
 class PooledDay(NamedTuple):
-    """Instances of pools needed over a day."""
+    """Number of prefill and decode instances that a day needs."""
 
     fleet: PooledFleet
-    """Pools of the busiest hour, whose layouts all hours use."""
+    """Pools of the busiest hour, whose layouts are used in all hours."""
     readers: tuple[int, ...]
     """Prefill instances of each hour [1]."""
     writers: tuple[int, ...]
@@ -58,7 +58,7 @@ class PooledDay(NamedTuple):
 
     @classmethod
     def shared(cls, fleet: PooledFleet, shares: Sequence[float], question: str) -> PooledDay:
-        """Pools of which each hour needs a share [1]."""
+        """Day in which each hour needs a share of the given pools [1]."""
         readers, writers = (
             tuple(math.ceil(count * share - 1e-9) for share in shares)
             for count in (fleet.prefill_instances, fleet.decode_instances)
@@ -81,7 +81,7 @@ class PooledDay(NamedTuple):
         if any(chips > stock.get(pool.setup.hardware.name, math.inf) for pool, _, _ in sides):
             return []
         for pool, layout, counts in sides:
-            # With a rate of 1, the capacity of a lot is its number of instances.
+            # If the rate of an instance is 1, the capacity of a unit is its number of instances.
             service, single = pool.services.service(layout), replace(fleet.load, requests_per_second=1.0)
             dollars_per_hour = float(service.setup.dollars_per_hour(1, service.accelerators))
             lots = lots_of(Deployment(service, 1, single, dollars_per_hour, binding="instance"), ways)

@@ -24,17 +24,19 @@ from inference_econ.serving import Loop, Server, Service, Services, Trace
 from inference_econ.serving.simulation import simulator
 from inference_econ.serving.simulation.arrivals import Counts
 
-#: Division of chips between generation and learning; see :class:`RolloutRun`.
+#: Use of the chips for generation and learning; see :class:`RolloutRun`.
 Way = Literal["generation", "synchronous", "one_step_off", "asynchronous"]
-#: Simulated layouts per chip [1].
+#: Maximum number of simulated layouts per chip [1].
 _PLAYED = 3
-#: Simulated batches if trajectories are carried over, and measured ones among them [1].
+#: Number of simulated batches if unfinished trajectories continue in the next batch, and of measured ones among them
+#: [1].
 _BATCHES, _MEASURED = 8, 4
-#: Simulated batches of a stream; the first and the last are not measured [1].
+#: Number of simulated batches of a stream [1]. The first and the last are not measured.
 _STREAMED = 4
 #: Points of a curve over the time of a batch [1].
 _POINTS = 200
-#: Run time per request with cache blocks, and per instance to choose from [s]; memory per request [B].
+#: Run time per request with cache blocks [s], run time per instance that a request can choose [s], and memory per
+#: request [B].
 _SECONDS, _EACH, _BYTES = 1.5e-4, 2.5e-6, 400.0
 
 
@@ -49,9 +51,9 @@ class Batch:
     prompts, samples : int
         Prompts per batch, and samples per prompt [1].
     concurrency : int or None
-        Most concurrent trajectories over all instances; None for all [1].
+        Maximum number of concurrent trajectories over all instances; None for all trajectories [1].
     finished : float
-        Share of finished trajectories that ends a batch; others continue in the next one [1].
+        Share of finished trajectories at which a batch ends [1]. The other trajectories continue in the next batch.
     max_tokens : int or None
         Longest output; longer ones are truncated [tokens].
     """
@@ -86,7 +88,7 @@ class Batch:
         Raises
         ------
         InputError
-            With a valid length.
+            If a trajectory is too long; the message contains a valid length.
         """
         most, isl, osl = setup.model.max_context, int(self.drawn.prompt.max()), int(self.drawn.left.max())
         if most is not None and isl + osl > most:
@@ -162,7 +164,7 @@ class BatchCurve(NamedTuple):
 
     @property
     def tail_share(self) -> float:
-        """Share of time after concurrency last reached half of its maximum [1]."""
+        """Share of time after the moment when concurrency last reached half of its maximum [1]."""
         many = np.flatnonzero(self.in_flight >= 0.5 * self.in_flight.max())
         return 1.0 - float(many[-1] + 1) / self.in_flight.size
 
@@ -174,14 +176,14 @@ class BatchCurve(NamedTuple):
 
 
 def _held(begin: Array, end: Array, weight: Array, edges: Array) -> Array:
-    """Integral of weighted intervals between edges."""
+    """Integral of weighted intervals between the edges."""
     until = [float(np.sum(weight * np.clip(edge - begin, 0.0, end - begin))) for edge in edges]
     return np.diff(until)
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Simulated batch, averaged over several if trajectories are carried over.
+    """Simulated batch, which is the mean of several batches if trajectories continue in the next one.
 
     Attributes
     ----------
@@ -207,7 +209,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class RolloutRun:
-    """Deployment that generates batches, and its division of chips with a learner.
+    """Deployment that generates batches, and the use of its chips by a learner.
 
     Attributes
     ----------
@@ -283,7 +285,7 @@ class RolloutRun:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rollout(Shown):
-    """Deployments that generate batches, by cost per trajectory.
+    """Deployments that generate batches, sorted by cost per trajectory.
 
     Attributes
     ----------
@@ -340,7 +342,7 @@ def rollout(
     most: int = 5,
     progress: Progress | None = None,
 ) -> Rollout:
-    """Cost and duration of 1,000 trajectories: RL rollouts, or a batch job.
+    """Compute cost and duration of 1,000 trajectories of an RL rollout or a batch job.
 
     Parameters
     ----------
@@ -367,8 +369,9 @@ def rollout(
     Returns
     -------
     Rollout
-        Every batch is simulated per request, including its tail. With a learner, the fastest layout of each chip is
-        used in turns on all chips, and split so that neither side waits, as far as instances divide.
+        Deployments. Every request of a batch is simulated, including its tail. With a learner, the fastest layout of
+        each chip is evaluated in two ways: generation and learning alternate on all chips, or they share the chips so
+        that neither side waits.
 
     Raises
     ------
@@ -389,7 +392,7 @@ def rollout(
     """
     both = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
     if not both:
-        raise InputError("batches are generated by instances that read prompts and decode; offer some of these")
+        raise InputError("batches are generated by aggregated instances; allow aggregated deployments")
     batch = Batch(both[0].requests, prompts, samples, concurrency, finished, max_tokens)
     if gpus < 1:
         raise InputError(f"gpus must be at least 1, got {gpus}", option="gpus")
@@ -428,7 +431,7 @@ def rollout(
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """Learner on a kind of chip.
+    """Learner of a model on a kind of chip.
 
     Attributes
     ----------
@@ -454,7 +457,7 @@ class Learner:
         Raises
         ------
         NothingFitsError
-            If its state does not fit on the available chips.
+            If the state of the learner does not fit on the available chips.
         """
         model, chip = setup.model, setup.hardware
         state = terms.state_bytes_per_parameter * model.total_parameters
@@ -477,7 +480,7 @@ class Learner:
 
 
 def _ways(runs: Sequence[RolloutRun], learner: Learner, batch: Batch) -> list[RolloutRun]:
-    """Divisions of chips between generation and learning: in turns, and split if there are enough chips."""
+    """Possible uses of the chips: generation and learning alternate, or share the chips if there are enough."""
     first, gpus = runs[0], runs[0].accelerators
     seconds = learner.seconds(first.generation, gpus)
     ways = [replace(first, way="synchronous", learner_gpus=gpus, learning_seconds=seconds)]
@@ -493,7 +496,7 @@ def _ways(runs: Sequence[RolloutRun], learner: Learner, batch: Batch) -> list[Ro
 
 
 def _split(way: Way, run: RolloutRun, generate: Callable[[int], Generation], learner: Learner) -> RolloutRun:
-    """Fastest number of instances next to a learner; more instances leave it fewer chips."""
+    """Fastest number of instances next to a learner. More instances leave fewer chips for the learner."""
 
     @cache
     @cache
@@ -518,7 +521,8 @@ def _split(way: Way, run: RolloutRun, generate: Callable[[int], Generation], lea
 def _short(offers: Sequence[Services], batch: Batch, gpus: int) -> list[tuple[Services, int]]:
     """Fastest layouts of each chip by the analytical model, one per instance size.
 
-    The time of a batch is that of all trajectories at full concurrency, or of the longest output alone.
+    The time of a batch is the maximum of two times: of all trajectories at full concurrency, and of the longest output
+    alone.
 
     Raises
     ------
@@ -563,7 +567,7 @@ class _Instances:
         return server if server.cache is not None else replace(server, slots=self.service.slots)
 
     def generate(self, instances: int) -> Generation:
-        """Batch in the long run."""
+        """Mean batch after many batches."""
         batch = self.batch
         if batch.finished == 1.0:
             return self._played(batch.drawn, instances)[0]
@@ -580,7 +584,7 @@ class _Instances:
         return replace(made[-1], **means)
 
     def stream(self, instances: int) -> Generation:
-        """Batch of a stream in which each trajectory starts when another ends, at the concurrency of a batch."""
+        """Batch of a stream in which a new trajectory starts whenever one ends, at the concurrency of a batch."""
         whole, batch = self.batch.trajectories, self.batch
         drawn = batch.draw(_STREAMED * batch.prompts, 0)
         trace = self._trace(drawn.dealt(instances), instances, batch.concurrency or whole, (_STREAMED - 1) * whole)
@@ -594,7 +598,7 @@ class _Instances:
         size = 1 if self._server.cache is None else self._server.cache.block_tokens
         named = zip(begun.name.tolist(), (begun.prompt // size).tolist(), strict=True)
         isl, count = begun.prompt + begun.written, begun.name.size
-        # More instances than trajectories would be idle.
+        # Instances without a trajectory would be idle.
         instances = min(instances, count)
         loop = Loop(min(clients, count), isl, begun.left, parts=[(part,) for part in named])
         return simulator.play(

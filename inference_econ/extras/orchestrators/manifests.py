@@ -1,6 +1,7 @@
 """Deployments as manifests: Docker Compose, Kubernetes, LeaderWorkerSet, llm-d and Dynamo.
 
-Each file comes from a YAML template with values in JSON, which is parsed and written again in readable form.
+Each file is created from a YAML template that contains values in JSON. The result is parsed, and written again in
+readable form.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def keda(deployment: LaunchPlan, size: int) -> str:
     labels = f'{{model_name="{instance.model}"}}'
     in_flight = f"sum({running}{labels}) + sum({waiting}{labels})"
     query = in_flight if scaling.metric == "in_flight" else f"sum(rate({done}{labels}[1m]))"
-    # Cheaper instances serve their part; the rest is for these.
+    # Cheaper instances serve their part first; the others serve the rest.
     query = f"clamp_min({query} - {scaling.before:.6g}, 0)" if scaling.before else query
     beside = _documents("keda", name=_name(instance), scaling=scaling, prometheus=_PROMETHEUS, query=query)
     where = [f"the autoscaler reads {_PROMETHEUS}: put the address of your Prometheus there"]
@@ -184,7 +185,7 @@ def _scaling(deployment: LaunchPlan, form: str) -> Scaling:
     Raises
     ------
     InputError
-        If the result has none.
+        If the result has no scaling.
     """
     if deployment.scaling is None:
         raise InputError(
@@ -236,7 +237,7 @@ def llm_d(deployment: LaunchPlan, size: int) -> str:
     engine = deployment.engine
     if engine.name != "vllm":
         raise InputError(
-            f"llm-d is started with vLLM, not with {engine.label}; ask again with --engine vllm, or take --as dynamo",
+            f"llm-d is started with vLLM, not with {engine.label}; use --engine vllm, or take --as dynamo",
             option="to",
         )
     if any(machines(instance, size) > 1 for instance in deployment.instances):
@@ -278,7 +279,7 @@ def dynamo(deployment: LaunchPlan, size: int) -> str:
     runtime, module = _DYNAMO[engine.name]
     image, workers = engine.named_image or f"nvcr.io/nvidia/ai-dynamo/{runtime}:{DYNAMO}", []
     for instance in deployment.instances:
-        # Worker options are those of the engine, or those of Dynamo if it reads a file.
+        # Worker options are those of the engine; if it reads a file, they are those of Dynamo.
         mode, file = [] if instance.role == "both" else ["--disaggregation-mode", instance.role], ""
         words = list(instance.words[len(instance.engine.launch.program) :])
         if instance.engine.name == "vllm":
@@ -308,7 +309,7 @@ def dynamo(deployment: LaunchPlan, size: int) -> str:
 
 
 def _alone(deployment: LaunchPlan, form: str) -> Instance:
-    """Only kind of instance of a deployment.
+    """Kind of instance of a deployment that has a single kind.
 
     Raises
     ------
@@ -332,7 +333,7 @@ def _name(instance: Instance) -> str:
 def _text(
     documents: Sequence[Record], deployment: LaunchPlan, url: str, share: float = 1.0, where: Sequence[str] = ()
 ) -> str:
-    """Documents below comments with the predictions and the benchmark that checks them."""
+    """Text of the documents, after comments with the predictions and the benchmark that checks them."""
     bench = command_text(deployment.run(url, share).words).splitlines()
     comments = [*launch_comments(deployment), *where, "hold it to account:", *(f"  {line}" for line in bench)]
     head = "".join(f"# {line}\n" for line in comments)

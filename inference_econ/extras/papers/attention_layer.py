@@ -1,4 +1,4 @@
-"""Attention of one layer: memory, work and time, including implementations from notes on latent attention."""
+"""Memory, work and time of attention in one layer, for implementations from notes on latent attention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.extras.papers.study_kinds import Implementation, LatentVariant
 from inference_econ.inputs import BYTES_PER_ELEMENT, LatentAttention, ModelSpec
 
-#: Base variant of ``Assumptions.attention.latent`` for each implementation of latent attention.
+#: Variant of ``Assumptions.attention.latent`` on which each implementation of latent attention is based.
 VARIANTS: Mapping[Implementation, LatentVariant] = {
     "decompressed": "decompressed",
     "decompressed_per_step": "decompressed_per_step",
@@ -25,12 +25,12 @@ VARIANTS: Mapping[Implementation, LatentVariant] = {
 
 
 def latent(model: ModelSpec) -> LatentAttention:
-    """Latent attention shared by all layers.
+    """Latent attention of a model in which all layers are equal.
 
     Raises
     ------
     InputError
-        If a layer has another kind.
+        If a layer has another kind of attention.
     """
     attentions = {block.attention for block in model.blocks}
     first = model.blocks[0].attention
@@ -56,12 +56,12 @@ def layout(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1)
 
 
 def fits(setup: Setup, plans: Plans, implementation: Implementation = "absorbed") -> bool:
-    """Check whether weights, cache, decompressed data and additional copies fit.
+    """Check whether weights, cache, decompressed keys and values, and additional copies fit in memory.
 
     Raises
     ------
     InputError
-        If the batch does not divide.
+        If the batch does not split over the groups.
     """
     code = int(np.ravel(setup.reasons(plans, setup.assumptions.layout.tensor_layouts[0]))[0])
     if code == memory.DIVIDE:
@@ -78,7 +78,7 @@ def layer_bytes(setup: Setup, plans: Plans, implementation: Implementation) -> f
 
 
 def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) -> float:
-    """Time of the attention rows in the operator table of one layer on one chip [s].
+    """Time of the attention operators of one layer on one chip [s].
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) ->
 
 
 def _rows(table: OperatorTable, rows: tuple[Operator, ...], implementation: Implementation) -> Iterator[Operator]:
-    """Operator table of an implementation, derived from that of its base variant."""
+    """Operator table of an implementation, derived from the table of its base variant."""
     changed = {"absorbed_unfused": _unfused, "absorbed_copied": _copied, "absorbed_multiplied": _multiplied}.get(
         implementation
     )
@@ -108,10 +108,11 @@ def _rows(table: OperatorTable, rows: tuple[Operator, ...], implementation: Impl
 
 
 def _unfused(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
-    """Unfused products, as in PyTorch: scores pass through memory, and latents are read for keys and for values.
+    """Replace fused attention by separate products, as in PyTorch.
 
-    Scores are written and read as two products that are added, scaled, converted to weights in 32 bits and rounded.
-    With several sequences, rotary keys are copied for every head, as the matrix product requires.
+    Scores pass through memory, and latents are read once for keys and once for values. The scores are two products that
+    are added, scaled, converted to weights in 32 bits, and rounded. With several sequences, the rotary keys are copied
+    for every head, because the matrix product requires it.
     """
     if row.name != "attention":
         return row
@@ -127,7 +128,7 @@ def _unfused(table: OperatorTable, spec: LatentAttention, row: Operator) -> Oper
 
 
 def _copied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
-    """Queries and keys of every head are concatenated: written, and read by the product."""
+    """Add the traffic of concatenated queries and keys of every head: they are written, and read by the product."""
     if row.name != "attention":
         return row
     moved = 2.0 * spec.query_heads * (spec.kv_rank + spec.rope_head_dim) * table.activation_width
@@ -140,7 +141,7 @@ def _copied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Opera
 
 
 def _multiplied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
-    """Key matrix multiplied into the query projection, and value matrix into the output projection."""
+    """Multiply the key matrix into the query projection, and the value matrix into the output projection."""
     if row.name == "attention":
         return _unfused(table, spec, row)
     if row.name == "latent up":
@@ -153,7 +154,7 @@ def _multiplied(table: OperatorTable, spec: LatentAttention, row: Operator) -> O
 
 
 def _queries_multiplied(spec: LatentAttention) -> tuple[float, float]:
-    """Shape of the query projection times the key up-projection, with the rotary part."""
+    """Shape of the query projection multiplied with the key up-projection, including the rotary part."""
     if spec.query_rank is None:
         raise InputError("absorbed_multiplied needs a model that compresses its queries (query_rank)")
     return float(spec.query_heads * (spec.kv_rank + spec.rope_head_dim)), float(spec.query_rank)
@@ -202,7 +203,7 @@ def cache_bytes(setup: Setup, context: float) -> float:
 
 def of_a_token(setup: Setup) -> tuple[float, float]:
     """Cache [B] and decode work [FLOP] per token of context, over all layers."""
-    # Cache is allocated in blocks of tokens.
+    # The cache is allocated in blocks of tokens.
     block = float(setup.assumptions.capacity.kv_block)
     added = cache_bytes(setup, 2 * block) - cache_bytes(setup, block)
     return added / block, (flop(setup, 2 * block) - flop(setup, block)) / block

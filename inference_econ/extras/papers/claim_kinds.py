@@ -1,4 +1,4 @@
-"""Claims of publications as scenarios: published values, and the predicted quantities to compare."""
+"""Scenarios with claims of publications: published values, and the predicted quantities to compare."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inference_econ.extras.papers.study_kinds import Implementation
 from inference_econ.inputs._spec import Bytes, BytesPerSecond, Count, FlopsPerSecond, Seconds, Spec
 from inference_econ.inputs.scenario_kinds import Positive, Printed, Probability, Settings
 
-#: Process counts that the rule in KV-Runahead's summary chooses from: one, two and many.
+#: Number of process counts from which the rule in the summary of KV-Runahead chooses: one, two and many [1].
 _CHOICES = 3
 #: Basis of a comparison: the preset of the published study, or today's profiles.
 Basis = Literal["paper", "today"]
@@ -22,7 +22,7 @@ def _check_parts(read: str, parts: tuple[str, ...]) -> None:
 
 
 class FrontierReading(Spec):
-    """Number at one point of a frontier."""
+    """Quantity at one point of a frontier."""
 
     kind: Literal["frontier"]
     """Kind of quantity."""
@@ -31,22 +31,22 @@ class FrontierReading(Spec):
     read: Literal["speed", "cost", "chips", "power", "joules", "batch", "utilization", "share", "balance"]
     """Quantity at the point.
 
-    One of: tokens/s per user, USD per million output tokens, chips, output tokens/s per megawatt of facility power, or
-    board joules per output token. For decode steps also: sequences, utilization of peak arithmetic, share of parts in
-    the step, or ratio of arithmetic to memory time (with or without overlap).
+    Services and decode steps: tokens/s per user, USD per million output tokens, chips, output tokens/s per megawatt of
+    facility power, or board joules per output token. Decode steps only: sequences, utilization of peak arithmetic,
+    share of parts in the step, or ratio of arithmetic to memory time (with or without overlap).
     """
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Parts that a share sums."""
+    """Parts of the step whose share is summed."""
     at: Literal["fastest", "cheapest", "preferred"] = "fastest"
-    """Point of the frontier; eq. (45) defines the preferred one, with an exponent of three."""
+    """Point of the frontier. Eq. (45) with an exponent of three defines the preferred one."""
     cost: Positive | None = None
-    """Instead: the fastest point up to this cost [USD per 1e6 tokens]."""
+    """Alternative to ``at``: the fastest point up to this cost [USD per 1e6 tokens]."""
     times_cheapest: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
-    """Instead: the fastest point up to this multiple of the lowest cost [1]."""
+    """Alternative to ``at``: the fastest point up to this multiple of the lowest cost [1]."""
     share_of_fastest: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Instead: the cheapest point with at least this share of the highest speed [1]."""
+    """Alternative to ``at``: the cheapest point with at least this share of the highest speed [1]."""
     speed: Positive | None = None
-    """Instead: the cheapest point with at least this speed [tokens/s]."""
+    """Alternative to ``at``: the cheapest point with at least this speed [tokens/s]."""
 
     def _check_fields(self) -> None:
         places = ("at", "cost", "times_cheapest", "share_of_fastest", "speed")
@@ -57,7 +57,7 @@ class FrontierReading(Spec):
 
 
 class ToyReading(Spec):
-    """Number of the fastest instance of the toy model (eqs. 13 to 17)."""
+    """Quantity of the fastest instance of the toy model (eqs. 13 to 17)."""
 
     kind: Literal["toy"]
     """Kind of quantity."""
@@ -66,8 +66,8 @@ class ToyReading(Spec):
     read: Literal["speed", "asymptotic_speed", "chips", "cost", "least_cost"]
     """Quantity of the instance.
 
-    One of: tokens/s of the fastest instance, exact (eq. 14) or for large ones (eq. 18); its chips; USD per million
-    tokens, in total or for arithmetic only.
+    The quantities are tokens/s of the fastest instance, exact (eq. 14) or for large instances (eq. 18); its number of
+    chips; and USD per million tokens, in total or for arithmetic only.
     """
     reductions: Positive = 4
     """All-reduces per layer [1]."""
@@ -76,7 +76,7 @@ class ToyReading(Spec):
 
 
 class StepReading(Spec):
-    """Number of one step of one deployment."""
+    """Quantity of one step of one deployment."""
 
     kind: Literal["step"]
     """Kind of quantity."""
@@ -85,15 +85,15 @@ class StepReading(Spec):
     read: Literal["seconds", "utilization", "balance", "intensity", "share"]
     """Quantity of the step.
 
-    One of: time; utilization of peak arithmetic; ratio of arithmetic to memory time; FLOP per byte; or share of parts
-    in the step.
+    The quantities are time, utilization of peak arithmetic, ratio of arithmetic to memory time, FLOP per byte, and
+    share of parts in the step.
     """
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Parts that a share sums."""
+    """Parts of the step whose share is summed."""
     rows: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Rows of the operator table in a balance or intensity; all by default."""
+    """Rows of the operator table for a balance or an intensity; by default, all rows."""
     prompt: Count | None = None
-    """Prompt tokens of a prefill step, instead of decode [tokens]."""
+    """Prompt tokens of a prefill step, in place of a decode step [tokens]."""
 
     def _check_fields(self) -> None:
         _check_parts(self.read, self.parts)
@@ -102,7 +102,7 @@ class StepReading(Spec):
 
 
 class SquareRootReading(Spec):
-    """Speed of a model from that of another by the square-root law (eq. 19) [tokens/s]."""
+    """Speed of a model, derived from the speed of another by the square-root law (eq. 19) [tokens/s]."""
 
     kind: Literal["square_root"]
     """Kind of quantity."""
@@ -133,10 +133,14 @@ class AttentionReading(Spec):
     ]
     """Quantity of attention.
 
-    One of: cache of the batch [B], or per token of context [B]; cost to read the cache of a sequence a million times at
-    peak bandwidth [USD]; context above which attention dominates decode work [tokens]; cache [B] or work [FLOP] per
-    token of context and layer; memory of the batch in one layer, copies included [B]; attention time of one layer in a
-    decode step [s].
+    - ``cache_bytes``: cache of the batch [B].
+    - ``token_cache_bytes``: cache per token of context [B].
+    - ``read_dollars``: cost to read the cache of a sequence a million times at peak bandwidth [USD].
+    - ``overtakes``: context above which attention dominates decode work [tokens].
+    - ``layer_cache_bytes``: cache per token of context and layer [B].
+    - ``layer_flop``: work per token of context and layer [FLOP].
+    - ``layer_bytes``: memory of the batch in one layer, including copies [B].
+    - ``layer_seconds``: attention time of one layer in a decode step [s].
     """
     implementation: Implementation = "absorbed"
     """Implementation of latent attention."""
@@ -156,7 +160,7 @@ class AllReduceReading(Spec):
 
 
 class RoundReading(Spec):
-    """Expected tokens per speculation round under the rule of the basis [1]."""
+    """Expected tokens per speculation round [1]."""
 
     kind: Literal["round"]
     """Kind of quantity."""
@@ -178,7 +182,7 @@ class PoolsReading(Spec):
 
 
 class ChainReading(Spec):
-    """Prefill over a chain of processes (KV-Runahead): speed-up, or loss of a rule for the number of processes."""
+    """Quantity of a prefill over a chain of processes (KV-Runahead)."""
 
     kind: Literal["chain"]
     """Kind of quantity."""
@@ -187,12 +191,15 @@ class ChainReading(Spec):
     read: Literal["speedup", "over_single", "traffic", "first_part", "largest_loss", "share_best"]
     """Quantity of the chain.
 
-    One of: time of all-gather, or of a single process, over that of the chain; traffic of all-gather over that of the
-    chain; share of the prompt on the first process; largest time ratio of the rule's choice to the best one; share of
-    cases in which the rule's choice is as fast as any.
+    - ``speedup``: time of all-gather over the time of the chain [1].
+    - ``over_single``: time of a single process over the time of the chain [1].
+    - ``traffic``: traffic of all-gather over the traffic of the chain [1].
+    - ``first_part``: share of the prompt on the first process [1].
+    - ``largest_loss``: largest ratio of the time of the rule's choice to the best time [1].
+    - ``share_best``: share of cases in which the rule's choice is as fast as any [1].
     """
     processes: Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1, strict=False)]
-    """Processes of the chain, or the rule's choices: one, two and many [1]."""
+    """Number of processes of the chain, or the choices of the rule: one, two and many [1]."""
     prompts: Annotated[tuple[Count, ...], Field(min_length=1, strict=False)]
     """Prompt lengths [tokens]."""
     links: Annotated[tuple[BytesPerSecond, ...], Field(min_length=1, strict=False)]
@@ -235,7 +242,7 @@ class Value(Spec):
     kind: Literal["value"]
     """Kind of measure."""
     of: Reading
-    """Number."""
+    """Quantity."""
 
 
 class Ratio(Spec):
@@ -292,7 +299,7 @@ class Published(Spec):
 
 
 class Claim(Spec):
-    """Claim of a publication, and the predicted quantity to compare."""
+    """Claim of a publication, with the predicted quantity to compare."""
 
     id: str = Field(pattern=r"^[a-z0-9_]+$")
     """Name of the claim."""
@@ -301,7 +308,7 @@ class Claim(Spec):
     where: str = Field(min_length=1)
     """Section, equation or table."""
     published: Published
-    """Published values; expectations, never results."""
+    """Published values. They are only expectations, never results."""
     unit: str = ""
     """Unit of the number; empty for a ratio."""
     tolerance: Annotated[float, Field(ge=0, lt=1)]
@@ -309,18 +316,18 @@ class Claim(Spec):
     measure: Measure
     """Predicted quantity."""
     bases: Annotated[tuple[Basis, ...], Field(min_length=1, strict=False)] = ("paper", "today")
-    """Applicable bases."""
+    """Bases to which the claim applies."""
     why: str = ""
-    """Reason why the claim does not hold, or only under one basis."""
+    """Reason why the claim does not hold, or holds only under one basis."""
 
 
 class BasisSpec(Spec):
     """Settings and names under which all claims of a file are computed."""
 
     settings: Settings = Field(default_factory=Settings)
-    """Settings that claims omit."""
+    """Settings for all claims; a claim may override them."""
     names: dict[str, str] = Field(default_factory=dict)
-    """Replacement names of models and hardware."""
+    """Names of models and hardware that replace those in the claims."""
 
 
 class ClaimsAsk(Spec):

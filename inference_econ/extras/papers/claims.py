@@ -1,4 +1,4 @@
-"""Compute the claims of publications, including the loss of a rule for the number of chain processes."""
+"""Computation of the claims of publications, including the loss of a rule for the number of chain processes."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ if TYPE_CHECKING:
 #: Thresholds of the rule in section 7.2 of the summary: lengths [tokens] and a bandwidth [B/s].
 _SHORT, _MIDDLE, _LONG, _SLOW = 1000, 4000, 8000, 1e9
 
-#: Ratio below which times count as equal [1].
+#: Largest ratio of times that are treated as equal [1].
 _AS_FAST = 1.01
 
 
 def picked(prompt: float, link: float) -> int:
-    """Choice of the rule in section 7.2 of the summary: 0 for one process, 1 for two, 2 for many.
+    """Choice of the rule in section 7.2 of the summary: 0 for one process, 1 for two, and 2 for many.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def picked(prompt: float, link: float) -> int:
 
 
 def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = None) -> float:
-    """Number of prefill over a chain of processes.
+    """Compute a quantity of a prefill over a chain of processes.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = Non
 
 @lru_cache(maxsize=256)
 def _loss(work: LayerWork, machine: ProcessRates, prompt: float, choices: tuple[int, ...]) -> float:
-    """Time of the rule's choice over that of the best one [1]."""
+    """Time of the rule's choice over the time of the best choice [1]."""
     times = [_seconds(work, machine, prompt, processes) for processes in choices]
     return times[picked(prompt, machine.link_bytes_per_second)] / min(times)
 
@@ -143,13 +143,13 @@ def _seconds(work: LayerWork, machine: ProcessRates, prompt: float, processes: i
     return float(formulas.chain_seconds(work, machine, parts))
 
 
-#: Share of the common speed range in which the largest cost ratio is searched [1]. Near the end, ratios show where one
-#: of the frontiers ends.
+#: Share of the common speed range in which the largest cost ratio is searched [1]. Near the end of the range, a ratio
+#: only shows that one frontier ends.
 _WITHIN = 0.9
 
 
 def read(reading: Reading, basis: BasisSpec) -> float:
-    """Compute one number under one basis.
+    """Compute one quantity under one basis.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def read(reading: Reading, basis: BasisSpec) -> float:
     Raises
     ------
     InputError
-        If a name or setting is invalid, or the number does not exist.
+        If a name or setting is invalid, or the quantity does not exist.
     NothingFitsError
         If no deployment fits.
     """
@@ -280,13 +280,13 @@ def _share(seconds: Mapping[str, float], parts: tuple[str, ...]) -> float:
     """Share of parts in a step."""
     odd = next((name for name in parts if name not in seconds), None)
     if odd is not None:
-        raise InputError(f"{odd!r} is no part of a step; parts: {', '.join(seconds)}")
+        raise InputError(f"{odd!r} is not a part of a step; parts: {', '.join(seconds)}")
     return sum(seconds[name] for name in parts) / sum(seconds.values())
 
 
 @lru_cache(maxsize=64)
 def _explained(prompt: float | None, settings: Settings) -> Explanation:
-    """Step of the deployment that the settings fix; missing degrees are 1."""
+    """Step of the deployment that the settings determine; missing degrees are 1."""
     filled = with_defaults(settings)
     degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
     pins = instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
@@ -402,7 +402,7 @@ def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledg
     'does not hold'
     """
     names = [scenario_name for scenario_name in catalog.names("scenarios") if scenario_name.startswith("seeds/claims_")]
-    # The published study comes first.
+    # The published study is the first one.
     names.sort(key=lambda scenario_name: (scenario_name != "seeds/claims_study", scenario_name))
     shipped = {scenario_name: catalog.scenario(scenario_name) for scenario_name in names}
     if name is None:
@@ -485,5 +485,5 @@ def _ask(scenario: Scenario) -> ClaimsAsk:
 
 def answer_claims(run: ScenarioRun, ask: ClaimsAsk) -> Result:
     """Run a scenario of this kind."""
-    del ask  # also in the scenario of the run
+    del ask  # the ask is also in the scenario of the run
     return run.result(study=answered(run.scenario, progress=run.progress))

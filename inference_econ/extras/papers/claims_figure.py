@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Height per claim and per publication, and margin [inches].
 _ROW, _BETWEEN, _AROUND = 0.21, 0.45, 1.1
 
-#: Limit of the axis on both sides; values beyond are drawn at the limit with their number [1].
+#: Limit of the axis on both sides [1]. Values outside are drawn at the limit, with their number.
 _END = 20.0
 
 

@@ -14,7 +14,7 @@ from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.records.texts import prefixed
 from inference_econ.report.page import AnswerPage, Pieces, Table, listed
 
-#: Value from which numbers are shown without decimals [1].
+#: Minimum value that is shown without decimals [1].
 _WHOLE = 1e4
 #: Units with prefixes.
 _PREFIXED = ("B", "FLOP", "s")
@@ -41,7 +41,7 @@ class ClaimsPage(AnswerPage[Ledger]):
         for seed, findings in _by_seed(self.answer):
             rows = tuple((finding.claim.id, *_numbers(finding), finding.verdict) for finding in findings)
             tables.append(Table(seed, _COLUMNS, rows, (), tuple(map(_sentence, findings))))
-        # Distinct sources of the claims and their settings.
+        # Each source of the claims and their settings is listed once.
         references = []
         for ref, record in {record["ref"]: record for record in source_records(self.answer.sources)}.items():
             if parts := [record[part] for part in ("title", "url") if record.get(part)]:

@@ -1,4 +1,4 @@
-"""Best member of a family of chips or architectures: every combination of choices, ranked by serving cost."""
+"""Search for the best member of a family of chips or architectures: all combinations of choices, ranked by cost."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: Most lines of a chart, including the base [1].
+#: Maximum number of lines of a chart, including the base [1].
 _LINES = 6
-#: Texts for unreached speeds, and for members without a fitting deployment.
+#: Texts for speeds that are not reached, and for members without a deployment that fits.
 _TOO_FAST, _NONE = "too fast", "nothing fits"
-#: Relative change of TPOT that is neglected [1].
+#: Largest relative change of TPOT that is ignored [1].
 _NOTHING = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Combination of choices.
+    """Member of a family: one combination of choices.
 
     Attributes
     ----------
@@ -95,12 +95,12 @@ def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compar
     if base is None:
         raise InputError(f"the first choices cost more than the budget of ${ask.budget:g}/h: nothing to compare with")
     if base.front is None:
-        frontier_of(base.settings)  # raises with the reason
+        frontier_of(base.settings)  # this raises an error with the reason
     return _shown(ask, members, base, left_out)
 
 
 def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Settings:
-    """Settings whose hidden size gives the model as many layer parameters as the base."""
+    """Settings with a hidden size for which the model has as many layer parameters as the base."""
     assert common.model is not None
     base = setup_of(common).model
     changed = catalog.model(common.model, changes=split_changes(settings.changes)["model"])
@@ -113,7 +113,7 @@ def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Se
 
 
 def _practice(settings: Settings, speed: float) -> tuple[str, ...]:
-    """Cheapest way to serve the common settings at a speed, or the highest one; used for all members."""
+    """Cheapest way to serve the common settings at a speed, or at the highest speed. All members use it."""
     try:
         front = frontier_of(settings)
     except NothingFitsError:
@@ -168,7 +168,7 @@ def _sizes(ask: FamilyAsk, setup: Setup) -> tuple[float, ...]:
 
 
 def reason_of(member: Member, base: Member, speed: float) -> str:
-    """Part whose TPOT contribution differs most, for the base's deployment at a speed, if the member can run it."""
+    """Part of the step whose time differs most from the base, if the member can run the base's deployment."""
     assert base.front is not None and member.front is not None
     if base.front.speculation is not None:
         return "its tokens come in rounds"

@@ -32,7 +32,7 @@ METHODS: Mapping[str, str] = {
     "searched": "searched parts",
     "interpolated": "interpolated parts",
 }
-#: Limits of small and large errors [%].
+#: Largest small error, and smallest large error [%].
 _NEAR, _FAR = 10, 25
 #: Points per line [1].
 _POINTS = 17
@@ -82,7 +82,7 @@ def compare_kv_runahead(ask: RunaheadAsk) -> Compared:
 
 
 class _Player:
-    """Chain with its look-up table of partitions."""
+    """Chain of processes, with its look-up table of partitions."""
 
     def __init__(self, ask: RunaheadAsk, chain: ChainAsk, model: ModelSpec) -> None:
         self.chain = chain
@@ -183,7 +183,7 @@ def _summaries(ask: RunaheadAsk, columns: tuple[str, ...], rows: list[CellRow]) 
 
 
 def _met(where: str, sizes: list[float]) -> str:
-    """Sentence on the number of small errors, and on error sizes [%]."""
+    """Sentence on the number of small errors, and on the sizes of all errors [%]."""
     near, far = sum(size <= _NEAR for size in sizes), sum(size > _FAR for size in sizes)
     return (
         f"Of {where}, {near} of {len(sizes)} published values are met within {_NEAR} %, and {far} are off by more than "

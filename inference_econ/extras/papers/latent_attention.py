@@ -1,4 +1,4 @@
-"""Three variants of latent attention: memory, work and time by batch, context and new tokens."""
+"""Comparison of three variants of latent attention: memory, work and time by batch, context and new tokens."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _DOES_NOT_FIT = "does not fit"
 _Y_LABEL = "attention of one layer (us)"
 #: Points per line [1].
 _POINTS = 40
-#: Most new tokens per sequence [tokens].
+#: Maximum number of new tokens per sequence [tokens].
 _MOST_NEW_TOKENS = 2**20
 
 Seconds = Callable[[LatentVariant, float, float, float], float | None]
-#: Time of an implementation, as for variants.
+#: Time of an implementation, with the same arguments as for variants.
 LayerSeconds = Callable[[Implementation, float, float, float], float | None]
 
 
@@ -73,12 +73,12 @@ def compare_latent_attention(ask: LatentVariantsAsk) -> Compared:
     Returns
     -------
     Compared
-        Times from the engine's operator table under ``overlap: operator``.
+        Times according to the operator table under ``overlap: operator``.
 
     Raises
     ------
     InputError
-        If the model has no latent attention, or the assumptions overlap more than an operator.
+        If the model has no latent attention, or the assumptions have another ``overlap`` than ``operator``.
     """
     setups = _setups(ask, catalog.model(ask.model), ask.hardware)
     setup = setups["absorbed"]
@@ -174,7 +174,7 @@ def _by_context(
 
 
 def _of_the_notes(title: str, seconds: LayerSeconds, ask: LatentVariantsAsk) -> CellTable:
-    """Table of layer times per implementation of the notes, with measured ones."""
+    """Table of layer times per implementation in the notes, with measured times."""
     # Median layer times, averaged over files [s].
     measured: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     if ask.measured is not None:
@@ -195,7 +195,7 @@ def _of_the_notes(title: str, seconds: LayerSeconds, ask: LatentVariantsAsk) -> 
 
 
 def _least(reached: Callable[[float], bool]) -> float | str:
-    """Fewest new tokens at which a monotonic condition becomes true, or "never"."""
+    """Minimum number of new tokens at which a monotonic condition is true, or "never"."""
     high = 1
     while not reached(high):
         high *= 2
@@ -206,7 +206,7 @@ def _least(reached: Callable[[float], bool]) -> float | str:
 
 
 def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context: float) -> float | str:
-    """New tokens from which a variant is at least as fast as absorbed projections."""
+    """Minimum number of new tokens for which a variant is at least as fast as absorbed projections."""
     if seconds(variant, batch, context, 1) is None:
         return _DOES_NOT_FIT
 
@@ -218,7 +218,7 @@ def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context
 
 
 def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], seconds: Seconds) -> CellTable:
-    """Table of the new tokens from which absorbed projections are no longer best."""
+    """Table of the numbers of new tokens from which another variant is faster than absorbed projections."""
     batch = ask.verification.batch
     step, absorbed = setups["decompressed_per_step"], setups["absorbed"]
     rows = []

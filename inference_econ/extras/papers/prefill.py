@@ -1,4 +1,4 @@
-"""Ways to process one prompt on several chips: tensor, sequence and context parallelism, and a prefill chain."""
+"""Comparison of ways to process one prompt on several chips: tensor, sequence and context parallelism, and chains."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ WAYS: Mapping[str, str] = {
 RANKS = (2, 4, 8)
 #: Largest number of chips [1], prompt [tokens] and batch [1].
 _MOST_RANKS, _MOST_TOKENS, _MOST_PROMPTS = 1024, 10_000_000, 1024
-#: Time to evaluate one part of a prompt [s], and parts in the tables of the search [1].
+#: Time to evaluate one part of a prompt [s], and number of parts in the tables of the search [1].
 _PART_SECONDS, _TABLE = 8e-3, 80
-#: Chips of one kind after the other, in the order of the prompt: setup and number [1].
+#: Groups of equal chips in the order of the prompt: setup, and number of chips [1].
 Stages = Sequence[tuple[Setup, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPrompt:
-    """Prompt on a number of chips.
+    """Prompt that a number of chips share.
 
     Attributes
     ----------
@@ -82,11 +82,11 @@ class PrefillWays(Shown):
     Attributes
     ----------
     setup : Setup
-        Model, chip, engine and assumptions; prompts are processed unchunked, one at a time.
+        Model, chip, engine and assumptions. Prompts are processed one at a time, without chunks.
     process_chips : int
-        Chips that hold one copy of the model, as a process of context parallelism and chains [1].
+        Chips of one process of context parallelism and chains, which store one copy of the model [1].
     alone : mapping of int to Way
-        Each prompt on one process, if it fits.
+        Each prompt on a single process, if it fits.
     rows : sequence of SharedPrompt
         Results by prompt, then by chips.
     batch, cached : float
@@ -103,7 +103,7 @@ class PrefillWays(Shown):
     cached: float = 0
 
     def speed_up(self, row: SharedPrompt, name: str) -> float | None:
-        """Time on one process over that of a way [1]; None if the prompt does not fit on one process."""
+        """Time on a single process over the time of a way [1]; None if the prompt does not fit on one process."""
         alone = self.alone.get(row.prompt)
         return None if alone is None else alone.seconds / row.ways[name].seconds
 
@@ -122,7 +122,7 @@ class PrefillWays(Shown):
         return ((self.setup, self.process_chips),)
 
     def dollars(self, way: Way, stages: Stages) -> float | None:
-        """Cost of a prompt on chips until its first token [USD]; None without a price."""
+        """Cost of the chips until the first token of a prompt [USD]; None without a price."""
         if any(setup.price is None for setup, _ in stages):
             return None
         bill = sum(chips * setup.dollars_per_accelerator_hour for setup, chips in stages)
@@ -192,21 +192,22 @@ def prefill(
     Parameters
     ----------
     setup : Setup
-        Model, chip, engine and assumptions. Engine support of layouts is ignored, since no engine has all ways.
+        Model, chip, engine and assumptions. The layouts that an engine supports are ignored, because no engine supports
+        all ways.
     prompts : sequence of int
         Prompt lengths [tokens].
     ranks : sequence of int
         Numbers of chips that share a prompt [1]; may be empty if there are chains.
     chains : sequence of sequence of (Setup, int)
-        Further chains over several kinds of chips, with the same model and their numbers [1], in the order of the
-        prompt. Processes are the smallest on each kind.
+        Further chains over several kinds of chips: setups with the same model, and numbers of chips [1], in the order
+        of the prompt. Processes have the smallest size on each kind of chip.
     tp : int, optional
         Tensor-parallel degree of a process of context parallelism and chains [1]; by default the smallest power of two
         that fits the model and the longest prompt.
     batch : int
-        Prompts of equal length that are processed together [1]; all have their first token at the end.
+        Number of prompts of equal length that are processed together [1]. All first tokens are ready at the end.
     cached : float
-        Cached tokens before each prompt, a shared prefix on every process [tokens].
+        Cached tokens before each prompt, which are a shared prefix on every process [tokens].
     progress : callable, optional
         Receives the completed share and a description.
 
@@ -262,7 +263,7 @@ def _check(setup: Setup, prompts: Sequence[int], stages: Sequence[Stages], batch
             raise InputError(f"{name}: name at least one number")
         for value in values:
             if not (isinstance(value, (int, np.integer)) and 1 <= value <= most):
-                raise InputError(f"{name} must be whole numbers from 1 to {most:,}, got {value}")
+                raise InputError(f"{name} must be integers from 1 to {most:,}, got {value}")
     longest = max(sum(number for _, number in chain) for chain in stages)
     if min(prompts) < longest:
         raise InputError(f"a prompt of {min(prompts)} tokens has no token for each of {longest} ranks")
@@ -285,7 +286,7 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
     Raises
     ------
     NothingFitsError
-        If the shortest prompt fits no process, or not the given one.
+        If the shortest prompt fits on no process, or not on the given one.
     """
     sizes = [tp] if tp is not None else [2**power for power in range(11)]
     for longest in sorted(set(prompts), reverse=True):
@@ -295,7 +296,7 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
             if process is not None:
                 return Processes.of(setup, process, float(longest), float(cached), float(batch))
             problems[problem] = size
-    # Prefer the shortage of the largest divisible process over a message on divisibility.
+    # The message prefers the memory shortage of the largest divisible process over indivisibility.
     reason = min(problems, key=lambda problem: (problem == memory.REASONS[memory.DIVIDE], -problems[problem]))
     chips, several = f"{problems[reason]} x {setup.hardware.name}", f"{batch} x " if batch > 1 else ""
     raise NothingFitsError(
@@ -304,10 +305,10 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
 
 
 def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) -> tuple[Plans | None, str]:
-    """Fastest plan of chips that divide all matrices, or the reason why there is none."""
+    """Fastest plan for chips that split all matrices, or the reason why there is none."""
     candidates = deployments(setup, Pins(tp=size, dp=1, pp=1))
     reading = replace(candidates, batch=candidates.batch * batch, new_tokens=prompt, prefill=True)
-    # Reserve activation memory for unchunked prompts, where step activations are reserved.
+    # Activation memory for unchunked prompts is reserved if that of steps is.
     tokens = setup.assumptions.capacity.workspace_tokens
     changes = {"capacity.workspace_tokens": max(tokens, prompt * batch) if tokens else 0}
     roomy = replace(setup, context=cached, shared_prefix=cached, assumptions=setup.assumptions.changed(changes))
@@ -320,7 +321,7 @@ def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) 
 
 
 def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt:
-    """All ways to share a prompt among chips; only chains for several kinds of chips."""
+    """All ways to share a prompt among chips. Several kinds of chips can only form chains."""
     ways: dict[str, Way] = {}
     missing: dict[str, str] = {}
     (processes, ranks), *others = chain
@@ -347,7 +348,7 @@ def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt
 
 
 def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
-    """Prompt on chips that divide all matrices."""
+    """Prompt on chips that split all matrices."""
     stream, free, prompts = setup.assumptions.layout.residual_stream, processes.free, processes.prompts
     unlinked = replace(free, assumptions=free.assumptions.changed({"layout.residual_stream": stream}))
     seconds, without = (
@@ -357,14 +358,14 @@ def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
 
 
 def _not_a_run(processes: Processes, chips: int, prompt: int, linked: bool) -> str:
-    """Reason why chips are not processes that fit a prompt and are connected; empty if they are."""
+    """Reason why chips cannot form connected processes that fit a prompt; empty if they can."""
     setup, size = processes.setup, processes.chips
     if prompt > processes.longest:
         lacking = _fastest(setup, size, prompt, processes.prompts, processes.cached)[1]
         which = f"{size} x {setup.hardware.name}" if linked else f"{size}"
         return f"a process of {which} does not hold it ({lacking}); raise --tp"
     if chips % size:
-        return f"{chips} GPUs are no whole number of processes of {size}"
+        return f"{chips} GPUs are not a multiple of the process size {size}"
     # Several kinds of chips never share a link domain.
     reached = np.inf if setup.most_linked is None else 0 if linked else setup.most_linked
     return memory.REASONS[memory.NETWORK] if chips > reached else ""

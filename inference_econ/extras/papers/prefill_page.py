@@ -60,7 +60,7 @@ class PrefillPage(AnswerPage[PrefillWays]):
         return [*tables, view("Dollars per 1,000 prompts", (), columns, why=why, least=least)]
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of speed-up over prompt length, or over chips for a single prompt."""
+        """Charts of speedup over prompt length, or over chips for a single prompt."""
         asked = f"How much faster is one prompt on several GPUs?\n{title(self.answer)}"
         return {"prefill": charts.line_charts(speed_up_plots(self.answer), asked)}
 
@@ -154,7 +154,7 @@ def _ms(way: Way | None) -> str:
 
 
 def speed_up_plots(ways: PrefillWays) -> list[Plot]:
-    """Plots of speed-up by way: over prompt length per number of chips, or over chips."""
+    """Plots of speedup by way: over prompt length per number of chips, or over chips."""
     alike = [row for row in ways.rows if ways.alike(row)]
     if alike and len({row.prompt for row in ways.rows}) == 1:
         return [_plot(f"{ways.rows[0].prompt} tokens", "GPUs", {row.ranks: row for row in alike}, ways)]

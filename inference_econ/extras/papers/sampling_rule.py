@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: Expected count below which tokens share a cell of the chi-square test (Cochran, 1954) [1].
+#: Minimum expected count of a cell in the chi-square test; rarer tokens share a cell (Cochran, 1954) [1].
 _FEWEST = 5.0
-#: p-value below which distributions count as different [1].
+#: Smallest p-value of distributions that are treated as equal [1].
 UNLIKELY = 1e-3
-#: Random numbers in memory at once [1].
+#: Maximum number of random numbers in memory at the same time [1].
 _AT_ONCE = 4_000_000
-#: Run time per draft token, and per vocabulary token at usually reached positions [s]; number of such positions [1].
+#: Run time per draft token, run time per vocabulary token at usually reached positions [s], and number of such
+#: positions [1].
 _DRAFT_SECONDS, _TOKEN_SECONDS, _ACCEPTED = 1e-7, 6e-8, 4
 _MOST_TOKENS, _MOST_ROUNDS = 10_000, 100_000_000
 
@@ -72,7 +73,7 @@ class Check:
     acceptance : ndarray, shape (k,)
         Sum of min(p, q) by position [1].
     accepted : tuple of SimulatedEstimate
-        Acceptance rate at each position whose predecessors were accepted [1].
+        Acceptance rate at each position, for rounds in which all earlier draft tokens were accepted [1].
     expected_tokens : float
         Tokens per round by formula [1].
     tokens : SimulatedEstimate
@@ -155,7 +156,7 @@ def check(
     Returns
     -------
     Check
-        The same result for the same seed.
+        Result of the test. It is equal for equal seeds.
 
     Raises
     ------
@@ -166,8 +167,9 @@ def check(
 
     Notes
     -----
-    Tokens at a position have the target's distribution there, whether or not a round got that far: appendix A.1 of
-    Leviathan et al. (2023). The mean number per round is 1 + a_1 + a_1 a_2 + .., with a_i the sum of min(p, q).
+    Tokens at a position have the target's distribution, even if only some rounds reach the position: appendix A.1 of
+    Leviathan et al. (2023). The mean number of tokens per round is 1 + a_1 + a_1 a_2 + .., where a_i is the sum of
+    min(p, q).
     """
     if not 1 <= rounds <= _MOST_ROUNDS:
         raise InputError(f"rounds must be from 1 to {_MOST_ROUNDS:,}, got {rounds}")
@@ -206,7 +208,7 @@ def check(
 
 
 def random_distributions(vocabulary: int, draft_length: int, seed: int) -> tuple[Array, Array]:
-    """Random target and draft distributions with an overlap of about three quarters, different at every position.
+    """Random target and draft distributions with an overlap of about 75%, different at every position.
 
     Returns
     -------

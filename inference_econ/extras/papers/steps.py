@@ -1,4 +1,4 @@
-"""Compare decode steps of one deployment under different settings, such as no cache or shared prefixes."""
+"""Comparison of decode steps of one deployment under different settings, such as no cache or a shared prefix."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def compare_steps(ask: StepsAsk) -> Compared:
     notes = (f"x: the time over that of {first!r}.", *ask.notes) if others else ask.notes
     tables = (CellTable("Time of a decode step", (AXES[ask.over],), columns, tuple(rows), notes), _amounts(ask, steps))
     priced = all(step.dollars is not None for step in every)
-    # Speed and cost over the varied quantity. A shared prefix of 0 cannot be shown on a logarithmic axis.
+    # Speed and cost over the varied quantity. A logarithmic axis cannot show a shared prefix of 0.
     scale = "y" if ask.values[0] == 0 else "xy"
     speed = _lines(ask, steps, "tokens_per_second")
     charts = [Chart("Speed of a user", AXES[ask.over], "tokens/s per user", speed, scale)]

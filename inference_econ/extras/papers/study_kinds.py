@@ -36,7 +36,7 @@ class LatentRow(Spec):
     printed: dict[Literal["kB", "MFLOP"], Printed] = Field(default_factory=dict)
     """Published cache [10^3 B] and work [10^6 FLOP] per token and layer.
 
-    They are text to preserve digits, and expectations, never results.
+    The values are text to preserve digits. They are only expectations, never results.
     """
 
 
@@ -111,7 +111,7 @@ class LatentVariantsAsk(Spec):
 
 
 class PrintedPrefill(Spec):
-    """Published values for one prompt length, as text to preserve digits; expectations."""
+    """Published values for one prompt length, as text to preserve digits. They are only expectations."""
 
     context: Count
     """Prompt [tokens]."""
@@ -126,7 +126,7 @@ class PrintedPrefill(Spec):
 
 
 class ChainAsk(Spec):
-    """Processes that share a prefill."""
+    """Processes that share the prefill of a prompt."""
 
     label: str = Field(min_length=1)
     """Name in tables and figures."""
@@ -159,7 +159,7 @@ class RunaheadAsk(Spec):
     contexts: Counts
     """Prompts [tokens]."""
     lookup: Counts
-    """Prompts with an optimized partition; others are interpolated [tokens]."""
+    """Prompts for which a partition is optimized; partitions of other prompts are interpolated [tokens]."""
     kv: Dtype
     """Number format of the cache."""
     matmul: FlopsPerSecond
@@ -225,7 +225,7 @@ class SamplingRuleAsk(Spec):
     kind: Literal["sampling_rule"]
     """Kind of scenario."""
     target: Annotated[tuple[float, ...], Field(max_length=10_000, strict=False)] | None = None
-    """Target probability of each token [1]; by default random distributions, different at each position."""
+    """Target probability of each token [1]; by default, random distributions that differ by position."""
     draft: Annotated[tuple[float, ...], Field(max_length=10_000, strict=False)] | None = None
     """Draft probability of each token [1]."""
     vocabulary: Annotated[int, Field(ge=2, le=10_000)] = 20
@@ -242,7 +242,7 @@ class SamplingRuleAsk(Spec):
             raise ValueError("target and draft are given together, or neither: random distributions are drawn then")
 
 
-#: Most members of a family; more would take minutes [1].
+#: Maximum number of members of a family; more would take minutes [1].
 _MOST_MEMBERS = 64
 
 
@@ -254,7 +254,7 @@ class FamilyChoice(Spec):
     changes: tuple[str, ...] = Field(default=(), strict=False)
     """What-ifs such as ``hardware.hbm_bytes_per_second=4.8 TB/s`` or ``model.kv_heads=16``; empty for the base."""
     dollars: Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)] = 0.0
-    """Change of the price of an accelerator, for chips [USD/h]."""
+    """For chips: change of the price of an accelerator-hour [USD/h]."""
 
 
 class FamilyPart(Spec):
@@ -267,7 +267,7 @@ class FamilyPart(Spec):
 
 
 class FamilyAsk(Spec):
-    """Best of a family: every combination of choices, at equal parameters or within a price."""
+    """Query for the best member of a family: every combination of choices, with equal parameters or up to a price."""
 
     kind: Literal["chip", "architecture"]
     """Kind of scenario: variants of the chip, or of the model."""
@@ -276,11 +276,12 @@ class FamilyAsk(Spec):
     axes: Annotated[tuple[FamilyPart, ...], Field(min_length=1, strict=False)]
     """Parts in which members differ."""
     speeds: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)]
-    """Speeds of a user for costs; the first ranks the members [tokens/s]."""
+    """User speeds for which costs are computed [tokens/s]. The first speed ranks the members."""
     budget: Positive | None = None
-    """Highest price of a member, for chips [USD/h]."""
+    """For chips: maximum price of a member [USD/h]."""
     equal_parameters: bool | None = None
-    """Adjust the hidden size so that layers have as many parameters as the base, for architectures; yes by default."""
+    """For architectures: true to adjust the hidden size so that layers have as many parameters as the base
+    (default)."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Notes for readers."""
 

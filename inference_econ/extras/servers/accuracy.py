@@ -19,7 +19,7 @@ from inference_econ.engine import UNKNOWN, SetupLevels, Subject, has_experts, la
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import measurements
 
-#: Qualities of measurements that are incomplete, limited by their software, or second-hand.
+#: Quality grades of measurements that are incomplete, limited by their software, or second-hand.
 _POOR = ("C", "D")
 #: Fields that select measurements.
 CHOICES = (
@@ -34,7 +34,7 @@ _POOL = ("workers", "tp", "dp", "pp", "ep")
 _DIGITS = 7
 _CONDITION = re.compile(r"\s*(?P<key>\w+)\s*(?P<sign>!?=)\s*(?P<values>.*?)\s*")
 
-#: Condition on a measurement: field, accepted values, and whether to invert.
+#: Condition on a measurement: field, accepted values, and true to invert the condition.
 Condition = tuple[str, tuple[str, ...], bool]
 
 
@@ -91,8 +91,9 @@ def chosen(
     Returns
     -------
     (list of Measurement, mapping of str to int)
-        Repeats, speculation, invalid runs, disaggregated servers with unknown workers, and poor quality are excluded. A
-        condition on the quality keeps poor quality.
+        Selected measurements, and the number of others by reason. These are excluded: repeats, runs with speculation,
+        invalid runs, disaggregated servers with an unknown number of workers, and runs of poor quality. A condition on
+        the quality includes runs of poor quality.
     """
     rows = [row for row in measured if isinstance(row, measurements.Measurement)]
     reasons = Counter({"not understood": len(measured) - len(rows)})
@@ -130,7 +131,7 @@ def is_poor(row: measurements.Measurement) -> bool:
 
 
 def thinned(rows: Sequence[measurements.Measurement], most: int) -> list[measurements.Measurement]:
-    """Keep at most ``most`` deployments, evenly over the list and with all of their measurements."""
+    """Keep at most ``most`` deployments, evenly spread over the list, with all their measurements."""
     deployments = list(dict.fromkeys(map(_deployment, rows)))
     if len(deployments) <= most:
         return list(rows)
@@ -144,7 +145,7 @@ def deployment_key(row: measurements.Measurement) -> str:
 
 
 def _named(record: measurements.Measurement | measurements.RecordedPool, fields: Iterable[str]) -> str:
-    """Fields with their names, so that new fields do not change hashes."""
+    """Values of fields with their names, so that a new field does not change existing hashes."""
     values = ((name, getattr(record, name)) for name in fields)
     return ", ".join(f"{name}={_written(value)}" for name, value in values if value is not None)
 
@@ -156,7 +157,7 @@ def _written(value: str | float | measurements.RecordedPool) -> str:
 
 
 def calibration_behind(assumptions: inputs.Assumptions) -> inputs.Calibration | None:
-    """Calibration of assumptions, or of the nearest base that has one; None without any."""
+    """Calibration of assumptions, or of the nearest preset that they extend; None if no preset has one."""
     while assumptions.calibration is None and assumptions.extends is not None:
         assumptions = inputs.catalog.assumptions(assumptions.extends)
     return assumptions.calibration
@@ -175,7 +176,7 @@ def was_fitted(row: measurements.Measurement, behind: inputs.Calibration | None)
     Returns
     -------
     bool or None
-        None if a fitted profile does not list its deployments.
+        True if the assumptions were fitted to the deployment; None if the profile does not list its deployments.
     """
     if behind is None:
         return False
@@ -234,7 +235,7 @@ def requests_per_accelerator(row: measurements.Measurement) -> float | None:
 
 
 def unseen_of(row: measurements.Measurement, levels: inputs.MeasuredLevels | None) -> inputs.Unseen | None:
-    """Part of a measurement that the corrections' data do not cover; None if the corrections do not apply."""
+    """Property of a measurement that the data of the corrections do not cover; None if no corrections apply."""
     if levels is None or row.engine != levels.engine:
         return None
     model, hardware = specs(row.model, row.hardware)
@@ -258,11 +259,11 @@ def measured_subject(row: measurements.Measurement, levels: inputs.MeasuredLevel
 
 @cache
 def specs(model: str, hardware: str) -> tuple[inputs.ModelSpec, inputs.HardwareSpec]:
-    """Cached specs of a measurement; the catalog would copy them for each of many measurements."""
+    """Model and chip of a measurement, cached because the catalog copies its entries on every call."""
     return inputs.catalog.model(model), inputs.catalog.hardware(hardware)
 
 
-#: Numbers; None or NaN if missing.
+#: Numbers, in which None or NaN means a missing value.
 Numbers = npt.ArrayLike | Sequence[float | None]
 
 

@@ -29,7 +29,7 @@ class Calibrated(Shown):
     fitted : Fit
         The constants.
     folds : mapping of str to list of Fold
-        Cross-validation, by what was held out.
+        Cross-validation, by the property that was held out.
     left_out : mapping of str to int
         Excluded measurements by reason [1].
     """
@@ -55,7 +55,7 @@ class Calibrated(Shown):
                 | {"rows": len(fold.rows), "median_errors": _medians(fitted, fold.errors)}
                 for fold in shown_folds(self.folds)
             ],
-            # Coverage of cross-validated 80% intervals, by what was held out.
+            # Coverage of cross-validated 80% intervals, by the property that was held out.
             "coverage_of_80_percent": {
                 target: {by: finite_or_none(coverage(held_out(self.folds, by, index))) for by in GROUPS}
                 for index, target in enumerate(fitted.targets)
@@ -117,7 +117,7 @@ def calibrate(
     base : str, optional
         Preset to start from; by default the profile of the measured chips and engine.
     prior : float
-        Factor on the allowed deviation from the base [1]; ``inf`` ignores the base.
+        Factor on the prior standard deviations around the base [1]; ``inf`` ignores the base.
     server : MeasuredServer, optional
         Facts about the server that results of load generators lack.
     progress : callable, optional
@@ -141,7 +141,7 @@ def calibrate(
 
 
 def base_of(rows: Sequence[Measurement]) -> str:
-    """Profile of all measurements, or of all servers; ``deployable`` for chips without a profile."""
+    """Default base of a fit: the profile of the measured chips and engine, ``profiles/servers``, or ``deployable``."""
     names = {profiles.name_for(catalog.hardware(row.hardware).generation, row.engine) for row in rows}
     if len(names) == 1:
         return names.pop()

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
 
-#: Datasets other than servers, each with the file that replaces it.
+#: Datasets other than servers, with the file that replaces each.
 Others = list[tuple[str, str | None]]
 
 
 def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
-    """Server files, and other datasets with the file after each; all if none is named."""
+    """Server files, and other datasets with the file after each; all shipped ones if none is named."""
     if not arguments:
         return list(validation.SERVERS), [(name, None) for name in validation.DATASETS]
     servers: list[str] = []
@@ -138,7 +138,7 @@ def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_pr
     # Parts of a step that could explain a TPOT outside its interval.
     outside = [entry for entry in held if entry.expected.measure == "tpot" and entry.inside is False]
     suspects = servers.suspects(part.service, chosen.in_flight / part.replicas, outside[0]) if outside else ()
-    # Command that fits corrections to the run. Constants keep their values, since a run determines at most one.
+    # Command that fits corrections to the run. It fits no constants, because a run determines at most one.
     degrees, question, precision = LaunchDegrees.of(part.service), saved.options, part.service.setup.precision
     named = {
         "--hardware": question.get("decode_on") or question["hardware"],
@@ -187,7 +187,7 @@ def calibrate(
     if path is not None and not path.endswith((".yaml", ".yml")):
         raise InputError(f"{path}: a profile is written as YAML; end the name in .yaml (the tables are printed)")
     if reference != "user" and reference not in inputs.catalog.references():
-        raise InputError(f"reference: {reference!r} is no key of references.bib; 'user' stands for your own data")
+        raise InputError(f"reference: {reference!r} is not a key of references.bib; write 'user' for your own data")
     changes = tuple(change.removeprefix("assumptions.") for change in request.changes)
     for change in request.changes:
         if not change.startswith("assumptions."):
@@ -231,7 +231,7 @@ def calibrate(
 
 
 class _Measured(NamedTuple):
-    """Measurements, and how they are used."""
+    """Measurements of the command, and their selection."""
 
     rows: list[servers.Measurement]
     """Measurements that can be fitted and are selected."""
@@ -261,7 +261,7 @@ class _Measured(NamedTuple):
 
     @property
     def why_few(self) -> str:
-        """Text on why few measurements can be fitted."""
+        """Reasons why few measurements can be fitted."""
         if not self.left_out:
             return ""
         text = "; left out: " + ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())

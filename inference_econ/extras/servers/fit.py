@@ -1,4 +1,4 @@
-"""Fit assumptions to measurements: bounded robust least squares of logarithms, with errors and cross-validation."""
+"""Fit of assumptions to measurements by bounded robust least squares of logarithms, with cross-validation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Target:
     field : str
         Field of :class:`Measurement` and :class:`Prediction`.
     scatter : float
-        Usual error of the logarithm [1]. Larger errors have less weight.
+        Typical error of the logarithm [1]. Larger errors get less weight.
     """
 
     field: str
@@ -76,7 +76,7 @@ TARGETS: Mapping[str, Target] = {
     "request": Target("request_seconds", 0.15),
     "throughput": Target("output_tokens_per_second_per_accelerator", 0.15),
 }
-#: Factor on the usual error of mean TTFTs, which include the start of the run with compilation and full queues [1].
+#: Factor on the typical error of mean TTFTs [1]. These include the start of a run with compilation and full queues.
 _MEAN_TTFT = 1.5
 #: Step of finite differences of logarithms [1].
 _STEP = 0.02
@@ -130,7 +130,7 @@ class FitProblem:
 
     @property
     def scatters(self) -> Array:
-        """Usual errors [1], shape (rows, targets)."""
+        """Typical errors [1], shape (rows, targets)."""
         wide = np.array([_MEAN_TTFT if row.statistic == "mean" else 1.0 for row in self.rows])
         columns = [
             TARGETS[target].scatter * (wide if target == "ttft" else np.ones_like(wide)) for target in self.targets
@@ -159,13 +159,13 @@ class FitProblem:
         return 0.5 * float(data.sum() + (((logs - self.centre) / self.spreads) ** 2).sum())
 
     def weighted_jacobian(self, errors: Array, jacobian: Array) -> Array:
-        """Derivatives weighted as in the robust loss, shape (rows * targets, n)."""
+        """Derivatives of the errors with the weights of the robust loss, shape (rows * targets, n)."""
         scaled = np.nan_to_num(errors) / self.scatters
         pull = np.sqrt(self.shares[:, None] / (1.0 + scaled**2)) / self.scatters
         return (np.nan_to_num(jacobian) * pull[:, :, None]).reshape(-1, jacobian.shape[-1])
 
     def solve(self, start: Array, evaluations: int, meter: Meter) -> Array:
-        """Constants of minimal cost, as logarithms."""
+        """Logarithms of the constants with minimal cost."""
         last: dict[bytes, Array] = {}
 
         def errors(logs: Array) -> Array:
@@ -180,7 +180,7 @@ class FitProblem:
     def least(
         self, start: Array, errors: Callable[[Array], Array], jacobian: Callable[[Array], Array], evaluations: int
     ) -> Array:
-        """Constants of minimal cost for given errors and derivatives."""
+        """Logarithms of the constants with minimal cost, for given errors and derivatives."""
         from scipy.optimize import least_squares
 
         priors, count = np.diag(1.0 / self.spreads), self.shares.size * len(self.targets)
@@ -208,7 +208,7 @@ class FitProblem:
 
 
 class Meter:
-    """Progress by predictions of all measurements."""
+    """Progress of a fit, counted in predictions of all measurements."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
@@ -223,7 +223,7 @@ class Meter:
 def problem_of(
     rows: Sequence[Measurement], names: Sequence[str], base: Assumptions, targets: Sequence[str], prior: float
 ) -> FitProblem:
-    """Problem that :func:`inference_econ.extras.servers.fit.fit` minimizes, with its parameters and errors."""
+    """Least-squares problem of :func:`inference_econ.extras.servers.fit.fit`, with its parameters and errors."""
     predictions = predict(rows, lambda _: base)
     finite = np.isfinite(log_ratios(predictions, targets))
     usable = [prediction.measurement for prediction, kept in zip(predictions, finite, strict=True) if np.any(kept)]
@@ -244,12 +244,12 @@ def problem_of(
     return FitProblem(tuple(usable), tuple(names), base, tuple(targets), centre, spreads, low, high, shares)
 
 
-#: A constant is determined if the data reduce its variance below the first share of the prior variance. Without a
-#: prior, its log standard error must be below the second value [1].
+#: Limits for constants that the data determine [1]: the share of the prior variance that may remain, and the log
+#: standard error without a prior.
 _LEARNT, _KNOWN = 0.5, 0.5
-#: Uncertainty factor above which a constant is undetermined [1].
+#: Maximum uncertainty factor of a constant that the data determine [1].
 _MOST = 1000.0
-#: Most steps of the search [1]. Each predicts all measurements once per constant.
+#: Maximum number of search steps [1]. Each step predicts all measurements once per constant.
 _STEPS = 12
 #: Time per measurement and constant, including cross-validation [s].
 _SECONDS = 0.075
@@ -272,7 +272,7 @@ class Fit:
     unknown : tuple of str
         Reason why the data do not determine each constant; empty if they do.
     base, assumptions : Assumptions
-        Start of the fit, and the same with the fitted constants.
+        Assumptions at the start of the fit, and with the fitted constants.
     targets : tuple of str
         Keys of :data:`TARGETS`.
     errors : ndarray, shape (rows, targets)
@@ -325,15 +325,16 @@ def fit(
     Parameters
     ----------
     rows : sequence of Measurement
-        Measurements; those without a target, or that the model cannot predict, are ignored.
+        Measurements. Measurements without a target are ignored, and so are those that the model cannot predict.
     names : sequence of str
         Keys of :data:`CONSTANTS`.
     base : Assumptions
-        Prior means and all other assumptions; exceptions by chip family for fitted constants are dropped.
+        Prior means, and all other assumptions. Exceptions by chip family are removed from fitted constants.
     targets : sequence of str
         Keys of :data:`TARGETS`.
     prior : float
-        Factor on the spreads of :data:`CONSTANTS` [1]; below 1 trusts the base more, ``inf`` ignores it.
+        Factor on the prior standard deviations in :data:`CONSTANTS` [1]. A factor below 1 keeps the constants closer to
+        the base; ``inf`` ignores the base.
     progress : callable, optional
         Receives the completed share.
 
@@ -351,10 +352,10 @@ def fit(
 
     Notes
     -----
-    Maximum a posteriori estimate with Cauchy-distributed log errors, which reduce the weight of outliers, and
-    log-normal priors. The n measurements of one engine, model and chip have the weight of sqrt(n), since their errors
-    are similar. SciPy's trust-region reflective method solves the problem. The covariance is the inverse Gauss-Newton
-    matrix at the optimum.
+    The fit is a maximum a posteriori estimate with log-normal priors. Log errors are Cauchy-distributed, which reduces
+    the weight of outliers. The n measurements of one engine, model and chip have the weight of sqrt(n), because their
+    errors are similar. SciPy's trust-region reflective method solves the problem. The covariance is the inverse
+    Gauss-Newton matrix at the optimum.
     """
     for name in names:
         if name not in CONSTANTS:
@@ -391,7 +392,7 @@ def fit(
 
 
 def _unknown(problem: FitProblem, logs: Array, covariance: Array, meter: Meter) -> tuple[str, ...]:
-    """Reason why each constant is undetermined, from the likelihood profile along the linearized valley."""
+    """Reason why the data do not determine each constant, from the change of the likelihood with the constant."""
     lowest, reasons = problem.cost(logs), []
     for index in range(logs.size):
         error = float(np.sqrt(covariance[index, index]))
@@ -425,13 +426,13 @@ GROUPS: Mapping[Unlike, Callable[[Measurement], str]] = {
     "hardware": lambda row: row.hardware,
     "engine": lambda row: row.engine or UNKNOWN,
 }
-#: Most steps of a fit with known derivatives [1].
+#: Maximum number of steps of a fit with known derivatives [1].
 _HOLDOUT_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Held-out group and its predictions.
+    """One held-out group with its predictions.
 
     Attributes
     ----------
@@ -544,7 +545,7 @@ def _runs(fold: Fold, target: int) -> list[Array]:
 
 
 def own_errors(fitted: Fit, target: int) -> list[list[Array]]:
-    """In-sample errors of one target, widened by the uncertainty of the constants [1]; used if no group is held out."""
+    """In-sample errors of one target, widened by the uncertainty of the constants [1]."""
     constants = np.einsum("ri,ij,rj->r", fitted.jacobian[:, target], fitted.covariance, fitted.jacobian[:, target])
     scatter = TARGETS[fitted.targets[target]].scatter
     errors = -fitted.errors[:, target] * np.sqrt(1.0 + np.maximum(constants, 0.0) / scatter**2)
@@ -552,19 +553,19 @@ def own_errors(fitted: Fit, target: int) -> list[list[Array]]:
     return [[finite]] if finite.size else []
 
 
-#: Groups of runs, as lists of the errors of each run.
+#: Groups of runs; each run is a list of errors.
 Groups = Sequence[Sequence[npt.ArrayLike]]
-#: Outlier threshold [standard deviations]: exceeded by one in 500 million normal errors, or one in a hundred of
-#: Student's t with three degrees of freedom. Then the fewest runs for which outliers are detected [1], and the smallest
-#: standard deviation [1].
+#: Outlier threshold [standard deviations]. One in 500 million normal errors exceeds it, and one in a hundred of
+#: Student's t with three degrees of freedom. The next values are the minimum number of runs to detect outliers [1], and
+#: the minimum standard deviation [1].
 _MISFIT, _TELLING, _NOISE = 6.0, 5, 0.05
 #: Standard deviation over median absolute deviation, for normal errors [1].
 _NORMAL = 1.4826
-#: Number of groups whose spread is as uncertain as the difference between a profile and its base [1]. The log distance
-#: to the 10% and 90% quantiles of n normal errors has a variance of 0.9 / n. The log distances of engines have a
-#: variance of 0.23 around their chip generation (docs/howto/confidence.md).
+#: Number of groups for which their spread is as uncertain as the difference between a profile and its base [1]. The log
+#: distance to the 10% and 90% quantiles of n normal errors has a variance of 0.9 / n. The log distances of engines have
+#: a variance of 0.23 around their chip generation (docs/howto/confidence.md).
 BASE_GROUPS = 4.0
-#: Level of the intervals whose coverage is reported, and smallest distance [1].
+#: Level of the intervals whose coverage is reported, and minimum distance [1].
 _LEVEL, _LEAST = 0.8, 1e-3
 #: Intraclass correlation of coverage within a run (``sh run.sh validate error-spreads``) [1].
 _ALIKE = 0.4
@@ -591,9 +592,8 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
 
     Notes
     -----
-    The errors are cross-validated, so they already contain the uncertainty of the constants. With few groups, only a
-    part of a bias that the base lacks is adopted. For a single group, the rest of its bias widens the interval on that
-    side.
+    The errors are cross-validated, so they include the uncertainty of the constants. With few groups, only a part of
+    their bias shifts the interval. For a single group, the rest of its bias widens the interval on that side.
 
     Examples
     --------
@@ -617,9 +617,9 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
 
 
 def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | None:
-    """Quantiles around the median error, at each level the wider of these errors and the base.
+    """Quantiles around the median error; at each level, the wider of these errors and the base.
 
-    Used if the errors contain no information on other groups; see :func:`error_quantiles` for parameters.
+    They are used if the errors contain no information on other groups; see :func:`error_quantiles` for parameters.
     """
     kept = without_misfits(groups)
     if not kept:
@@ -630,9 +630,9 @@ def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | No
 
 
 def _of_all(groups: Groups, kept: Groups) -> Array:
-    """Quantiles of the errors without outliers, at levels that account for the excluded errors.
+    """Quantiles of errors without outliers; the levels account for the number of excluded errors.
 
-    The number of outliers matters, but not their size.
+    The size of an outlier has no effect.
     """
     share = joined(kept).size / joined(groups).size
     return np.quantile(joined(kept), np.clip(0.5 + (np.asarray(LEVELS) - 0.5) / share, 0.0, 1.0))
@@ -644,21 +644,21 @@ def _around(middle: float, distances: Array) -> tuple[float, ...]:
 
 
 def _pooled(own: Array, base: Array, share: float) -> Array:
-    """Geometric means of own and base distances, weighted by ``share`` [1]."""
+    """Geometric means of the distances of the fit and of its base, weighted by ``share`` [1]."""
     logs = share * np.log(np.maximum(own, _LEAST)) + (1.0 - share) * np.log(np.maximum(base, _LEAST))
     return np.where(np.asarray(LEVELS) == 0.5, 0.0, np.exp(logs))
 
 
 def own_share(groups: int) -> float:
-    """Weight of a profile's own groups compared with its base [1]."""
+    """Weight of a profile's own groups in its intervals; the rest is the weight of its base [1]."""
     return groups / (groups + BASE_GROUPS)
 
 
 def stretch(groups: int) -> float:
-    """Factor that widens error quantiles of few groups for a new group [1].
+    """Factor that widens the error quantiles of few groups, so that they apply to a new group [1].
 
-    It is the quantile of Student's t for one more normal value, over the normal quantile. A single group contains no
-    information on others, so its factor is 1.
+    The factor is the quantile of Student's t for one more normal value, divided by the normal quantile. It is 1 for a
+    single group, which contains no information on others.
 
     Examples
     --------
@@ -693,7 +693,7 @@ def joined(groups: Groups) -> Array:
 
 
 def coverage(groups: Groups, base: Sequence[float] | None = None, level: float = _LEVEL) -> float:
-    """Share of all errors, outliers included, within an interval from the other groups [1].
+    """Share of all errors inside an interval that was computed from the other groups; outliers are included [1].
 
     Parameters
     ----------
@@ -714,7 +714,7 @@ def coverage(groups: Groups, base: Sequence[float] | None = None, level: float =
 def held_by_run(
     groups: Groups, base: Sequence[float] | None = None, level: float = _LEVEL
 ) -> list[list[npt.NDArray[np.bool_]]]:
-    """Check whether each error is within an interval from the other groups, by group and run.
+    """Check whether each error is inside an interval from the other groups, by group and run.
 
     See :func:`coverage`. The list is empty with fewer than two groups.
     """
@@ -728,7 +728,7 @@ def held_by_run(
 
 
 def by_chance(sizes: Sequence[float], level: float = _LEVEL) -> tuple[float, float]:
-    """Range of shares that an interval of correct width covers in 95% of samples.
+    """Range of the covered share of measurements in 95% of samples, for an interval of correct width.
 
     Parameters
     ----------
@@ -748,8 +748,8 @@ def by_chance(sizes: Sequence[float], level: float = _LEVEL) -> tuple[float, flo
     of n / (1 + (k - 1) r) independent ones (Kish's design effect). A beta distribution of that mean and variance
     approximates the share.
 
-    The continuous distribution understates the probability of all or none. An end is therefore 1 or 0 if that many
-    independent measurements could all be covered, or none.
+    The continuous distribution understates the probability that all or no measurements are covered. Therefore an end is
+    1 or 0 if that many independent measurements could all be inside, or all outside.
 
     Examples
     --------

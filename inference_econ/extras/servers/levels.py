@@ -1,9 +1,9 @@
 """Measured corrections: factors between measured and predicted step times, shipped or from your servers.
 
-Prediction errors of a profile are similar for one model on one chip, one engine version, one serving mode and one
-deployment. :func:`observed` computes errors and how they depend on step times. :func:`pooled` fits corrections,
-:func:`levels_data` writes them, and :func:`own_profile` fits those of your servers. ``data/levels`` makes the shipped
-corrections.
+A profile has similar prediction errors within one model on one chip, one engine version, one serving mode and one
+deployment. :func:`observed` computes the errors, and their derivatives with respect to step times. :func:`pooled` fits
+corrections, :func:`levels_data` writes them, and :func:`own_profile` fits those of your servers. ``data/levels`` makes
+the shipped corrections.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from inference_econ.extras.servers.prediction.deployed import version_told
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.inputs.engine import profiles
 
-#: Quantities that corrections are fitted to: first for decode steps, then for prefill steps.
+#: Quantities to which corrections are fitted: first for decode steps, then for prefill steps.
 QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
-#: Decode-step corrections that all models share: speculation, which no profile is fitted to.
+#: Corrections of decode steps that all models share: speculation, to which no profile is fitted.
 SHARED = ("speculation",)
-#: Log correction of the finite differences [1].
+#: Step of finite differences: change of a log correction [1].
 _TRIED = 0.05
-#: Logarithms of levels are written within this: few rows can say a factor that a file cannot hold [1].
+#: Largest absolute log correction that a file can store [1].
 _LARGEST = 2.0
 _NO_SPREAD = inputs.LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
 
@@ -51,19 +51,19 @@ class Group(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Position of a measurement in the hierarchy of corrections, widest entry first."""
+    """Position of a measurement in the hierarchy of corrections, from the widest level to the narrowest."""
 
     subject: tuple[str, str]
     """Model and chip, by catalog name."""
     version: str
     """Engine version."""
     way: tuple[bool, bool]
-    """Disaggregated, and with speculation."""
+    """Serving mode: disaggregated, and with speculation."""
     deployment: tuple[str, str]
     """Layout of the instance, and weight format."""
 
 
-#: Correction: its group, the kind of step, and the first entries of a place, or :data:`SHARED`.
+#: Name of a correction: its group, the kind of step, and the first levels of a place, or :data:`SHARED`.
 Name = tuple[Group, int, tuple[object, ...]]
 
 
@@ -119,23 +119,23 @@ def places_of(row: Measurement) -> tuple[Place, Place]:
 
 
 def shared_of(group: Group, row: Measurement) -> tuple[Name, ...]:
-    """Shared decode-step corrections of a measurement: speculation of its engine."""
+    """Corrections of decode steps that all models share, for a measurement: speculation of its engine."""
     return ((Group(group.engine, ""), 0, SHARED),) if row.speculates else ()
 
 
 def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], inputs.Assumptions]) -> list[Observed]:
-    """Pair measurements with predictions, for groups that have a profile.
+    """Pair measurements with their predictions, for groups that have a profile.
 
     Parameters
     ----------
     rows : sequence of Measurement
-        Measurements; those without a profile or a recorded layout are ignored.
+        Measurements. Measurements without a profile or a recorded layout are ignored.
     assumptions : callable
         Returns the profile of a group, without corrections.
 
     Notes
     -----
-    Slopes are finite differences with a correction of 5%.
+    The slopes are finite differences for a correction of 5%.
     """
     usable = [(row, group) for row in rows if (row.tp or row.decode) and (group := group_of(row))]
     profiles_of: dict[Group | None, inputs.Assumptions] = {group: assumptions(group) for _, group in usable}
@@ -171,7 +171,7 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], inputs.
     ]
 
 
-#: Levels of the hierarchy, widest first.
+#: Levels of the hierarchy of corrections, the widest first.
 DEPTHS = ("subject", "version", "way", "deployment")
 #: Smallest standard deviation [1], from the digits of a file.
 LEAST = 1e-3
@@ -181,7 +181,7 @@ Levels = Mapping[Name, float]
 
 
 class Spreads(NamedTuple):
-    """Standard deviations for pooling corrections [1]."""
+    """Standard deviations by which corrections are pooled [1]."""
 
     effects: Array
     """Standard deviations of decode and prefill corrections by depth, and of shared ones, shape (2, 5)."""
@@ -199,7 +199,7 @@ class Spreads(NamedTuple):
 
 
 class SharedRows(NamedTuple):
-    """Measurements that share random effects."""
+    """Mixed model of measurements that share random effects."""
 
     design: Array
     """Design matrix, shape (lines, effects) [1]."""
@@ -222,12 +222,12 @@ class Solved:
 
 
 def known_part(place: Place, depth: int) -> tuple[object, ...]:
-    """First entries of a place."""
+    """First levels of a place."""
     return tuple(place[: depth + 1])
 
 
 def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
-    """Mixed model of measurements that share effects; ``beside`` includes effects shared by models."""
+    """Mixed model of measurements that share effects. ``beside`` adds the effects that all models share."""
     index: dict[Name, int] = {}
     lines: list[tuple[dict[int, float], float, int]] = []
     for row in rows:
@@ -249,7 +249,7 @@ def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
 
 
 def solved_block(block: SharedRows, spreads: Spreads, fixed: Collection[tuple[object, ...]] = ()) -> Solved:
-    """Solve the mixed-model equations of a block; ``fixed`` effects are 0."""
+    """Solve the mixed-model equations of a block. The effects in ``fixed`` are 0."""
     scatter = spreads.rows[block.quantity] ** 2
     effects = np.where([part in fixed for _, _, part in block.names], 0.0, spreads.effects[tuple(block.kinds.T)])
     prior = np.maximum(effects, LEAST) ** 2
@@ -273,7 +273,7 @@ def blocks(rows: Iterable[Observed]) -> list[list[Observed]]:
 def pooled(
     rows: Sequence[Observed], spreads: Spreads, *, fixed: Collection[tuple[object, ...]] = (), beside: bool = True
 ) -> dict[Name, float]:
-    """Corrections for everything that measurements belong to, as sums over wider effects [1].
+    """Corrections for all places of measurements, as sums over the wider effects [1].
 
     Parameters
     ----------
@@ -282,9 +282,9 @@ def pooled(
     spreads : Spreads
         Standard deviations for pooling.
     fixed : collection of tuple
-        First entries of places whose own effects are 0.
+        First levels of places whose own effects are 0.
     beside : bool
-        True to include effects shared by models.
+        True to include the effects that all models share.
     """
     levels: dict[Name, float] = {}
     for part in blocks(rows):
@@ -297,7 +297,7 @@ def pooled(
 
 
 def level_of(levels: Levels, row: Observed) -> Array:
-    """Log corrections of a measurement's decode and prefill steps: its narrowest known place, plus shared ones [1]."""
+    """Log corrections of the decode and prefill steps of a measurement [1]."""
     sums = []
     for kind, place in enumerate(row.places):
         parts = (known_part(place, depth) for depth in reversed(range(len(DEPTHS))))
@@ -317,7 +317,7 @@ class CorrectionEntry(NamedTuple):
     """Log correction of prefill steps [1]."""
 
 
-#: Corrections by the first entries of a :class:`Place`.
+#: Corrections by the first levels of a :class:`Place`.
 Entries = Mapping[tuple[Any, ...], CorrectionEntry]
 
 
@@ -395,7 +395,7 @@ def _entry(level: inputs.MeasuredLevel) -> CorrectionEntry:
 
 
 def _nested(entries: Entries, within: tuple[Any, ...]) -> list[dict[str, Any]]:
-    """Corrections one level below a place, each with those below it."""
+    """Corrections one level below a place, including the levels below them."""
     depth = len(within)
     nested = []
     for part in sorted((part for part in entries if len(part) == depth + 1 and part[:depth] == within), key=str):
@@ -414,7 +414,7 @@ def _nested(entries: Entries, within: tuple[Any, ...]) -> list[dict[str, Any]]:
 
 
 class OwnProfile(NamedTuple):
-    """Fitted profile with corrections from your servers."""
+    """Fitted profile of an engine and chip, with corrections from your servers."""
 
     group: Group
     """Group of the profile."""
@@ -440,19 +440,19 @@ class OwnProfile(NamedTuple):
 
 
 def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
-    """Fit the corrections of your servers over the profile of their engine and chip.
+    """Fit corrections to your servers, based on the profile of their engine and chip.
 
     Parameters
     ----------
     rows : sequence of Measurement
-        At least one, of one engine on one chip generation.
+        At least one measurement; all of one engine on one chip generation.
     date : str
         Date of the fit.
 
     Raises
     ------
     InputError
-        If there are several engines or generations, or no profile for them.
+        If the measurements have several engines or generations, or no profile.
     """
     groups = list(dict.fromkeys(group_of(row) for row in rows))
     group = groups[0] if len(groups) == 1 else None
@@ -466,7 +466,7 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
             "name the engine with --engine, or choose rows with --where"
         )
     shipped, today = inputs.catalog.assumptions(group.profile), inputs.catalog.engine(group.engine).at().version
-    # A run without a version is assumed to have the version that predictions use.
+    # A run without a version gets the version that predictions use.
     dated = [row if row.engine_version or row.ran else replace(row, engine_version=today) for row in rows]
     alone = inputs.catalog.as_fitted(group.profile)
     seen = observed(dated, lambda _: alone)
@@ -482,7 +482,7 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
 
 
 def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Observed], *, date: str) -> dict[str, Any]:
-    """Corrections of your servers combined with those of a file, as plain data.
+    """Combine the corrections of your servers with those of a file, as plain data.
 
     Parameters
     ----------
@@ -497,8 +497,8 @@ def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Obse
 
     Notes
     -----
-    The shipped corrections are the prior mean. If your setup is among the shipped data, only your deployment may
-    deviate from it; otherwise all narrower places may. Deviations are pooled as in
+    The shipped corrections are the prior mean. If the shipped data include your setup, only your deployment may deviate
+    from them. Otherwise all narrower places may deviate. Deviations are pooled as in
     :mod:`inference_econ.extras.servers.levels`.
     """
     shipped_entries, spreads = known_entries(shipped), Spreads.read(shipped.spreads)

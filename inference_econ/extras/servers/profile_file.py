@@ -1,4 +1,4 @@
-"""Convert a fit into a preset of assumptions with its calibration record."""
+"""Conversion of a fit into a preset of assumptions with its calibration record."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from inference_econ.inputs.engine import profiles
 
 #: Units for times in files, and their seconds.
 _TIMES = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
-#: Least measurements of a quantity for an error estimate [1].
+#: Minimum number of measurements of a quantity for an error estimate [1].
 _ENOUGH = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Provenance of a profile.
+    """Provenance of a fitted profile.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Provenance:
     changes : tuple of str
         ``FIELD=VALUE`` changes that were made before the fit.
     description : str
-        Description; if empty, the servers that the constants were fitted to.
+        Description; if empty, it names the servers to which the constants were fitted.
     """
 
     name: str
@@ -169,7 +169,10 @@ def _sources(fitted: fit.Fit, settings: Mapping[str, str], provenance: Provenanc
 
 
 def parallel(rows: Sequence[Measurement]) -> dict[inputs.Axis, list[str]]:
-    """Models measured with each parallel axis; for dense models, data parallelism means separate instances."""
+    """Models that were measured with each kind of parallelism.
+
+    For dense models, data parallelism means separate instances.
+    """
     models: dict[inputs.Axis, set[str]] = {"dp": set(), "pp": set(), "ep": set()}
     for row in rows:
         model = inputs.catalog.model(row.model)
@@ -196,7 +199,7 @@ def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
 
 
 def _errors(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]) -> dict[str, dict[str, Any]]:
-    """Error spreads by held-out group and target; with few groups, closer to the base."""
+    """Error spreads by held-out group and target. Spreads of few groups are pooled with those of the base."""
     before = accuracy.calibration_behind(fitted.base)
     errors_by_kind: dict[inputs.Unlike, dict[inputs.Quantity, inputs.ErrorSpread]] = (
         {} if before is None else before.errors
@@ -223,7 +226,7 @@ def _spread(
     folds: Mapping[inputs.Unlike, Sequence[fit.Fold]],
     before: inputs.ErrorSpread | None,
 ) -> dict[str, Any]:
-    """Error spread of a target for one kind of group; empty if unknown."""
+    """Error spread of a target for one kind of held-out group; empty if unknown."""
     groups, base = fit.held_out(folds, by, target), None if before is None else before.quantiles
     if groups:
         few = len(fit.without_misfits(groups)) < fit.BASE_GROUPS
@@ -239,7 +242,7 @@ def _spread(
     quantiles = fit.no_narrower(together, before.quantiles)
     behind: inputs.ErrorSpread | None = before
     if quantiles is not None:
-        # Attribute the 80% interval to the base if both have the same width up to rounding.
+        # The 80% interval is attributed to the base if both have the same width up to rounding.
         low, high = inputs.LEVELS.index(0.1), inputs.LEVELS.index(0.9)
         widths = (levels[high] - levels[low] for levels in (before.quantiles, quantiles))
         behind = before if math.isclose(*widths, abs_tol=3e-4) else None
@@ -254,7 +257,10 @@ def _described(
     behind: inputs.ErrorSpread | None = None,
     covered: float = math.nan,
 ) -> dict[str, Any]:
-    """Error spread of a target, with the base's counts if the interval is mostly the base's."""
+    """Error spread of a target.
+
+    If the interval is mostly that of the base, the numbers of measurements are those of the base.
+    """
     count = int(np.isfinite(fitted.errors[:, target]).sum())
     if quantiles is None or (count < _ENOUGH and len(fitted.targets) > 1):
         return {}

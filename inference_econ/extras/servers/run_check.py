@@ -1,4 +1,4 @@
-"""Compare a run with the prediction of its deployment, and find parts that could explain a difference."""
+"""Comparison of a run with the prediction of its deployment, and search for parts that explain a difference."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import BenchmarkRun
 from inference_econ.serving import Service
 
-#: Largest relative differences of load and mean lengths between run and prediction [1].
+#: Largest relative differences of load and of mean lengths between run and prediction [1].
 _LOADS, _LENGTHS = 0.03, 0.1
-#: Constants behind each part of a step that can be fitted; for communication, those of the latency.
+#: Fittable constants behind each part of a step. For communication, they are constants of the latency.
 CONSTANTS = {
     "activations": ("chip.hbm_efficiency",),
     "launches": ("host.graph_launch",),
@@ -56,7 +56,7 @@ class CheckedNumber:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """Part of a decode step that could explain a difference by itself.
+    """Part of a decode step that alone could explain a difference.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Suspect:
     seconds : float
         Predicted time [s].
     factor : float
-        Ratio of the time that would explain the difference [1].
+        Ratio of the time that would explain the difference to the predicted time [1].
     constants : tuple of str
         Fittable constants behind the part.
     """
@@ -77,7 +77,7 @@ class Suspect:
 
 
 def constants_of(setup: Setup, part: str) -> tuple[str, ...]:
-    """Constants behind a part of a step; kernel curves have an efficiency of their own."""
+    """Constants behind a part of a step. A part with a measured kernel curve depends on the curve's efficiency."""
     share = {"compute": "math_efficiency", "weights": "hbm_efficiency"}.get(part)
     if share is not None:
         precision, curves = setup.precision, []
@@ -104,7 +104,7 @@ def hold(
     load : OfferedLoad
         Load of the whole deployment.
     instances : int
-        Equal instances, one of which may have been measured alone [1].
+        Number of equal instances [1]. The run may have measured one of them alone.
     service : Service
         One instance.
     run : BenchmarkRun
@@ -113,7 +113,7 @@ def hold(
     Raises
     ------
     InputError
-        If the run had another load or other lengths, or lacks the statistic.
+        If the run has another load or other lengths, or lacks the statistic.
     """
     share = _share(load, instances, run)
     means = service.requests.isl.mean, service.requests.osl.mean
@@ -134,12 +134,12 @@ def hold(
 
 
 def _share(load: OfferedLoad, instances: int, run: BenchmarkRun) -> float:
-    """Share of the load that the run offered: all, or that of one instance [1].
+    """Share of the load that the run offered: the full load, or the load of one instance [1].
 
     Raises
     ------
     InputError
-        If it is neither.
+        If the load is neither of these.
     """
     offered, whole = (
         (run.requests_per_second, load.requests_per_second)
@@ -173,12 +173,12 @@ def suspects(service: Service, batch: float, held: CheckedNumber, most: int = 4)
     held : CheckedNumber
         Measured TPOT.
     most : int
-        Largest number of parts [1].
+        Maximum number of parts [1].
 
     Notes
     -----
-    Prefill contributes to the TPOT, but is not among the parts. Parts whose time would have to be negative are
-    excluded.
+    Prefill contributes to the TPOT, but is not among the parts. A part is excluded if its time would have to be
+    negative.
     """
     plans, dp = service.plans, service.plans.stage / service.plans.attention_ranks
     tp, pp = (int(degree[0]) for degree in (plans.attention_ranks, plans.pp))

@@ -27,12 +27,12 @@ def servers_like(setup: Setup, isl: float, osl: float) -> list[SimilarServer]:
     setup : Setup
         Model and chip; modified specs match no measurement.
     isl, osl : float
-        Mean request lengths, matched within a factor of :data:`ALIKE` [tokens].
+        Mean request lengths [tokens]. Servers match within a factor of :data:`ALIKE`.
 
     Returns
     -------
     list of SimilarServer
-        Aggregated servers without speculation, one per row with both speeds.
+        Aggregated servers without speculation: one per row that has both speeds.
     """
     model, formats, servers = setup.model, _formats(setup.precision), []
     for row in _rows():
@@ -55,5 +55,5 @@ def _rows() -> Sequence[Measurement]:
 
 
 def _formats(precision: Precision) -> list[str]:
-    """Weight and expert formats; both 16-bit formats count as one, since they are equally fast."""
+    """Weight and expert formats. The two 16-bit formats are treated as equal, because they are equally fast."""
     return [dtype.replace("fp16", "bf16") for dtype in (precision.weights, precision.experts)]

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from inference_econ import inputs
 from inference_econ.extras import servers
 
-#: Options that control watching, not the deployment.
+#: Options that control watching and do not describe the deployment.
 _WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once", "number", "as_json", "quiet")
 
 #: Relative rounding tolerance of the number of windows [1].
@@ -79,15 +79,17 @@ def _windows(
     Raises
     ------
     InputError
-        If there are several servers, or no time for a window.
+        If several servers are given, or the duration is too short for a window.
     """
     if once and lasting is not None:
-        raise InputError("--once is one window, --for as many as there is time for: give one of them", option="once")
+        raise InputError("--once watches one window, and --for watches for a duration; give one of them", option="once")
     if lasting is not None and lasting < every:
         raise InputError(f"--for {lasting:g} s is shorter than a window, --every {every:g} s", option="lasting")
     if len(sources) > 1 and any("://" in source for source in sources):
         raise InputError(
-            "several --metrics are files of one server, in their order; watch each address by itself", option="metrics"
+            "several --metrics must be files of one server, in chronological order; watch each address with its own "
+            "command",
+            option="metrics",
         )
     count = 1 if once else None if lasting is None else int(lasting / every + _ROUNDING)
     if len(sources) > 1:
@@ -101,12 +103,12 @@ def _windows(
 
 
 def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, float]:
-    """Instance of a saved result or of the options, its SLOs, and the burstiness of arrivals.
+    """Instance, SLOs and burstiness of arrivals, from a saved result or from options.
 
     Raises
     ------
     InputError
-        If it is neither, or the result has pools, which have separate metrics.
+        If neither is given, or the result has pools, whose metrics are separate.
     """
     if request.hardware:
         if request.number is not None or is_answer(answer):
@@ -130,8 +132,8 @@ def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, floa
     saved = report.deployment_reader.read(answer)
     if saved.options.get("agents") is not None:
         raise InputError(
-            f"{answer}: agents are played, and a server is watched at a rate of requests; watch MODEL HARDWARE with "
-            "--isl, --osl and --cached of their turns"
+            f"{answer}: results for agents cannot be watched, because a server is compared at a request rate; watch "
+            "MODEL HARDWARE with the --isl, --osl and --cached of their turns"
         )
     parts = saved_services.parts(saved, report.deployment_reader.chosen(saved, request.number))
     if len(parts) > 1:
@@ -146,7 +148,7 @@ _TIMEOUT_SECONDS, _LARGEST = 10.0, 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Time between two scrapes: its end, and its means or the reason for none."""
+    """Window between two scrapes: its end, and its means or the reason why there are none."""
 
     at: str
     run: servers.BenchmarkRun | None
@@ -212,7 +214,7 @@ def _read(source: str, hosts: Sequence[str]) -> servers.measurements.Scrape:
     Raises
     ------
     InputError
-        If it is unreachable, or not a metrics page of a known engine.
+        If the source cannot be reached, or is not a metrics page of a known engine.
     """
     if re.fullmatch(r"[\w.-]+:\d+(/.*)?", source):
         raise InputError(f"{source}: write an address with its scheme: http://{source}", option="metrics")

@@ -1,4 +1,4 @@
-"""Numbered combinations of a sweep, so that any part can be computed independently."""
+"""Numbered combinations of a sweep, so that each part can be computed independently."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from inference_econ.extras.sweeps.scenario_kinds import (
 )
 from inference_econ.inputs import Settings, catalog, prices
 
-#: Parts of a sweep, and fewest and most combinations per part [1].
+#: Number of parts of a sweep, and minimum and maximum number of combinations per part [1].
 _PARTS, _SMALLEST, _LARGEST = 400, 1, 256
 #: Settings that name a catalog entry, by kind.
 _NAMES: Mapping[str, catalog.Kind] = {
@@ -34,7 +34,7 @@ _NAMES: Mapping[str, catalog.Kind] = {
 }
 #: Mean time per combination [s].
 _SECONDS = 0.1
-#: Version of the row format; change it when old and new files cannot be read together.
+#: Version of the row format. It changes if old and new files cannot be read together.
 _FORM = 1
 
 
@@ -71,7 +71,7 @@ class Combinations:
 
     @cached_property
     def axes(self) -> dict[str, dict[str, SweepPoint]]:
-        """Points by label, by axis, with catalog names.
+        """Points of each axis by label, with catalog names.
 
         Raises
         ------
@@ -86,12 +86,12 @@ class Combinations:
             shipped = (entry for entry in catalog.names(_NAMES[name]) if "/" not in entry)
             return {entry: {name: entry} for entry in shipped}
         meant = [(label, _named(point)) for label, point in axis_points(name, axis)]
-        # Labels that are names use the catalog's spelling.
+        # Labels that are names have the spelling of the catalog.
         return {str(point[name]) if name in _NAMES and [*point] == [name] else label: point for label, point in meant}
 
     @property
     def product(self) -> int:
-        """Size of the product, excluded combinations included [1]."""
+        """Number of combinations, including excluded ones [1]."""
         return math.prod(len(points) for points in self.axes.values())
 
     @cached_property
@@ -101,11 +101,11 @@ class Combinations:
 
     @property
     def parts(self) -> int:
-        """Parts of the product [1]."""
+        """Number of parts [1]."""
         return math.ceil(self.product / self.batch)
 
     def numbers(self, index: int) -> range:
-        """Indices of a part."""
+        """Indices of the combinations of a part."""
         return range(index * self.batch, min((index + 1) * self.batch, self.product))
 
     def part(self, index: int) -> list[Combination]:
@@ -154,7 +154,10 @@ class Combinations:
 
     @cached_property
     def price(self) -> float | str | None:
-        """Price of all combinations [USD/h] or its kind; from one source if several chips are priced alike."""
+        """Price or kind of price for all combinations [USD/h].
+
+        If several chips are priced alike, it has a single source.
+        """
         points = (point for axis in self.axes.values() for point in axis.values())
         common = self.ask.common.price
         return prices.priced_alike(map(catalog.hardware, _chips(points)), common) if self.several_chips else common
@@ -182,7 +185,7 @@ class Combinations:
 
     @cached_property
     def facts(self) -> str:
-        """Digest of everything that results depend on: release, catalog, and user files.
+        """Digest of everything that affects results: release, catalog, and user files.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Run sweeps into folders, and show them as tables, data and charts."""
+"""Execution of sweeps into folders, and pages with their tables, data and charts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PRICES_DIFFER = (
     "source."
 )
 _UNKNOWN = "* by assumptions that were fitted to no measured server, so that nobody knows how far off it is."
-#: Most listed reasons; the column "reason" of the folder contains all [1].
+#: Maximum number of listed reasons [1]. The column "reason" of the folder contains all.
 _REASONS = 12
 
 
@@ -61,11 +61,11 @@ class SweepPage(AnswerPage[Swept]):
         return tables
 
     def blocks(self) -> Sequence[Block]:
-        """Counts, then the tables."""
+        """Sentence with the numbers of combinations and frontiers, followed by the tables."""
         return [Headline((counted(self.answer),)), *self.tables()]
 
     def markdown(self) -> str:
-        """Markdown of the counts and the tables."""
+        """Markdown of this sentence and the tables."""
         tables = (f"**{table.title}**\n\n{table.markdown()}" for table in self.tables())
         return "\n".join([f"{counted(self.answer)}\n", *tables])
 
@@ -98,7 +98,7 @@ class SweepPage(AnswerPage[Swept]):
         return f"Which {swept.among} serves each {swept.rows} the cheapest at which speed{only}?"
 
     def conclusion(self) -> Pieces:
-        """Sentence with counts."""
+        """Sentence with the numbers of combinations and frontiers."""
         return [counted(self.answer)]
 
 
@@ -106,7 +106,7 @@ def failures_table(swept: Swept) -> Table:
     """Table of reasons for missing frontiers, most frequent first."""
     rows = []
     for reason in swept.reasons[:_REASONS]:
-        # The text describes the shortage of one of several combinations.
+        # The text is that of the first combination with this reason.
         others = "; and others" if reason.kind == "nothing_fits" and reason.combinations > 1 else ""
         rows.append((str(reason.combinations), f"{reason.text}{others}"))
     further = swept.reasons[_REASONS:]
@@ -116,7 +116,7 @@ def failures_table(swept: Swept) -> Table:
 
 
 def counted(swept: Swept) -> str:
-    """Sentence with counts."""
+    """Sentence with the numbers of combinations and frontiers."""
     failed = f", {swept.failures:,} without a frontier" if swept.failures else ""
     missing = f" {swept.missing:,} have not been asked yet: run the same again." if swept.missing else ""
     return (
@@ -137,7 +137,7 @@ def _marked(best: CheapestDeployment) -> str:
 
 try:
     import fcntl
-except ImportError:  # Windows, without locks between two sweeps of one folder
+except ImportError:  # Windows has no locks between two sweeps of one folder.
     fcntl = None  # type: ignore[assignment]
 
 #: Lock file of a folder.
@@ -198,7 +198,7 @@ def sweep(
 
 
 def _processes(jobs: int | None, folder: Path, combinations: Combinations) -> int:
-    """Processes for the missing parts: given, or as many as pay off [1]."""
+    """Number of processes for the missing parts: the given number, or the fastest one [1]."""
     todo = list(_missing(folder, combinations))
     wanted = worthwhile(len(todo) * combinations.batch) if jobs is None else jobs
     return max(min(wanted, len(todo)), 1)
@@ -296,8 +296,8 @@ def _check_same(folder: Path, combinations: Combinations) -> None:
         )
     if manifest["facts"] != combinations.facts:
         raise InputError(
-            f"{folder}: begun with other facts (release {manifest['version']}, or files of chips, models or presets "
-            "that have changed since), whose rows would be mixed with those of today; give a new folder"
+            f"{folder}: was started with other facts (release {manifest['version']}, or files of chips, models or "
+            "presets that have changed since); give a new folder, because old and new rows would be mixed"
         )
 
 
@@ -351,7 +351,7 @@ def _write(
 
 
 def _write_part(path: Path, part: SweepPart) -> None:
-    """Write a part to disk before it gets its name.
+    """Write a part to disk under a temporary name, then rename it.
 
     Raises
     ------
@@ -364,7 +364,7 @@ def _write_part(path: Path, part: SweepPart) -> None:
             file.flush()
             os.fsync(file.fileno())
     except InputError as error:
-        raise InputError(f"{error}; what is done is kept: run the same again to go on") from error
+        raise InputError(f"{error}; finished parts are stored: run the same command again to continue") from error
 
 
 @dataclass(slots=True)

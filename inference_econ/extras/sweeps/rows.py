@@ -1,4 +1,4 @@
-"""Rows of a part of a sweep: every point of every frontier, or a row with the reason for none."""
+"""Rows of a part of a sweep: every point of every frontier, or the reason why there is no frontier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SECONDS = 60.0
 #: Columns of resolved settings.
 ASKED_TEXTS = ("model", "hardware", "weights", "activations", "kv", "assumptions")
 ASKED_NUMBERS = ("isl", "osl", "context", "dollars_per_accelerator_hour")
-#: Predicted columns with 80% intervals in NAME_low and NAME_high.
+#: Predicted columns. Their 80% intervals are in NAME_low and NAME_high.
 BOUNDED = ("tokens_per_second_per_user", "dollars_per_million_output_tokens", "ttft_seconds", "tpot_seconds")
 #: Other columns of a point.
 NUMBERS = (
@@ -44,11 +44,11 @@ NUMBERS = (
 DEGREES = ("tp", "dp", "pp", "ep")
 #: Columns of a combination without a frontier.
 FAILED = ("failure", "reason")
-#: Column names that an axis cannot have.
+#: Column names that are reserved, so that an axis cannot have them.
 _POINT = {"combination", "point", "layout", "engines", *BOUNDED, *NUMBERS, *DEGREES, *FAILED}
 #: Metadata keys for the sweep and the part.
 DIGEST, INDEX = b"sweep", b"part"
-#: Reason for the only remaining kind of error after all settings are resolved.
+#: Reason for the only kind of error that can occur after all settings are resolved.
 _UNCOUNTABLE = "its numbers are together too large or too small to calculate with"
 
 
@@ -109,7 +109,7 @@ def answered(asked: bytes, index: int, facts: str) -> SweepPart:
     if combinations.facts != facts:
         raise InputError(
             "a worker has other facts than this process (another release, or other files of chips, models or "
-            "presets); install the same, and have files of your own where all workers find them under the same path"
+            "presets). Install the same release, and store your files under a path that all workers share"
         )
     with catalog.uncopied(), allow(_SECONDS), np.errstate(over="raise", divide="raise", invalid="raise"):
         return part(combinations, index)
@@ -138,7 +138,7 @@ def part(combinations: Combinations, index: int) -> SweepPart:
 
 
 def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mapping[str, Any]:
-    """Columns of a combination, each a value for all of its rows or a list."""
+    """Columns of a combination. Each is a list, or one value for all rows."""
     by_label = {columns[axis].name: columns[axis].value(label) for axis, label in combination.labels.items()}
     filled = with_defaults(combination.settings)
     asked = {name: getattr(filled, name, None) for name in (*ASKED_TEXTS, *ASKED_NUMBERS)}
@@ -156,7 +156,7 @@ def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mappin
 
 
 def _points(front: AnyFrontier) -> dict[str, Any]:
-    """Resolved formats, preset and price, and a list per column of the points."""
+    """Resolved formats, preset and price, and lists with the columns of the points."""
     setup, points, ends = front.setup, front.points(), front.ends()
     # Some kinds of points lack some numbers.
     numbers = {name: [getattr(point, name, None) for point in points] for name in (*BOUNDED, *NUMBERS)}

@@ -12,7 +12,7 @@ from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.scenario_kinds import Positive, Settings
 from inference_econ.inputs.what_if import SPECIFICATIONS
 
-#: Setting as written: a name, a number, or a quantity.
+#: Setting as in the file: a name, a number, or a quantity.
 Written = str | bool | int | float
 #: Settings, and what-ifs by dotted name.
 SweepPoint = dict[str, Written]
@@ -22,14 +22,15 @@ def _form(values: Any) -> str:
     return "word" if isinstance(values, str) else "named" if isinstance(values, Mapping) else "listed"
 
 
-#: Values of an axis: of the setting with its name, points of several settings by label, or all catalog entries.
+#: Values of an axis: values of the setting with its name, points with several settings by label, or ``all`` catalog
+#: entries.
 Axis = Annotated[
     Annotated[tuple[Written, ...], Field(min_length=1, strict=False), Tag("listed")]
     | Annotated[dict[str, SweepPoint], Field(min_length=1), Tag("named")]
     | Annotated[Literal["all"], Tag("word")],
     Discriminator(_form),
 ]
-#: Values of an axis that a combination may have, or a single one.
+#: One or several values of an axis by which combinations are selected.
 Chosen = Annotated[
     Annotated[tuple[Written, ...], Field(min_length=1, strict=False), Tag("listed")] | Annotated[Written, Tag("word")],
     Discriminator(lambda values: "listed" if isinstance(values, (list, tuple)) else "word"),
@@ -39,16 +40,16 @@ WHOLE_CATALOGUE = ("model", "hardware")
 
 
 class Cheapest(Spec):
-    """View of a sweep's table and chart: cheapest deployment by row and speed."""
+    """View of a sweep: the cheapest deployment by row and speed."""
 
     rows: str | None = None
-    """Column with a row per value; by default the model, or the first axis."""
+    """Column that has a row per value; by default the model, or the first axis."""
     among: str | None = None
-    """Column whose cheapest value is shown; by default the hardware, or the next axis."""
+    """Column over which the cheapest deployment is searched; by default the hardware, or the next axis."""
     speeds: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)] = (20, 50, 100, 200)
     """Least speeds [tokens/s per user]."""
     where: dict[str, Written] = Field(default_factory=dict)
-    """Columns restricted to a value, such as one of several workloads."""
+    """Columns that are restricted to one value, such as one of several workloads."""
 
     def _check_fields(self) -> None:
         if list(self.speeds) != sorted(set(self.speeds)):
@@ -63,15 +64,15 @@ class SweepAsk(Spec):
     common: Settings = Field(default_factory=Settings)
     """Settings of all combinations."""
     axes: Annotated[dict[str, Axis], Field(min_length=1)]
-    """Axes by name: values of that setting or of that number of a specification (``hardware.hbm_bytes_per_second``), or
-    points of several settings by label, or ``all`` models or hardware of the catalog.
+    """Axes by name; the first axis varies slowest.
 
-    The first axis varies slowest.
+    An axis has values of the setting or of the number with its name (``hardware.hbm_bytes_per_second``), points with
+    several settings by label, or ``all`` for all models or hardware of the catalog.
     """
     leave_out: Annotated[tuple[dict[str, Chosen], ...], Field(strict=False)] = ()
     """Excluded combinations: those with a listed value on each axis of an entry."""
     unlisted: Annotated[tuple[Literal["nothing_fits", "refused"], ...], Field(strict=False)] = ()
-    """Kinds of failures without a row."""
+    """Kinds of failures for which no row is written."""
     cheapest: Cheapest = Field(default_factory=Cheapest)
     """View of the sweep."""
 
@@ -94,7 +95,7 @@ class SweepAsk(Spec):
                 raise ValueError("an entry of leave_out names no axis, and would leave everything out")
             for name, values in entry.items():
                 if name not in self.axes:
-                    raise ValueError(f"leave_out: {name!r} is no axis; axes: {', '.join(self.axes)}")
+                    raise ValueError(f"leave_out: {name!r} is not an axis; axes: {', '.join(self.axes)}")
                 labels = [label for label, _ in axis_points(name, self.axes[name])]
                 odd = next((value for value in written(values) if value not in labels), None)
                 if self.axes[name] != "all" and odd is not None:
@@ -102,7 +103,7 @@ class SweepAsk(Spec):
 
 
 def axis_points(name: str, axis: Axis) -> list[tuple[str, SweepPoint]]:
-    """Points of an axis with their labels, in order; none for ``all``, which depends on the catalog."""
+    """Points of an axis with their labels, in order; empty for ``all``, which depends on the catalog."""
     if isinstance(axis, str):
         return []
     if isinstance(axis, Mapping):
@@ -139,7 +140,7 @@ def _check(name: str, label: str, point: SweepPoint) -> None:
         specification, dot, _ = key.partition(".")
         if dot and specification not in SPECIFICATIONS:
             allowed = ", ".join(f"{name_of}.FIELD" for name_of in SPECIFICATIONS)
-            raise ValueError(f"axis {name!r}: {key!r} is no number of a specification; allowed: {allowed}")
+            raise ValueError(f"axis {name!r}: {key!r} is not a numeric field of a specification; allowed: {allowed}")
     try:
         point_settings(name, point)
     except InputError as error:

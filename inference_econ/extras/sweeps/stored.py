@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-#: Settings that the provider chooses, over which the cheapest is searched; others describe the workload.
+#: Settings that the provider chooses. The cheapest deployment is searched over these; other settings describe the
+#: workload.
 _CHOICES = {
     "model", "hardware", "engine", "weights", "activations", "kv", "tp", "dp", "pp", "ep", "batch", "slots",
     "instance_gpus", "max_instance_gpus", "pipeline", "draft", "mtp", "eagle", "ngram", "draft_weights", "max_draft",
@@ -33,7 +34,7 @@ _CHOICES = {
 }  # fmt: skip
 _DOLLARS, _SPEED = "dollars_per_million_output_tokens", "tokens_per_second_per_user"
 _ENDS = (f"{_DOLLARS}_low", f"{_DOLLARS}_high")
-#: Columns that are powers of speed between two points, and columns that batches of a layout share.
+#: Columns that are interpolated as powers of speed between two points, and columns that batches of a layout share.
 _MOVED, _SAME = (_DOLLARS, _SPEED, "ttft_seconds"), ("layout", "engines", "accelerators")
 #: Columns of the cheapest point.
 _SHOWN = (
@@ -109,7 +110,7 @@ class Sweep(Shown):
         assert isinstance(self.scenario.ask, SweepAsk)
         chosen = shown or self.scenario.ask.cheapest
         rows, among = self._shown_columns(chosen)
-        # First point of each axis that the provider does not choose: one workload, price, or what-if.
+        # Only the first point is shown of each axis that the provider does not choose: one workload, price, or what-if.
         columns, axes = axis_columns(self.combinations), self.combinations.axes
         varied = (name for name, points in axes.items() if any(set(point) - _CHOICES for point in points.values()))
         firsts = {columns[name].name: columns[name].value(next(iter(axes[name]))) for name in varied}
@@ -155,14 +156,16 @@ class Sweep(Shown):
             yield parquet.ParquetFile(source).read(columns).replace_schema_metadata(None)
 
     def _shown_columns(self, chosen: Cheapest) -> tuple[str, str]:
-        """Column of the rows, and column whose cheapest value is shown."""
+        """Column of the rows, and column over which the cheapest is searched."""
         columns = [column.name for column in axis_columns(self.combinations).values()]
         rows = chosen.rows or ("model" if "model" in columns else columns[0])
         others = [name for name in columns if name != rows]
         among = chosen.among or ("hardware" if rows != "hardware" else (*others, "weights")[0])
         for name in (rows, among, *chosen.where):
             if name not in self._columns:
-                raise InputError(f"cheapest: {name!r} is no column of the sweep; columns: {', '.join(self._columns)}")
+                raise InputError(
+                    f"cheapest: {name!r} is not a column of the sweep; columns: {', '.join(self._columns)}"
+                )
         return rows, among
 
     @property
@@ -183,15 +186,15 @@ def _best(
 ) -> Iterator[CheapestDeployment]:
     """Cheapest points by row and speed; ties go to the first combination.
 
-    Between two batches of a layout, times and costs are powers of speed, as in ``ServiceFrontier.cheapest``. For pools,
-    and if a batch in between is missing, the next point that is fast enough is used.
+    Between two batches of a layout, times and costs are interpolated as powers of speed, as in
+    ``ServiceFrontier.cheapest``. For pools, or if a batch is missing, the next point that is fast enough is used.
     """
     for name, value in where.items():
         is_number = frame[name].dtype.kind in "iuf" and not isinstance(value, str)
         frame = frame[frame[name] == value if is_number else frame[name].map(_text) == _text(value)]
     points = frame.sort_values(["combination", "point"], ignore_index=True)
     before = points.groupby("combination")[[*_MOVED, *_SAME, "batch"]].shift()
-    # Pools change their instance counts between points, so they are not interpolated.
+    # Pools have different instance numbers at different points, so they are not interpolated.
     is_moved = points["ttft_seconds"].notna() & (points["accelerators"] == points["tp"] * points["dp"] * points["pp"])
     for name in _SAME:
         is_moved &= (points[name] == before[name]) | (points[name].isna() & before[name].isna())

@@ -1,4 +1,4 @@
-"""Workers that compute the parts of a sweep: this process, or further processes."""
+"""Execution of the parts of a sweep: in this process, or in further processes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from inference_econ.extras.sweeps.rows import SweepPart, answered
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
-#: Running and waiting parts per worker, so that workers never idle and few results are in memory [1].
+#: Number of running and waiting parts per worker [1]. Workers then never idle, and few results are in memory.
 _EACH = 2
-#: Combinations that take as long as the start of a process, a few seconds [1].
+#: Number of combinations that take as long as the start of a process, which is a few seconds [1].
 _WORTH = 50
 
 
 def worthwhile(combinations: int) -> int:
-    """Processes that finish a number of combinations soonest, up to the available cores [1]."""
+    """Number of processes that finish a number of combinations soonest, up to the available cores [1]."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, combinations // _WORTH))
 
@@ -67,15 +67,15 @@ def answers(combinations: Combinations, parts: Iterable[int], jobs: int = 1) -> 
                     yield index, future.result()
                 except BrokenProcessPool as error:
                     raise InputError(
-                        f"the system ended one of the {jobs} worker processes, perhaps for want of memory; what is "
-                        "done is kept: run the same again to go on, with fewer --jobs"
+                        f"the system ended one of the {jobs} worker processes, perhaps because memory ran out; "
+                        "finished parts are stored: run the same command again to continue, with fewer --jobs"
                     ) from error
                 running |= {pool.submit(answered, question, more, facts): more for more in islice(todo, 1)}
 
 
 @contextmanager
 def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Process pool that ends with the block, and if this process is killed."""
+    """Process pool that ends with the block, or when this process is killed."""
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context("spawn")
@@ -84,7 +84,7 @@ def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     finally:
-        # Only this process has this end of the pipe, so workers see it close even if the process is killed.
+        # Only this process has this end of the pipe. Workers notice if it closes, even if this process is killed.
         holder.close()
         pool.shutdown(wait=True, cancel_futures=True)
         held.close()

@@ -1,7 +1,7 @@
 """Uncertainty of costs and choices when inputs are distributions.
 
-Contains the variables, the sampling design, frontiers of the samples, Sobol shares, and the combined result. Other
-packages import its modules.
+The package contains the variables, the sampling design, frontiers of the samples, Sobol shares, and the combined
+result.
 """
 
 import lazy_loader

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: Inputs that need no new frontier: a price scales costs, and profile errors scale costs and speeds.
+#: Inputs that need no new frontier. A price scales costs, and profile errors scale costs and speeds.
 CHEAP = ("price", PROFILE)
 
 
@@ -68,7 +68,7 @@ class Variable:
 
 
 def variables(ask: UncertaintyAsk) -> tuple[Variable, ...]:
-    """Uncertain inputs of a study: shared ones first, then those of each series."""
+    """Uncertain inputs of a study: inputs that all series share first, then those of each series."""
     labels = tuple(series.label for series in ask.series)
     shared = [Variable(name, labels, distribution, name) for name, distribution in ask.inputs.items()]
     separate = [
@@ -81,7 +81,7 @@ def variables(ask: UncertaintyAsk) -> tuple[Variable, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Saltelli design of k variables: two independent sets of points, and mixtures of both.
+    """Saltelli design of k variables: two independent sets of points, and combinations of both.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Design:
 
     @property
     def block(self) -> int:
-        """Rows per point: first set, one per variable, second set [1]."""
+        """Number of rows per point: one of the first set, one per variable, and one of the second set [1]."""
         return int(self.shares.shape[1]) + 2
 
     def both(self, values: Array) -> Array:
@@ -105,7 +105,7 @@ class Design:
 
     @property
     def first_half(self) -> npt.NDArray[np.bool_]:
-        """Rows of :meth:`both` in the first set; bool, shape (2 * samples,)."""
+        """True for rows of :meth:`both` that belong to the first set; bool, shape (2 * samples,)."""
         return np.tile([True, False], self.samples)
 
 
@@ -128,7 +128,7 @@ def design(count: int, samples: int, seed: int) -> Design:
 
     Notes
     -----
-    Saltelli et al. (2010). The sequence is :class:`scipy.stats.qmc.Sobol`.
+    The design is that of Saltelli et al. (2010). The sequence is :class:`scipy.stats.qmc.Sobol`.
     """
     sobol = salib("sample.sobol")
     sampled = sobol.sample(problem(count), samples, calc_second_order=False, scramble=True, seed=seed)
@@ -160,7 +160,7 @@ def salib(module: str) -> Any:
         ) from error
 
 
-#: Relative spread that is attributed to rounding [1].
+#: Maximum relative spread that is explained by rounding [1].
 _ROUNDING = 1e-12
 
 
@@ -171,7 +171,8 @@ class Shares:
     Attributes
     ----------
     first, total : ndarray, shape (k,)
-        Share of the variance that disappears if the input is known, and share that remains if all others are known [1].
+        First-order share: part of the variance that disappears if the input is known. Total share: part that remains if
+        all other inputs are known [1].
     first_half_width, total_half_width : ndarray, shape (k,)
         Half-widths of the bootstrapped 95% confidence intervals [1].
     """
@@ -197,15 +198,16 @@ def shares(plan: Design, output: Array, seed: int) -> Shares | None:
     Returns
     -------
     Shares or None
-        None if the output is constant.
+        Shares by input; None if the output is constant.
 
     Notes
     -----
-    Saltelli et al. (2010). The variance is that of the design, so shares can be slightly below 0 or above 1.
+    The estimators are those of Saltelli et al. (2010). The variance is that of the design, so shares can be slightly
+    below 0 or above 1.
     """
     if float(output.std()) <= _ROUNDING * max(float(np.abs(output).max()), 1.0):
         return None
-    # SALib treats a seed of 0 as none.
+    # SALib ignores a seed of 0.
     analysed = salib("analyze.sobol").analyze(
         problem(plan.shares.shape[1]), output, calc_second_order=False, seed=seed + 1
     )
@@ -215,7 +217,7 @@ def shares(plan: Design, output: Array, seed: int) -> Shares | None:
 
 #: SLOs of services, which profile errors can violate.
 _PROMISES = ("ttft", "tpot", "e2e")
-#: Speeds per vectorized evaluation of costs [1].
+#: Number of speeds per vectorized evaluation of costs [1].
 _AT_ONCE = 30_000
 
 
@@ -253,7 +255,7 @@ class SampledSeries:
     present: AnyFrontier
 
     def check(self) -> None:
-        """Reject profile errors that are unknown.
+        """Reject the input ``profile`` if its errors are unknown.
 
         Raises
         ------
@@ -268,11 +270,11 @@ class SampledSeries:
 
     @property
     def costly(self) -> list[int]:
-        """Columns of inputs that change the frontier."""
+        """Columns of the inputs that change the frontier."""
         return [column for column, variable in self.inputs.items() if variable.name not in CHEAP]
 
     def needed(self, samples: int) -> int:
-        """Frontiers that a design needs [1]: both sets, and the first set with each input replaced."""
+        """Number of frontiers that a design needs [1]: both sets, and the first set with each input replaced."""
         inputs = len(self.costly)
         return 0 if inputs == 0 else samples * (2 if inputs == 1 else inputs + 2)
 
@@ -284,18 +286,18 @@ class SampledSeries:
         return factor * variable.given.quantiles(shares)
 
     def quantiles(self, variable: Variable, shares: Array) -> Array:
-        """Values of an input at given quantiles, in base units; for a profile, the error of times [1]."""
+        """Values of an input at given quantiles, in base units; for a profile, its relative error of times [1]."""
         if variable.name == PROFILE:
             return errors_of(variable.given, self.present)(shares).tpot
         return self.values(next(column for column, other in self.inputs.items() if other == variable), shares)
 
     def frontier(self, shares: Mapping[int, float]) -> AnyFrontier | None:
-        """Frontier with frontier-changing inputs at given quantiles.
+        """Frontier of one sample, with given quantiles of the inputs that change it.
 
         Returns
         -------
         ServiceFrontier, Frontier or None
-            None if nothing fits. SLOs are removed if profile errors decide on them.
+            Frontier; None if no layout fits. SLOs are removed if profile errors determine whether they are met.
 
         Raises
         ------
@@ -371,7 +373,7 @@ class SampledSeries:
         if not self._promises_are_uncertain:
             hours, fastest = cost_at(front, np.outer(errors.tpot, speeds)), front.tokens_per_second[-1] / errors.tpot
             return (price * errors.cost)[:, None] * hours, fastest
-        # Samples differ in which points meet the SLOs, because predicted times are scaled by their errors.
+        # Samples differ in the points that meet the SLOs, because errors scale the predicted times.
         assert isinstance(front, ServiceFrontier)
         promised = promises_of(with_defaults(self.settings))
         hours, fastest = np.full((len(shares), speeds.size), np.inf), np.zeros(len(shares))
@@ -388,7 +390,7 @@ class SampledSeries:
         return (price * errors.cost)[:, None] * hours, fastest
 
     def _column(self, name: str) -> int | None:
-        """Column of an input; None if it is certain."""
+        """Column of an input; None if the input is not uncertain."""
         return next((column for column, variable in self.inputs.items() if variable.name == name), None)
 
     def _errors(self, shares: Array) -> Errors:
@@ -412,7 +414,7 @@ class Errors(NamedTuple):
     """Cost per token, the inverse of throughput [1]."""
 
 
-#: Function from quantiles of servers, fastest first, to errors.
+#: Function that returns errors for quantiles of servers, from fastest to slowest.
 ErrorsOf = Callable[[Array], Errors]
 
 
@@ -438,8 +440,8 @@ def errors_of(given: UncertainInput, front: AnyFrontier) -> ErrorsOf:
 
     Notes
     -----
-    One quantile applies to all quantities of a server. A slow TPOT implies a low throughput and a late first token,
-    since all are sums of the same steps.
+    One quantile applies to all quantities of a server. A long TPOT comes with a low throughput and a long TTFT, because
+    all are sums of the same steps.
     """
     if isinstance(given, Distribution):
         return lambda slower: _equal(given.quantiles(slower))
@@ -449,7 +451,7 @@ def errors_of(given: UncertainInput, front: AnyFrontier) -> ErrorsOf:
             f"{PROFILE}: {front.setup.assumptions.name} was fitted to no measured server, so that its errors are not "
             f"known; give them: {PROFILE}: {{distribution: lognorm, s: 0.2, relative: true}}"
         )
-    # The cost of decode steps alone is proportional to their time.
+    # The cost of decode steps is proportional to their time.
     throughput = _spread(front, "throughput") if isinstance(front, ServiceFrontier) else None
     ttft, e2e = _spread(front, "ttft") or tpot, _spread(front, "request") or tpot
 
@@ -489,8 +491,8 @@ def quantile(spread: ErrorSpread, shares: Array) -> Array:
 
     Notes
     -----
-    Linear in the normal score, with linear extrapolation; exact for normal errors. The tails beyond 5 and 95% are
-    unknown.
+    Interpolation and extrapolation are linear in the normal score, which is exact for normal errors. The tails below 5%
+    and above 95% are unknown.
     """
     score, levels = (
         special.normal_quantiles(share) for share in (np.clip(shares, 1e-9, 1.0 - 1e-9), np.asarray(LEVELS))
@@ -501,25 +503,25 @@ def quantile(spread: ErrorSpread, shares: Array) -> Array:
     return np.asarray(values[piece] + slopes[piece] * (score - levels[piece]))
 
 
-#: Default points of a design, without and with frontiers per sample [1].
+#: Default number of points of a design, without and with a frontier per sample [1].
 _MANY, _FEW = 4096, 256
-#: Speeds of interval curves [1].
+#: Number of speeds of interval curves [1].
 _STEPS = 60
-#: Upper end of interval curves over the highest nominal speed [1].
+#: Upper end of interval curves, relative to the highest nominal speed [1].
 _FASTER = 1.15
-#: Quantiles between which each input is varied once, to check that a result depends on it [1].
+#: Quantiles of each input between which the result must change, because it must depend on the input [1].
 _ENDS = (0.01, 0.99)
 #: Quantiles of interval curves: ends and median [1].
 QUANTILES = (0.1, 0.5, 0.9)
 #: Bytes per number, and copies of each cost in memory [1].
 _NUMBER, _COPIES = 8.0, 3.0
-#: Number of steps after which a study can be stopped, and fewest points per step [1].
+#: Number of steps of a study, after each of which it can be stopped, and minimum number of points per step [1].
 _STEPS_OF_ALL, _LEAST = 32, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """Value of knowing inputs before choosing a series.
+    """Value of knowing some inputs before a series is chosen.
 
     Attributes
     ----------
@@ -608,7 +610,7 @@ class Uncertainty(Study):
 
     @property
     def wrong(self) -> float:
-        """Probability that the series with the best chance is not the cheapest at ``speed`` [1]."""
+        """Probability that the series that is most often the cheapest at ``speed`` is not the cheapest [1]."""
         return float(decisions.wrong_choice(self.sampled[:, self.at]).mean(axis=0).min())
 
     @cached_property
@@ -623,13 +625,13 @@ class Uncertainty(Study):
 
     @property
     def margin(self) -> Array:
-        """Log ratio of the cost of the first series to the cheapest other at ``speed``, in all rows [1]."""
+        """Log ratio of the cost of the first series to the cheapest other series at ``speed``, in all rows [1]."""
         costs = self.costs[:, self.at]
         with np.errstate(invalid="ignore"):
             return np.asarray(np.log(costs[:, 0]) - np.log(costs[:, 1:].min(axis=1)))
 
     def outputs(self) -> Mapping[str, Array]:
-        """Outputs with Sobol shares at ``speed``: log cost of each series, and the margin between them."""
+        """Outputs with Sobol shares, at ``speed``: log cost of each series, and the margin between them."""
         costs = {f"cost of {label}": np.log(self.costs[:, self.at, index]) for index, label in enumerate(self.labels)}
         return {MARGIN: self.margin, **costs} if len(self.labels) > 1 else costs
 
@@ -657,7 +659,7 @@ class Uncertainty(Study):
         return self._knowledge(None)
 
     def _knowledge(self, values: Array | None) -> Knowledge:
-        """Value of knowing an input, given its sampled values, or of knowing all inputs."""
+        """Value of knowing one input, given its sampled values, or of knowing all inputs."""
 
         def value(losses: Array) -> decisions.Estimate:
             if values is None:
@@ -803,7 +805,7 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
         if progress is not None:
             progress(done / (rows * len(series)), label)
 
-    # Only frontiers take long; without them, one step covers all samples.
+    # Only frontiers take long. Without new frontiers, one step covers all samples.
     plan, costs, fastest = _sampled(
         series, plan, speeds, tell, max(_LEAST, samples // _STEPS_OF_ALL) if times else samples
     )
@@ -832,7 +834,7 @@ def _sampled(
 
 
 def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> SampledSeries:
-    """Series with its inputs, each of which exists in its settings."""
+    """Series with its uncertain inputs, after a check that they exist in its settings."""
     asked_series = ask.series[index]
     settings = asked_series.settings.over(ask.common)
     inputs = {column: variable for column, variable in enumerate(every) if asked_series.label in variable.series}
@@ -849,7 +851,7 @@ def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> Sampl
 
 
 def _check_name(settings: Settings, variable: Variable) -> None:
-    """Reject inputs that the settings lack, and quantities of another dimension.
+    """Reject inputs that the settings lack, and quantities with another dimension.
 
     Raises
     ------
@@ -881,12 +883,12 @@ def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]
     Raises
     ------
     InputError
-        With the first such input.
+        If an input affects no series; names the first one.
     """
     times: list[float] = []
 
     def tried(sampled: SampledSeries, column: int, share: float) -> AnyFrontier | None:
-        # Process time, so that a busy machine does not lead to a rejection.
+        # Process time is measured, so that a busy machine does not lead to a rejection.
         started = process_time()
         front = sampled.frontier({column: share})
         times.append(process_time() - started)
@@ -913,7 +915,7 @@ def _differ(front: AnyFrontier | None, other: AnyFrontier | None) -> bool:
 
 
 def _speeds(ask: UncertaintyAsk, series: Sequence[SampledSeries]) -> tuple[float, tuple[float, ...], Array]:
-    """Speed of the choice, speeds in tables, and all sampled speeds [tokens/s]."""
+    """Speed at which series are compared, speeds in tables, and all sampled speeds [tokens/s]."""
     present = [sampled.present.tokens_per_second for sampled in series]
     high = min(float(speeds[-1]) for speeds in present)
     common = [speed for speed in common_speeds(present) if speed <= high] or [high]

@@ -39,12 +39,12 @@ def uncertainty(
 
 
 def _study(request: Request, name: str, vary: tuple[str, ...], overrides: Mapping[str, object]) -> ie.Scenario:
-    """Study from the catalog or a file, with samples, seed and speed from the options.
+    """Uncertainty study from the catalog or a file, with samples, seed and speed from the options.
 
     Raises
     ------
     InputError
-        If it is another kind of scenario, or an option repeats its content.
+        If the scenario is of another kind, or an option repeats its content.
     """
     from inference_econ.extras.uncertainty.scenario_kinds import UncertaintyAsk
 
@@ -65,7 +65,7 @@ def _study(request: Request, name: str, vary: tuple[str, ...], overrides: Mappin
 
 
 def _varied(texts: tuple[str, ...]) -> dict[str, str]:
-    """Distributions by input; ``profile`` alone means its cross-validated errors."""
+    """Distributions by input; ``profile`` alone means the cross-validated errors of the profile."""
     distributions: dict[str, str] = {}
     for text in texts:
         key, sign, value = (part.strip() for part in text.partition("="))

@@ -1,4 +1,4 @@
-"""Uncertainty studies from one call: chips to compare, and distributions as text."""
+"""Uncertainty studies from one function call: chips to compare, and distributions as text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from inference_econ.extras.uncertainty.scenario_kinds import PROFILE
 from inference_econ.inputs import HELD_OUT, FrontierAsk, Scenario, parsed_value
 from inference_econ.studies.compare import Rate, asked_scenario
 
-#: Distribution: ``"lognorm(s=0.2, relative)"``, or an equivalent mapping.
+#: Distribution as text, ``"lognorm(s=0.2, relative)"``, or as an equivalent mapping.
 Given = str | Mapping[str, object]
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
-#: Name of studies from one call.
+#: Name of studies that are created by one call.
 _NAME = "Uncertainty"
 
 
@@ -32,7 +32,7 @@ def uncertainty(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Uncertainty:
-    """Uncertainty of costs, and of the choice between chips (``inference_econ.uncertainty``).
+    """Compute the uncertainty of costs, and of the choice between chips (``inference_econ.uncertainty``).
 
     Parameters
     ----------
@@ -41,10 +41,10 @@ def uncertainty(
     hardware : str or sequence of str
         Names or paths; several are compared.
     vary : mapping of str to str or mapping
-        Distributions by name of an input that all chips share, ``{"price": "lognorm(s=0.2, relative)"}``, or of a chip
-        and an input, ``{"b200: price": ...}``. ``{"profile": "held_out"}`` uses the errors of the profile.
+        Distributions by input. ``{"price": "lognorm(s=0.2, relative)"}`` applies to all chips, and ``{"b200: price":
+        ...}`` to one. ``{"profile": "held_out"}`` uses the cross-validated errors of the profile.
     speed : float, optional
-        Speed for the choice [tokens/s per user]; by default a round one that all reach.
+        Speed at which chips are compared [tokens/s per user]; by default, a round number that all chips reach.
     samples : int, optional
         Points of the design, a power of two [1].
     seed : int
@@ -143,7 +143,7 @@ def parsed(text: str) -> object:
     match = _CALL.fullmatch(text)
     if match is None:
         raise InputError(
-            f"{text!r} is no distribution; write NAME(PARAMETER=VALUE, ...) as in scipy.stats, for example "
+            f"{text!r} is not a distribution; write NAME(PARAMETER=VALUE, ...) as in scipy.stats, for example "
             f"'lognorm(s=0.2, relative)', or for {PROFILE} {HELD_OUT!r}"
         )
     arguments: dict[str, object] = {"distribution": match[1]}

@@ -10,17 +10,17 @@ from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.scenario_kinds import Positive, Series, Settings
 from inference_econ.inputs.workload.distributions import Distribution, UncertainInput, checkable
 
-#: Name of the input for prediction errors: measured over predicted times.
+#: Name of the input that stands for prediction errors: measured over predicted times.
 PROFILE = "profile"
 #: Fewest and most samples of a design [1].
 _LEAST, _MOST = 16, 2**20
 
 
 class UncertainSeries(Series):
-    """Series with inputs of its own."""
+    """Series with its own uncertain inputs."""
 
     inputs: dict[str, UncertainInput] = Field(default_factory=dict)
-    """Inputs of this series only, independent of other series."""
+    """Uncertain inputs of this series only, independent of other series."""
 
 
 class UncertaintyAsk(Spec):
@@ -33,16 +33,15 @@ class UncertaintyAsk(Spec):
     series: Annotated[tuple[UncertainSeries, ...], Field(min_length=1, strict=False)]
     """Compared series."""
     inputs: dict[str, UncertainInput] = Field(default_factory=dict)
-    """Distributions that all series share, by name of a number or ``profile``.
+    """Distributions of inputs that all series share, by name.
 
-    Names are such as ``price`` and ``hardware.hbm_bytes_per_second``.
+    A name is that of a number (``price``, ``hardware.hbm_bytes_per_second``), or ``profile``.
     """
     speed: Positive | None = None
-    """Speed of a user for the choice [tokens/s]; by default a round one that all series reach."""
+    """User speed at which series are compared [tokens/s]; by default, a round number that all series reach."""
     samples: Annotated[int, Field(ge=_LEAST, le=_MOST)] | None = None
-    """Points of the quasi-Monte-Carlo design, a power of two [1]; by default 4,096 if no sample needs a frontier of its
-    own, else 256.
-    """
+    """Number of points of the quasi-Monte-Carlo design, a power of two [1]. The default is 4,096, or 256 if samples
+    need their own frontiers."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of the scrambling."""
 

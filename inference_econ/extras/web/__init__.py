@@ -1,7 +1,7 @@
 """Web interface: JSON API with OpenAPI document, MCP tools, and the explorer page.
 
-Contains request models built from the command tables, worker processes, replies, guards, and documents. It is the only
-package that imports starlette, uvicorn and mcp. The functions of the commands compute the results.
+The package contains request models, which are built from the command tables, worker processes, replies, guards, and
+documents. No other package imports starlette, uvicorn or mcp. The functions of the commands compute the results.
 """
 
 import lazy_loader

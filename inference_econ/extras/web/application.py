@@ -101,14 +101,14 @@ class _Explorer:
             coming = self.coming.get(key)
             if coming is None:
                 break
-            await coming.wait()  # another client sent the same request
+            await coming.wait()  # another client has sent the same request
         arguments = name, fields, form, self.texts.named(fields)
         coming = self.coming[key] = anyio.Event()
         made: Reply
         try:
             made = await requests.while_connected(request, self.workers, reply, *arguments)
             self.replies.put(key, made, len(made.body) + _HEAD_BYTES)
-        except RefusedError as error:  # timed out, and would do so again
+        except RefusedError as error:  # the request timed out, and would time out again
             made = Reply(b"", "", str(error), error.option)
             self.replies.put(key, made, _HEAD_BYTES)
         finally:

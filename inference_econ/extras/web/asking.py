@@ -1,4 +1,4 @@
-"""Convert the state of the page's controls into options of commands."""
+"""Conversion of the state of the page's controls into options of commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inference_econ.requests import Command
 NOBODY = "no_speculation"
 #: Options that another control overrides.
 _COVERED_BY = {"traffic": SAID_BY_TRAFFIC, "power_budget": ("request_rate",)}
-#: Typical largest ratio of a high percentile of TPOT to its mean [1].
+#: Typical maximum ratio of a high percentile of TPOT to the mean [1].
 _TAIL = 1.5
 #: Degrees that select a deployment.
 DEGREES = ("tp", "dp", "pp", "ep")
@@ -86,7 +86,7 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
     flags = {name: "true" for name in (proposer, arrangement) if name}
     accepted = {} if proposer and proposer != NOBODY else {"acceptance": ""}
     changes = [line.strip() for line in values["set"].splitlines() if line.strip()]
-    # The analytical model is instant; simulations take seconds.
+    # The analytical model takes no time, and simulations take seconds.
     played = values["simulate"] or "false"
     return {
         **{name: value.strip() for name, value in values.items()},
@@ -98,12 +98,12 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
 
 
 def _kept(promise: str, milliseconds: str) -> str:
-    """TPOT target of a fleet: the mean of the selected point, or the SLO if that is tighter."""
+    """TPOT target of a fleet: the mean of the selected point, or the SLO if it is lower."""
     try:
         time = percentiles.promise(promise).time if promise.strip() else ""
         most = parse_quantity(time if time[-1:].isalpha() else f"{time} ms", "s") if time else math.inf
     except InputError:
-        return promise  # the command reports the error
+        return promise  # the command reports the error itself
     return promise if _TAIL * float(milliseconds) / 1e3 > most else f"mean:{milliseconds}"
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-#: Most fields listed per reference [1].
+#: Maximum number of listed fields per reference [1].
 _FIELDS = 8
 
 
@@ -75,7 +75,7 @@ class Slider:
 
 @dataclass(frozen=True, slots=True)
 class PictureSection:
-    """Chart whose text is outside of it, so that it wraps with the window.
+    """Chart whose text is outside the picture, so that the text wraps with the window.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ def _references(used: Sequence[UsedSource]) -> list[Reference]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """First names, and the number of further ones."""
+    """First names of a list, and the number of further names."""
     more = f" and {len(names) - _FIELDS} more" if len(names) > _FIELDS else ""
     return ", ".join(names[:_FIELDS]) + more
 

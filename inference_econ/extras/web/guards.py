@@ -1,4 +1,4 @@
-"""Protection against other sites, and common parts of replies: hosts, origins, headers, errors."""
+"""Protection against requests from other sites, and common parts of replies: headers and errors."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-#: Retry-After of a busy server [s].
+#: Retry-After header of a busy server [s].
 _RETRY_SECONDS = "2"
 
 
 def middleware(hosts: Sequence[str]) -> list[Middleware]:
-    """Middleware that accepts requests for given host names and loopback names.
+    """Middleware that accepts requests to given host names and loopback names.
 
     A server on all interfaces accepts every address and the name of the machine.
     """

@@ -48,7 +48,7 @@ def _field(option: Parameter, taken: Collection[str]) -> Any:
 
 
 def brief_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Short JSON schema of a model for language models, without titles, defaults and nulls."""
+    """Short JSON schema of a request model for language models, without titles, defaults and nulls."""
     schema = model.model_json_schema()
     properties = {name: _brief(about) for name, about in schema["properties"].items()}
     return {"type": "object", "properties": properties, "additionalProperties": False} | {
@@ -84,7 +84,7 @@ def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> F
     Raises
     ------
     RefusedError
-        With the first invalid option.
+        If an option is invalid; names the first one.
     """
     try:
         request = model.model_validate(dict(fields), strict=not texts)

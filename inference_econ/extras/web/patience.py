@@ -1,4 +1,4 @@
-"""Request deadline: connections with incomplete requests are closed, so that one client cannot hold all of them."""
+"""Request deadline: connections with incomplete requests are closed, so that one client cannot block all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     import asyncio
 
-#: Longest time from the first byte of a request to the last [s].
+#: Maximum time from the first byte of a request to the last [s].
 PATIENCE_SECONDS = 10.0
 
 

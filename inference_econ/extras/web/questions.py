@@ -25,7 +25,7 @@ Fields: TypeAlias = Mapping[str, Any]
 
 #: Command whose first run loads shared data.
 WARM_UP: tuple[str, Fields] = ("frontier", {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"})
-#: Largest estimated run time of a command [s]; the server waits half of it.
+#: Maximum estimated run time of a command [s]. The server waits half of this time.
 _SECONDS = 60.0
 #: Integers below this value are exact as floats [1].
 _LARGEST_EXACT = 1e15
@@ -74,7 +74,7 @@ def answer(name: str, fields: Fields) -> Answer:
     Raises
     ------
     RefusedError
-        If an option is invalid, or nothing fits.
+        If an option is invalid, or no layout fits.
     """
     command = questions()[name]
     remarks = _remarks(command, fields)
@@ -82,7 +82,7 @@ def answer(name: str, fields: Fields) -> Answer:
         option.name: _whole(fields[option.field]) for option in command.asked if fields.get(option.field) is not None
     }
     with warnings.catch_warnings():
-        # NumPy warns of overflows and continues with infinity, which is not a valid result.
+        # NumPy warns of an overflow and continues with infinity, which is not a valid result.
         warnings.simplefilter("error", RuntimeWarning)
         with catalog.uncopied(), allow(_SECONDS):
             asked, answered = _answered(command, given)
@@ -130,7 +130,7 @@ def _scenario(fields: Fields) -> str:
 
 
 def _whole(value: Any) -> Any:
-    """Value with integral floats as integers."""
+    """Value in which floats with integer values are replaced by integers."""
     if isinstance(value, (list, tuple)):
         return [_whole(item) for item in value]
     whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT
@@ -138,7 +138,7 @@ def _whole(value: Any) -> Any:
 
 
 def _remarks(command: Command, fields: Fields) -> list[str]:
-    """Interpretations of inexact names.
+    """Notes on the interpretation of inexact names.
 
     Raises
     ------

@@ -85,7 +85,7 @@ class Texts:
         Raises
         ------
         RefusedError
-            If one was evicted.
+            If a text was evicted.
         """
         texts = {}
         for field, name in _own_names(fields):

@@ -1,4 +1,4 @@
-"""Replies: results in the requested form, made in the worker and sent as bytes."""
+"""Replies to requests: results in the requested form, created in a worker and sent as bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEDIA: Mapping[Form, str] = {
     "svg": "image/svg+xml",
     "png": "image/png",
 }
-#: Forms that a browser downloads. Reports contain scripts, which pages of this server must not run.
+#: Forms that a browser downloads. Reports contain scripts, which must not run on pages of this server.
 FILES: tuple[Form, ...] = ("csv", "yaml", "html", "svg", "png")
 
 
@@ -140,7 +140,7 @@ def _picture(answer: Answer, ending: str) -> bytes:
     Raises
     ------
     RefusedError
-        If it has none.
+        If the result has no chart.
     """
     from inference_econ.report import charts
 

@@ -64,7 +64,7 @@ def _words(text: str) -> list[str]:
     words = words[words[:1] == [_PROGRAM] :]
     if not words:
         raise InputError(
-            f'{text!r}: nothing is asked; write for example "frontier llama_3_70b h100_sxm --weights fp8", a scenario, '
+            f'{text!r}: no query; write for example "frontier llama_3_70b h100_sxm --weights fp8", a scenario, '
             "or answer.json"
         )
     return words
@@ -107,7 +107,7 @@ def _check_reported(request: Request, words: Sequence[str]) -> Command:
     """
     command, _ = command_of(words, request.tell)
     if command.name == "report":
-        raise InputError("a report in a report: give what is asked itself, without 'report'")
+        raise InputError("a report cannot contain a report; give the query without 'report'")
     if "reported" not in command.doors:
         reported = [row.name for row in COMMANDS.values() if "reported" in row.doors]
         raise InputError(

@@ -1,4 +1,4 @@
-"""Parse requests: command, form and options; and cancel work of disconnected clients."""
+"""Parsing of requests (command, form and options), and cancellation of work for disconnected clients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def question_and_form(request: Request, questions: Iterable[str]) -> tuple[str, 
 
 
 def texts(request: Request, question: Command) -> Fields:
-    """Options in an address, as texts; repeated ones as lists.
+    """Options in an address, as texts; repeated options as lists.
 
     Raises
     ------
@@ -82,7 +82,7 @@ async def json_object(request: Request, most_bytes: int) -> Fields:
 
 
 def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a valid JSON number")
 
 
 async def body(request: Request, most_bytes: int) -> bytes:
@@ -129,7 +129,7 @@ async def while_connected(request: Request, workers: Workers, work: Callable[...
         group.start_soon(until_gone, group.cancel_scope)
         try:
             results.append(await workers.run(work, *arguments, begun=begun, client=client))
-        except Exception as error:  # a task group would wrap it
+        except Exception as error:  # a task group would wrap the error
             results.append(error)
         group.cancel_scope.cancel()
     if not results:

@@ -12,9 +12,9 @@ from inference_econ.errors import InputError
 if TYPE_CHECKING:
     from inference_econ.extras.web.application import Application
 
-#: Most connections [1], and time for open requests after a stop [s].
+#: Maximum number of connections [1], and time for open requests after a stop [s].
 _CONNECTIONS, _LAST_SECONDS = 256, 2
-#: Ports to search for a free one after a used one [1].
+#: Number of ports to search for a free one, after a port in use [1].
 _NEAR = 100
 
 
@@ -59,7 +59,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _free(host: str, port: int) -> int:
-    """Free port: the next one, or any."""
+    """Free port: the next free one, or any."""
     for candidate in (*range(port + 1, min(port + _NEAR, 65_536)), 0):
         try:
             with _bound(host, candidate) as listener:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-#: Most series in a chart [1].
+#: Maximum number of series in a chart [1].
 MOST_SERIES = 6
 #: Settings of each series, named as options.
 OF_SERIES = ("model", "hardware", "weights", "kv", "engine")
-#: Defaults of the first series; others are as on the command line.
+#: Defaults of the first series. Other defaults are those of the command line.
 _FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"}
 #: Shared controls that are empty by default.
 _EMPTY = (

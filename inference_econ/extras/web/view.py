@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-#: Preferred initial speed of a user, several times reading speed [tokens/s].
+#: Preferred initial user speed, several times the reading speed of a person [tokens/s].
 _USUAL_SPEED = 30.0
 
 
@@ -46,7 +46,7 @@ def text(question: str, fields: Fields, answer: Answer) -> str:
 
 
 def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
-    """Frontier with selectable points and the initial speed, or the reason why nothing fits."""
+    """Frontier with selectable points and the initial speed, or the reason why no layout fits."""
     from inference_econ.report.metrics import AXES
 
     axis = AXES[fields.get("y", "cost")]
@@ -71,7 +71,7 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
     from inference_econ.records.texts import amount, layout_label, size
 
     layout = record["layout"]
-    groups = layout["dp"] * layout["pp"]  # each has the same batch
+    groups = layout["dp"] * layout["pp"]  # each group has the same batch
     batch = max(1, round(record["batch"] / groups)) * groups
     dollars = record["dollars_per_million_output_tokens"]
     ends = [record[f"dollars_per_million_output_tokens_{end}"] for end in ("low", "high")]

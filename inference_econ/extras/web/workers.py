@@ -1,4 +1,4 @@
-"""Worker processes with limits on number, queue length and time, stopped when the client disconnects."""
+"""Worker processes with limits on their number, queue length and time; they stop if the client disconnects."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class WorkerLimits:
     processes : int
         Concurrent commands [1].
     waiting : int
-        Queued commands, for one client if no other waits [1].
+        Maximum number of queued commands of one client, if no other client waits [1].
     seconds : float
         Time limit of a command [s].
     grace_seconds : float
-        Time limit after the client disconnects; the next request is often the same [s].
+        Time limit after the client disconnects [s]. The next request is often the same.
     upload_bytes : int
         Largest request body [B].
     kept_bytes : int
@@ -105,7 +105,7 @@ class Workers:
         BusyError
             If too many commands of this client are queued.
         RefusedError
-            If it exceeds the time limit or the memory.
+            If the function exceeds the time limit or the memory.
         """
         async with self._turns.turn(client):
             if begun is not None:
@@ -117,8 +117,8 @@ class Workers:
             except TimeoutError:
                 worker.end()
                 raise RefusedError(
-                    f"this takes longer than the {self.limits.seconds:g} s that an answer may; ask for less, for "
-                    "example with fewer degrees left open"
+                    f"this takes longer than the limit of {self.limits.seconds:g} s; reduce the query, for example by "
+                    "fixing more degrees"
                 ) from None
             except EOFError:
                 worker.end()
@@ -202,7 +202,7 @@ class ClientTurns:
 
     @asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:
-        """Hold a turn of a client for the duration of the block.
+        """Reserve a turn of a client for the duration of the block.
 
         Raises
         ------
@@ -228,7 +228,7 @@ class ClientTurns:
         try:
             await mine.wait()
         except BaseException:
-            if mine.is_set():  # the turn was granted at the same moment; pass it on
+            if mine.is_set():  # the turn was granted at the same time, so it is passed on
                 self._next()
             else:
                 queue.remove(mine)
@@ -237,7 +237,7 @@ class ClientTurns:
             raise
 
     def _next(self) -> None:
-        """Grant a free place to the client that has waited longest since its last turn."""
+        """Give a free place to the client that has waited longest since its last turn."""
         client = next(iter(self._queues), None)
         if client is None:
             self._free += 1

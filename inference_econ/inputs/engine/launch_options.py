@@ -1,4 +1,4 @@
-"""Support of serving engines for a model, a chip and number formats, and their launch options."""
+"""Support of serving engines for a model, a chip and number formats, and the launch options of the engines."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.models.model import ModelSpec, Precision
 
-#: Name that allows layouts no engine supports, for bounds.
+#: Engine name that allows every layout, including layouts that no engine supports; for bounds.
 ANY_LAYOUT = "any"
 
 
 class ServingEngine(NamedTuple):
-    """Engine at a version."""
+    """Serving engine at one version."""
 
     name: str
-    """Name of its file: ``vllm``."""
+    """Catalog name of the engine: ``vllm``."""
     facts: EngineVersion
-    """Facts of that version."""
+    """Facts of the version."""
 
     @property
     def label(self) -> str:
@@ -49,22 +49,22 @@ def engines_for(
     model : ModelSpec
         Model that is served.
     hardware : HardwareSpec
-        Chip that it runs on.
+        Chip that runs the model.
     precision : Precision
         Formats of weights and cache.
     wanted : str, optional
-        One engine, ``vllm`` or ``vllm@0.24.0``, or :data:`ANY_LAYOUT` for none. By default all known engines at their
-        newest version.
+        One engine, ``vllm`` or ``vllm@0.24.0``; by default, all known engines at their newest version.
+        :data:`ANY_LAYOUT` selects no engine.
 
     Returns
     -------
     tuple of ServingEngine
-        Empty if none is known; layouts are then not checked.
+        Engines; empty if no engine is known or selected. Layouts are then not checked.
 
     Raises
     ------
     InputError
-        If the given engine is unknown or lacks the model, chip or format; lists engines that support them.
+        If the wanted engine is unknown, or does not support the model, chip or formats; lists engines that do.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def engines_for(
 def able_of(
     model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: Sequence[str]
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Engines of several that can serve the setup, without duplicates, and reasons why others cannot.
+    """Wanted engines that can serve the setup, without duplicates, and the reasons why the others cannot.
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ def able_of(
     Raises
     ------
     InputError
-        If none can, with the reason of each; if one is unknown, or none is given.
+        If no wanted engine can serve the setup (lists the reasons), if one is unknown, or if none is given.
     """
     if not wanted or ANY_LAYOUT in wanted:
         names = ", ".join(wanted) or "none"
-        raise InputError(f"engines: got {names}; name one or more, for example 'vllm', or {ANY_LAYOUT!r} by itself")
+        raise InputError(f"engines: got {names}; name one or more, for example 'vllm', or {ANY_LAYOUT!r} alone")
     engines = {engine.label: engine for engine in map(named, wanted)}.values()
     reasons = [lacks(engine, model, hardware, precision) for engine in engines]
     able = tuple(engine for engine, reason in zip(engines, reasons, strict=True) if reason is None)
@@ -121,12 +121,12 @@ def able_of(
 def serving_adapters(
     engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Engines of several that serve LoRA adapters with a model, and reasons why others do not.
+    """Engines that serve LoRA adapters with a model, and the reasons why the others do not.
 
     Raises
     ------
     InputError
-        If none of them does.
+        If none of the engines does.
     """
     supports = [engine.facts.support(model.architecture, hardware.generation) for engine in engines]
     able = tuple(
@@ -140,7 +140,7 @@ def serving_adapters(
 
 
 def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
-    """Feature for a model, a chip and formats that an engine lacks, in words; None if it lacks none."""
+    """Reason why an engine cannot serve a model on a chip in some formats; None if it can."""
     facts, generation = engine.facts, hardware.generation
     kernels = facts.kernels_on(generation)
     if kernels is None:
@@ -163,19 +163,19 @@ def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, preci
 
 
 def run_on(generation: str) -> tuple[ServingEngine, ...]:
-    """Engines that can start some model on a chip generation."""
+    """Engines that run at least one model on a chip generation."""
     return tuple(engine for engine in known_engines() if engine.facts.kernels_on(generation) is not None)
 
 
 @cache
 def known_engines() -> tuple[ServingEngine, ...]:
-    """All engines with known chips, at their newest version."""
+    """All engines whose supported chips are known, at their newest version."""
     engines = (ServingEngine(name, catalog.engine(name).at()) for name in catalog.names("engines"))
     return tuple(engine for engine in engines if engine.facts.chips)
 
 
 def named(wanted: str) -> ServingEngine:
-    """Engine by name, optionally with a version after an @.
+    """Engine with a name, and optionally a version: ``vllm@0.24.0``.
 
     Raises
     ------
@@ -194,29 +194,29 @@ def named(wanted: str) -> ServingEngine:
 
 
 Scalar = bool | int | float | str
-#: Type of an option's value; ``flag`` for none.
+#: Type of the value of an option; a ``flag`` has no value.
 OptionType = Literal["int", "float", "str", "json", "flag"]
-#: Parsed options: one value, several, or true for a flag.
+#: Values by option: one value, a list of values, or true for a flag.
 Parsed = dict[str, Any]
 
 
 class EngineOption(Spec):
-    """Option of a command, positional argument, or key of a configuration file or JSON option."""
+    """Option or positional argument of a command, or key of a configuration file or JSON option."""
 
     names: tuple[str, ...] = Field(min_length=1, strict=False)
-    """``--tensor-parallel-size``, ``-tp``; a dotted key (``--speculative-config.method``); or the name of an argument.
-    """
+    """Spellings: ``--tensor-parallel-size``, ``-tp``; a dotted key (``--speculative-config.method``); or the name of an
+    argument."""
     type: OptionType
     """Type of the value."""
     choices: tuple[Scalar, ...] | None = Field(default=None, strict=False)
-    """Allowed values; None for any of the type."""
+    """Allowed values; None if any value of the type is allowed."""
     nargs: int | str | None = None
-    """Number of values: a number, ``+``, ``*`` or ``?``; None for one."""
+    """Number of values: an integer, ``+``, ``*`` or ``?``; None for one value."""
     default: Scalar | list[Scalar] | None = None
-    """Default; absent if it is computed or None."""
+    """Default value; absent if it is null or computed at run time."""
 
     def value(self, text: str) -> Any:
-        """Value of a word on the command line.
+        """Convert a word on the command line to a value of the option.
 
         Raises
         ------
@@ -233,20 +233,20 @@ class EngineOption(Spec):
 
 
 _READERS: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float, "json": json.loads}
-_KINDS = {"int": "a whole number", "float": "a number", "json": "JSON"}
+_KINDS = {"int": "an integer", "float": "a number", "json": "JSON"}
 
 
 class EngineOptions(SourcedSpec):
-    """Commands of a version of an engine or load generator, with all their options."""
+    """Commands of an engine or load generator at one version, with all their options."""
 
     engine: str = Field(min_length=1)
-    """``vllm``, ``sglang``, ``trtllm``; or a load generator."""
+    """``vllm``, ``sglang``, ``trtllm``, or the name of a load generator."""
     version: str = Field(pattern=r"\d")
     """Version."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
-    """Release date, if known."""
+    """Release date; absent if unknown."""
     commands: dict[str, list[EngineOption]]
-    """Options by command; keys of a file are under the name of the command and ``config``."""
+    """Options by command. The keys of a configuration file are listed under the command followed by ``config``."""
 
     @cached_property
     def _by_name(self) -> dict[str, dict[str, EngineOption]]:
@@ -256,16 +256,16 @@ class EngineOptions(SourcedSpec):
         }
 
     def has(self, command: str, name: str) -> bool:
-        """Whether a command has an option or key with a name."""
+        """True if a command has an option or key with this name."""
         return name in self._by_name.get(command, {})
 
     def option(self, command: str, name: str) -> EngineOption:
-        """Option of a command.
+        """Option of a command, by name.
 
         Raises
         ------
         InputError
-            If there is none; lists the nearest names.
+            If the command has no such option; lists the most similar names.
         """
         options = self._by_name[command]
         if name not in options:
@@ -282,12 +282,12 @@ class EngineOptions(SourcedSpec):
         command : str
             A key of :attr:`commands`.
         words : sequence of str
-            Options, their values, and positional arguments.
+            Options with their values, and positional arguments.
 
         Returns
         -------
         dict
-            Values by the first name of their option.
+            Values by option; the key is the first name of the option.
 
         Raises
         ------
@@ -330,7 +330,7 @@ class EngineOptions(SourcedSpec):
         Raises
         ------
         InputError
-            If a key is unknown or its value invalid; if no keys are recorded, all are allowed.
+            If a key is unknown or its value is invalid. All keys are allowed if none are recorded for the command.
         """
         if not any(name.startswith(prefix) for name in self._by_name[command]):
             return
@@ -343,7 +343,7 @@ class EngineOptions(SourcedSpec):
 
 
 def _values(option: EngineOption, rest: list[str]) -> list[str]:
-    """Remove and return the values that follow an option."""
+    """Remove the values of an option from the remaining words, and return them."""
     if option.type == "flag":
         return []
     several = option.nargs in ("+", "*")
@@ -358,7 +358,7 @@ def _values(option: EngineOption, rest: list[str]) -> list[str]:
 
 @cache
 def versions(engine: str) -> tuple[str, ...]:
-    """Versions of an engine or load generator with recorded options, from the oldest on."""
+    """Versions of an engine or load generator whose options are recorded, from the oldest on."""
     stems = (path.stem for path in (catalog.folder("engines") / "options").glob(f"{engine}_*.yaml"))
     numbered = (stem.removeprefix(f"{engine}_") for stem in stems)
     return tuple(sorted(numbered, key=lambda version: [int(part) for part in re.findall(r"\d+", version)]))
@@ -371,7 +371,7 @@ def options(engine: str, version: str | None = None) -> EngineOptions:
     Raises
     ------
     InputError
-        If the engine or version is not recorded; lists the nearest.
+        If the engine or version is not recorded; lists the most similar ones.
     """
     recorded_versions = versions(engine)
     if not recorded_versions:
@@ -387,7 +387,7 @@ def options(engine: str, version: str | None = None) -> EngineOptions:
 
 @cache
 def recorded() -> tuple[str, ...]:
-    """Engines and load generators with recorded options."""
+    """Engines and load generators whose options are recorded."""
     files = (catalog.folder("engines") / "options").glob("*.yaml")
     return tuple(sorted({path.stem.rpartition("_")[0] for path in files}))
 
@@ -399,32 +399,32 @@ def launch(engine: str) -> EngineLaunch:
     Raises
     ------
     InputError
-        If none are recorded.
+        If no launch facts of the engine are recorded.
     """
     places = {path.stem: path for path in sorted((catalog.folder("engines") / "launch").glob("*.yaml"))}
     if engine not in places:
-        raise InputError(f"nobody knows how to start {engine!r}; known: {', '.join(places)}")
+        raise InputError(f"the launch of {engine!r} is not known; known engines: {', '.join(places)}")
     return EngineLaunch.from_file(places[engine])
 
 
 class EngineLaunch(SourcedSpec):
-    """Facts that are needed to start an engine, in addition to its options."""
+    """Facts needed to start an engine, in addition to its options."""
 
     command: str = Field(min_length=1)
-    """Command, a key of :attr:`EngineOptions.commands`."""
+    """Command that starts the server; a key of :attr:`EngineOptions.commands`."""
     program: tuple[str, ...] = Field(min_length=1, strict=False)
-    """Words before its options."""
+    """Words of the command line before the options."""
     image: str | None = Field(default=None, min_length=1)
-    """Container image, with ``{version}`` as placeholder; absent if its command is not run in one."""
+    """Container image, with ``{version}`` as a placeholder; absent if the engine is started without a container."""
     port: Count
     """Default port [1]."""
     health: str = Field(pattern="^/")
-    """Path of the readiness check."""
+    """URL path of the readiness check."""
     vendors: tuple[str, ...] = Field(min_length=1, strict=False)
-    """Chip vendors that its images support."""
+    """Chip vendors that the container images support."""
     caches: dict[Dtype, str]
-    """Values of the option for the KV-cache format, by format."""
+    """Values of the option for the KV-cache format, by number format."""
     quantised_on_load: dict[Dtype, str]
-    """Values of the option for weights, by format to which a 16-bit checkpoint is quantized at load time."""
+    """Values of the option for weights that are quantized at load time from a 16-bit checkpoint, by number format."""
     graph_bytes: Bytes
-    """Approximate memory of one captured graph [B]."""
+    """Approximate memory of one captured CUDA graph [B]."""

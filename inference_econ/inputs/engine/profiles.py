@@ -1,4 +1,4 @@
-"""Choice of the fitted profile for a chip and an engine."""
+"""Selection of the fitted profile for a chip and an engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.presets.assumptions import Assumptions
     from inference_econ.inputs.scenario_kinds import GridName
 
-#: Preset of the published study's grid.
+#: Preset for the grid of the published study.
 _STUDY = "paper"
 
 
@@ -30,12 +30,12 @@ def name_for(generation: str, engine: str | None = None) -> str:
     generation : str
         See :attr:`HardwareSpec.generation`.
     engine : str, optional
-        vllm, sglang, trtllm, ...; unknown engines are treated as none.
+        vllm, sglang, trtllm, ...; an unknown engine has no effect.
 
     Returns
     -------
     str
-        The first profile in ``scenarios/assumptions/generations`` for both; ``deployable`` if there is none.
+        First profile in ``scenarios/assumptions/generations`` that matches both; ``deployable`` if none does.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def name_for(generation: str, engine: str | None = None) -> str:
 
 
 def is_bound(preset: str, generation: str) -> bool:
-    """Whether a preset replaces a missing profile, because no server with such or similar chips was fitted.
+    """True if a preset is the substitute for chips of a generation that has no fitted profile.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def is_bound(preset: str, generation: str) -> bool:
 
 
 def generation_of(chip: HardwareSpec) -> str:
-    """Generation of a chip, as in the names of profiles fitted to it alone; empty if there are none.
+    """Generation of a chip, if a profile was fitted to this generation alone; otherwise empty.
 
     Examples
     --------
@@ -71,12 +71,12 @@ def generation_of(chip: HardwareSpec) -> str:
 
 
 def generations_fitted() -> list[str]:
-    """Sorted chip generations with a profile."""
+    """Chip generations with a fitted profile, sorted."""
     return sorted({name for entry in generations.usual().profiles for name in entry.generations})
 
 
 def is_fitted_to(engine: str) -> bool:
-    """Whether some profile was fitted to servers of an engine.
+    """True if a profile was fitted to servers of the engine.
 
     Examples
     --------
@@ -96,19 +96,19 @@ def for_hardware(
     hardware : HardwareSpec, name or path
         The chip.
     engine : str, optional
-        vllm, sglang, trtllm, ...; without its own profile, that of all engines is used.
+        vllm, sglang, trtllm, ...; an engine without its own profile uses the profile of all engines.
     changes : iterable of str
         What-ifs, ``FIELD=VALUE``.
 
     Returns
     -------
     Assumptions
-        See :func:`name_for`.
+        Profile that :func:`name_for` selects, with the what-ifs.
 
     Raises
     ------
     UnknownNameError, SpecError, InputError
-        If there is no such chip, or a what-if is invalid.
+        If the chip is unknown, or a what-if is invalid.
     """
     from inference_econ.inputs.hardware import HardwareSpec
 
@@ -117,7 +117,7 @@ def for_hardware(
 
 
 def for_grid(assumptions: Assumptions | Name | None, grid: GridName) -> Assumptions | Name | None:
-    """Given assumptions, or the default of a grid: ``paper`` for the published study's, None for integers.
+    """Given assumptions, or else the default of a grid: ``paper`` for the published study's grid, None for integers.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def assumed(
     *,
     changes: Iterable[str] = (),
 ) -> Assumptions:
-    """Given assumptions, or the default profile of a chip.
+    """Return the given assumptions, or else the default profile of a chip, with what-ifs.
 
     Parameters
     ----------
@@ -143,9 +143,9 @@ def assumed(
     hardware : HardwareSpec, name or path
         The chip.
     engine : str, optional
-        vllm, sglang, trtllm, ...: its profile, unless assumptions are given.
+        vllm, sglang, trtllm, ...: engine whose profile is used if no assumptions are given.
     changes : iterable of str
-        What-ifs on named inputs, ``FIELD=VALUE``.
+        What-ifs, ``FIELD=VALUE``; ignored if ``assumptions`` is an :class:`Assumptions` object.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def assumed(
 
 
 class Misfit(Spec):
-    """Outlier series of measurements: an engine with a model on a chip."""
+    """Outlier series: measurements of an engine with a model on a chip that no profile explains."""
 
     engine: str = Field(min_length=1)
     """Catalog name of the engine."""
@@ -179,13 +179,14 @@ class Misfit(Spec):
     hardware: str = Field(min_length=1)
     """Catalog name of the chip."""
     factor: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
-    """Median of measured over predicted time per output token [1]."""
+    """Median of measured time per output token over the predicted time [1]."""
     rows: Count
     """Number of measurements [1]."""
     cached: bool = False
-    """True if prompts were probably cached, which the measurements do not record; no correction is then fitted."""
+    """True if prompts were probably cached, although the measurements do not record it. No correction is then
+    fitted."""
     why: str = Field(min_length=1)
-    """Observation in words."""
+    """Explanation in words."""
 
 
 class Misfits(Spec):
@@ -197,7 +198,7 @@ class Misfits(Spec):
 
 @cache
 def known_misfits() -> tuple[Misfit, ...]:
-    """Series of ``scenarios/measured/misfits.yaml``.
+    """Outlier series listed in ``scenarios/measured/misfits.yaml``.
 
     Examples
     --------
@@ -208,7 +209,7 @@ def known_misfits() -> tuple[Misfit, ...]:
 
 
 def misfits_of(model: str, hardware: str) -> tuple[Misfit, ...]:
-    """Outlier series of a model on a chip, by display names."""
+    """Outlier series of a model on a chip, given their display names."""
     return tuple(
         misfit
         for misfit in known_misfits()

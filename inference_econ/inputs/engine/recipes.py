@@ -1,4 +1,4 @@
-"""Published recipes: how engines are configured for a model on a chip, with sources."""
+"""Published recipes: engine configurations for a model on a chip, with sources."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=
 
 #: Degrees of an instance: tp, dp, pp and ep [1].
 Degrees = tuple[int, int, int, int]
-#: Speculation methods in headings.
+#: Display names of speculation methods.
 _PROPOSERS: Mapping[ProposerName, str] = {"mtp": "MTP", "eagle": "EAGLE-3", "draft": "draft model", "ngram": "n-grams"}
 
 
 class RecipeDegrees(Spec):
-    """Degrees of an instance in a recipe."""
+    """Parallelism of an instance in a recipe."""
 
     tp: Count = 1
     """Accelerators that share the attention of a sequence [1]."""
@@ -64,88 +64,89 @@ class RecipeDegrees(Spec):
 
 
 class RecipePools(Spec):
-    """Prefill instances and decode instances."""
+    """Disaggregated pools in a recipe."""
 
     prefill: RecipeDegrees
     """Degrees of prefill instances."""
     decode: RecipeDegrees
     """Degrees of decode instances."""
     workers: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)]
-    """Numbers of prefill and decode instances: one pair for each published size [1]."""
+    """Numbers of prefill and decode instances: one pair for each published size of the deployment [1]."""
 
     @property
     def shape(self) -> tuple[Degrees, Degrees]:
-        """Degrees (tp, dp, pp, ep) of both [1]."""
+        """Degrees (tp, dp, pp, ep) of the prefill and the decode instances [1]."""
         return self.prefill.degrees, self.decode.degrees
 
 
 class Recipe(Spec):
-    """Published configuration of some models on some chips."""
+    """Published engine configuration for some models on some chips."""
 
     models: Names
-    """Catalog names of models that the source covers, including those that it describes as equivalent."""
+    """Catalog names of the covered models, including models that the source describes as equivalent."""
     families: Names
-    """Families of chips that the source covers (:attr:`HardwareSpec.family`)."""
+    """Families of the covered chips (:attr:`HardwareSpec.family`)."""
     chips: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Catalog names of chips, to limit the recipe to them. On these it replaces a recipe of the full family with the
-    same cache and speculation."""
+    """Catalog names of chips that the recipe is limited to. On these chips it replaces a recipe of the full family with
+    the same cache format and speculation."""
     weights: Formats
-    """Formats of the weights, or of the experts if these are narrower."""
+    """Weight formats, or formats of the experts if these are narrower."""
     kv: Dtype | None = None
-    """Requested format of the KV cache; absent for the default: that of the checkpoint, or 16 bits."""
+    """Format of the KV cache that the recipe sets; absent for the default, which is that of the checkpoint or 16
+    bits."""
     proposer: ProposerName | None = None
-    """Speculation method; absent for none."""
+    """Speculation method; absent without speculation."""
     drafts: Count | None = None
-    """Draft tokens per round [1]."""
+    """Draft tokens per speculation round [1]."""
     head: str | None = Field(default=None, pattern="/")
-    """Hugging Face id of the draft head, if it is not part of the checkpoint."""
+    """Hugging Face id of the draft head; absent if the checkpoint contains the head."""
     options: dict[str, str] = Field(default={})
-    """Options of the engine's command, or dotted keys of its file, that select kernels; options implied by other fields
-    are not repeated."""
+    """Options of the engine's command, or dotted keys of its configuration file, that select kernels. Options that
+    follow from other fields are not listed."""
     layouts: Annotated[tuple[RecipeDegrees, ...], Field(strict=False)] = ()
-    """Degrees of instances; empty for any that fits."""
+    """Degrees of instances; empty if the recipe covers any layout that fits."""
     pools: Annotated[tuple[RecipePools, ...], Field(strict=False)] = ()
-    """Disaggregated pools; empty if the source has none."""
+    """Disaggregated pools; empty if the source describes none."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
-    """Date of the last change or check; absent if unknown."""
+    """Date of the last change or check of the source; absent if unknown."""
     source: Source
     """Place of publication."""
 
     def _check_fields(self) -> None:
         if (self.proposer is None) != (self.drafts is None):
-            raise ValueError("a proposer and its number of drafts are stated together, or neither")
+            raise ValueError("state both 'proposer' and 'drafts', or neither")
         if self.head is not None and self.proposer != "eagle":
-            raise ValueError(f"a head belongs to the proposer 'eagle', got {self.proposer or 'none'}")
+            raise ValueError(f"'head' requires 'proposer: eagle', got {self.proposer or 'none'}")
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
-        """Whether the recipe covers a model on a chip, with weights in a format."""
+        """True if the recipe covers a model on a chip with weights in a format."""
         return family(weights) in self.weights and self.is_on(hardware) and catalog.is_one_of(model, self.models)
 
     def is_on(self, hardware: HardwareSpec) -> bool:
-        """Whether the recipe covers a GPU; for user-defined GPUs, whether it covers GPUs of their family."""
+        """True if the recipe covers a GPU. User-defined GPUs are treated like the GPUs of their family."""
         if generations.usual().family(hardware) not in self.families:
             return False
         if self.chips and any(catalog.title("hardware", name) == hardware.name for name in catalog.names("hardware")):
             return any(catalog.title("hardware", chip) == hardware.name for chip in self.chips)
-        # A user-defined chip is treated as those of its family with the same link domain.
+        # A user-defined chip is treated like the chips of its family with the same link domain.
         like = [catalog.hardware(chip) for chip in self.chips]
         return not like or (hardware.family, hardware.link_domain) in [(c.family, c.link_domain) for c in like]
 
     @property
     def practice(self) -> tuple[str | None, ProposerName | None, int | None]:
-        """Key of a configuration: cache format, speculation method and draft length."""
+        """Cache format, speculation method and draft length, which identify a configuration."""
         return self.kv, self.proposer, self.drafts
 
 
 class DraftLength(Spec):
-    """Draft length in an engine's documentation, for any chip."""
+    """Recommended draft length in an engine's documentation, for any chip."""
 
     proposer: ProposerName
     """Speculation method."""
     models: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Catalog names of the targets; empty for all others."""
+    """Catalog names of the target models; empty for all models without another entry."""
     drafts: Count
-    """Draft tokens per round; the maximum if the documentation has several [1]."""
+    """Draft tokens per speculation round; the maximum if the documentation lists several [1]."""
     source: Source
     """Place of publication."""
 
@@ -154,14 +155,14 @@ class EngineRecipes(Spec):
     """All recipes of an engine."""
 
     drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
-    """Draft lengths for models without a recipe."""
+    """Draft lengths for models that no recipe covers."""
     recipes: Annotated[tuple[Recipe, ...], Field(strict=False)]
-    """Recipes in the order of results, in which those without speculation come first."""
+    """Recipes in the order of results: recipes without speculation first."""
 
 
 @dataclass(frozen=True)
 class Practice:
-    """Configuration of an engine for a model on a chip; fields are those of :class:`Recipe`."""
+    """Configuration of an engine for a model on a chip: the fields of :class:`Recipe` that affect a prediction."""
 
     engine: str
     """Engine name, without a version."""
@@ -175,13 +176,13 @@ class Practice:
     pools: tuple[RecipePools, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     source: Source | None = None
-    """Source of the recipe; None for engine defaults."""
+    """Source of the recipe; None for the defaults of the engine."""
     date: str | None = None
     head: str | None = None
 
     @property
     def text(self) -> str:
-        """Heading: cache format, speculation method and draft length.
+        """Display name: cache format, speculation method and draft length.
 
         Examples
         --------
@@ -204,16 +205,16 @@ def practices(
     model : ModelSpec
         Model that is served.
     hardware : HardwareSpec
-        Chip that it runs on.
+        Chip that runs the model.
     weights : str, optional
         Weight format; by default the published one.
 
     Returns
     -------
     tuple of Practice
-        At least one, without duplicates, those without speculation first. A recipe is skipped if the engine lacks its
-        cache format on the chip, if the model or engine lacks its speculation method, or if no acceptance is published
-        for its draft length.
+        At least one configuration, without duplicates; configurations without speculation come first. A recipe is
+        skipped if the engine does not support its cache format on the chip, if engine or model do not support its
+        speculation method, or if no acceptance is published for its draft length.
 
     Raises
     ------
@@ -232,7 +233,7 @@ def practices(
 
 
 def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> tuple[Practice, ...]:
-    """Recipes of an engine for given weight formats, see :func:`practices`; the cache format is ignored."""
+    """Recipes for given weight formats; see :func:`practices`. The cache format of ``precision`` is ignored."""
     name, facts = launch_options.named(engine)
     narrowest = min(precision.of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
     kernels = facts.kernels_on(hardware.generation)
@@ -264,28 +265,29 @@ def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precisio
 
 
 class Groups(NamedTuple):
-    """Disaggregated groups to try: combinations of prefill and decode instances, and the maximum size."""
+    """Disaggregated deployments to search: layouts of prefill and decode instances, and the maximum size."""
 
     shapes: frozenset[tuple[Degrees, Degrees]] | None
-    """Degrees (tp, dp, pp, ep) of prefill and decode instances that are combined [1]; None for any."""
+    """Pairs of prefill and decode degrees (tp, dp, pp, ep) [1]; None allows any pair."""
     most: int
-    """GPUs of the largest group [1]."""
+    """GPUs of the largest deployment [1]."""
 
 
 def published_groups(model: ModelSpec, hardware: HardwareSpec) -> Groups:
-    """Disaggregated groups in the recipes of all engines for a model on a GPU.
+    """Disaggregated deployments in the recipes of all engines for a model on a GPU.
 
-    If no recipe covers the model, groups of other models on the GPU are used if they fit in one link domain.
+    If no recipe covers the model, the recipes for other models on the GPU are used. Their deployments must fit in one
+    link domain.
 
     Parameters
     ----------
     model, hardware
-        Model and GPU; number formats do not matter.
+        Model and GPU. Number formats are ignored.
 
     Returns
     -------
     Groups
-        Without shapes if nothing is published.
+        Published pairs of layouts; ``shapes`` is empty if there are none.
 
     Examples
     --------
@@ -335,17 +337,17 @@ def practice_of(
 
 
 def head_of(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
-    """Hugging Face id of the EAGLE head in an engine's recipes for a model."""
+    """Hugging Face id of the EAGLE head in an engine's recipes for a model; None if no recipe names one."""
     return next((practice.head for practice in practices_in(engine, model, hardware, precision) if practice.head), None)
 
 
 def recommended_drafts(engine: str | None, proposer: ProposerName, target: ModelSpec | None) -> int | None:
-    """Largest draft length in an engine's recipes for a speculation method; None if there is none [1].
+    """Largest draft length in an engine's recipes for a speculation method; None if no recipe has one [1].
 
     Parameters
     ----------
     engine : str, optional
-        With or without a version: ``sglang``, ``vllm@0.24.0``.
+        Engine name, optionally with a version: ``sglang``, ``vllm@0.24.0``.
     proposer : str
         Speculation method.
     target : ModelSpec, optional
@@ -364,7 +366,7 @@ def recommended_drafts(engine: str | None, proposer: ProposerName, target: Model
 
 
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:
-    """Whether engine and model support a recipe's speculation method, and its acceptance is published."""
+    """True if engine and model support the speculation method of a recipe, and its acceptance is published."""
     support = facts.support(model.architecture, hardware.generation)
     heads = () if support is None else support.speculation
     if recipe.proposer is None or recipe.drafts is None or recipe.proposer not in (*facts.speculation, *heads):
@@ -380,6 +382,6 @@ def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardwar
 
 @cache
 def _recipes(engine: str) -> EngineRecipes:
-    """Recipes of an engine; empty if none are recorded."""
+    """Recipes of an engine; empty if none are published."""
     path = catalog.folder("engines") / "recipes" / f"{engine}.yaml"
     return EngineRecipes.from_file(path) if path.is_file() else EngineRecipes(recipes=())

@@ -1,7 +1,8 @@
-"""Import of published Hugging Face ``config.json`` files as model specifications.
+"""Import of Hugging Face ``config.json`` files as model specifications.
 
-A small function per family reads a configuration key by key. Unread keys are rejected unless they are known not to
-change a shape, as are values with an uncertain meaning: no count is better than a wrong one.
+Each model family has a function that reads a configuration key by key. A key that no function reads is rejected, unless
+it is known to change no shape. A value with an uncertain meaning is also rejected, because a wrong parameter count is
+worse than none.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from inference_econ.inputs.models.model import ModelSpec, UnknownPart
 from inference_econ.inputs.models.repository import is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
-#: Public names, including those that other packages use from the submodules.
+#: Public names, and names from the submodules that other packages use.
 __all__ = ["FAMILIES", "OUTSIDE", "Checkpoint", "cached_config", "checkpoint_beside", "find_config", "is_identity"]
 
-#: Functions that build architectures, by the names in the table of families.
+#: Functions that read an architecture, by their names in the table of families.
 _READERS: Mapping[str, Callable[[LayerReader], Architecture]] = {
     **vars(_grouped),
     **vars(_mixers),
@@ -49,12 +50,12 @@ _AROUND_TEXT = re.compile("|".join(TABLE["beside_text"]))
 
 
 def import_config(path: Path | str) -> ModelSpec:
-    """Read a published configuration.
+    """Read a published configuration as a model specification.
 
     Parameters
     ----------
     path : Path or str
-        ``config.json``, or a folder with one. A ``hf_quant_config.json`` in the same folder is read too.
+        ``config.json``, or a folder that contains one. A ``hf_quant_config.json`` in the same folder is read too.
 
     Returns
     -------
@@ -64,26 +65,26 @@ def import_config(path: Path | str) -> ModelSpec:
     Raises
     ------
     InputError
-        If there is no such file, or it is too large.
+        If the file does not exist, or is too large.
     SpecError
-        Names the file and the unsupported key or family.
+        If a key or the family is not supported; names it and the file.
     """
     return ModelSpec.from_document(import_document(path))
 
 
 def import_document(path: Path | str) -> Document:
-    """Model of a file as plain data for :class:`~inference_econ.inputs.models.model.ModelSpec`."""
+    """Read a file as plain data for :class:`~inference_econ.inputs.models.model.ModelSpec`."""
     config = find_config(Path(path))
     return _document(read_json(config), config, quantisation_beside(config))
 
 
 def gguf_document(path: Path) -> Document:
-    """Model of a llama.cpp GGUF file, whose header is read as the configuration of its family.
+    """Read a llama.cpp GGUF file as plain data of a model; its header is converted to a configuration of its family.
 
     Raises
     ------
     InputError, SpecError
-        If it is not a GGUF file, or its architecture or quantization is not supported.
+        If the file is not a GGUF file, or its architecture or quantization is not supported.
     """
     config, dtype = _gguf.configuration(path)
     reader, architecture = _by_family(config, str(path))
@@ -91,7 +92,7 @@ def gguf_document(path: Path) -> Document:
     document = _written(reader, architecture, path, None)
     data: dict[str, Any] = {key: value for key, value in document.data.items() if not key.endswith("_weights")}
     data |= {"weights": dtype, "description": f"Read from the header of {path.name}, model_type {reader.family}."}
-    if dtype == "mxfp4":  # for experts only
+    if dtype == "mxfp4":  # applies to experts only
         data |= {"weights": "bf16", "expert_weights": dtype}
     if is_repository(str(path)):
         data["huggingface_id"] = str(path)
@@ -100,7 +101,7 @@ def gguf_document(path: Path) -> Document:
 
 
 def gguf_remark(path: Path) -> str:
-    """Remark on how a GGUF file is interpreted; see :func:`gguf_document` for errors."""
+    """Note on the interpretation of a GGUF file; see :func:`gguf_document` for errors."""
     config, dtype = _gguf.configuration(path)
     return (
         f"{str(path)!r} is read as {config['model_type']}, {config.get('num_hidden_layers')} layers of width "
@@ -109,15 +110,15 @@ def gguf_remark(path: Path) -> str:
 
 
 def document_of(text: str, name: str) -> Document:
-    """Model from the text of a configuration with a given name instead of a file."""
+    """Read the text of a configuration as plain data of a model with a given name."""
     config = Path(name)
     return _document(parsed_json(text, config), config, None)
 
 
 def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) -> Document:
-    """Document of a configuration, with the file of formats next to it, if there is one.
+    """Document of a model, from its configuration and the files next to it.
 
-    If its family does not support it, it is read from the tensors of the checkpoint next to it, if there is one.
+    A configuration whose family is not supported is read from the tensors of the checkpoint in the same folder.
     """
     file = str(config)
     try:
@@ -133,7 +134,7 @@ def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) 
 
 
 def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Architecture]:
-    """Architecture by the family of a configuration, and the reader with the unread keys."""
+    """Architecture of a configuration by its family, and the reader, which knows the unread keys."""
     text, outer, family = _text_part(data, file)
     reader = LayerReader(text, file, family, outer)
     reader.skip(*_OF_FORMATS)
@@ -147,20 +148,20 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Archite
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
-    """Mistakes with the name of the file; mistakes of combined fields lack it."""
+    """Mistakes that start with the file name. Mistakes in a combination of fields lack the name and get it here."""
     return [text if text.startswith(f"{file}: ") else f"{file}: {text} (family {family})" for text in error.mistakes]
 
 
 def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None, refused: SpecError) -> Document:
-    """Document of a configuration that its family does not support, using the checkpoint next to it.
+    """Document of a model whose family or keys are not supported, with the help of the checkpoint in the same folder.
 
-    If only keys are unknown, the family's count is used unless the checkpoint has fewer parameters. Otherwise parts are
-    recognized by common names of tensors.
+    If only keys are unknown, the architecture is that of the family, unless it has more parameters than the checkpoint.
+    Otherwise parts of the model are recognized by common names of tensors.
 
     Raises
     ------
     SpecError
-        If there is no checkpoint, or its tensors are not sufficient.
+        If the folder has no checkpoint, or the tensors do not determine the architecture.
     """
     file = str(config)
     text = data.get("text_config")
@@ -192,9 +193,9 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
     return _add_unknown(document, [*parts, *unknown_parts(model, checkpoint, by_family=False)], reader.unread())
 
 
-#: Keys of number formats.
+#: Configuration keys that describe number formats.
 _OF_FORMATS = ("torch_dtype", "dtype", "quantization_config", "compression_config")
-#: Advice for configurations that are not supported.
+#: Advice in the error for configurations that are not supported.
 _INDEX_WOULD_DO = (
     "; an index would do: with model.safetensors.index.json, or the headers of its safetensors files, in the same "
     "folder what is unknown is counted from their tensors"
@@ -202,7 +203,7 @@ _INDEX_WOULD_DO = (
 
 
 def _written(reader: LayerReader, architecture: Architecture, config: Path, quantisation: Path | None) -> Document:
-    """Document of a configuration that was read, with its number formats."""
+    """Document of an architecture that was read, with its number formats."""
     text, outer, file = reader.data, reader.outer, str(config)
     stated = formats(
         (text, outer) if outer else (text,),
@@ -215,7 +216,7 @@ def _written(reader: LayerReader, architecture: Architecture, config: Path, quan
 
 
 def _add_unknown(document: Document, parts: Sequence[UnknownPart], unread: Sequence[str] = ()) -> Document:
-    """Document with the unknown parts of its model; unread keys have no known parameters."""
+    """Add unknown parts to a document. Unread keys become parts without parameters."""
     parts = [*parts, *(UnknownPart(name=f"key {key}") for key in unread)]
     if not parts:
         return document
@@ -225,7 +226,7 @@ def _add_unknown(document: Document, parts: Sequence[UnknownPart], unread: Seque
 
 
 def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
-    """Configuration of the text model, the configuration around it, and its family."""
+    """Configuration of the text model, the configuration that contains it, and the family."""
     kind = data.get("model_type")
     if kind is None:
         raise SpecError([f"{file}: model_type is missing; is this the config.json of a Hugging Face model?"])
@@ -243,14 +244,14 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
     shaping = [key for key, value in data.items() if value is not None and not without_shape(key)]
     unknown = [key for key in shaping if not _AROUND_TEXT.fullmatch(key)]
     if unknown:
-        raise SpecError([f"{file}: unknown key {key!r} beside text_config (family {kind})" for key in unknown])
+        raise SpecError([f"{file}: unknown key {key!r} next to text_config (family {kind})" for key in unknown])
     return text, data, inner
 
 
 def _plain(
     architecture: Architecture, stated: Formats, reader: LayerReader, config: Path, named: object
 ) -> dict[str, Any]:
-    """Data of a model file, with a source for every number."""
+    """Fields of a model file, and a source for every number."""
     name, identity = _names(config)
     data: dict[str, Any] = {
         **architecture.fields,
@@ -261,7 +262,7 @@ def _plain(
         "architecture": named[0] if isinstance(named, list) and named and isinstance(named[0], str) else None,
         "unknown": [part.model_dump(exclude_defaults=True) for part in architecture.fields.get("unknown", ())],
         "left_out": list(reader.left_out()),
-        # Equal layers form a block, in the order in which they first appear.
+        # Equal layers form a block. Blocks are in the order in which their layers first appear.
         "blocks": [
             {**Block(layers=count, **layer._asdict()).model_dump(exclude_defaults=True), "norms": layer.norms}
             for layer, count in Counter(architecture.layers).items()
@@ -274,10 +275,10 @@ def _plain(
 
 
 def _formats_of(architecture: Architecture, stated: Formats) -> dict[str, Any]:
-    """Formats that differ from that of the weights, for the groups that the model has."""
+    """Number formats of groups of weights that differ from the main format."""
     groups, parts = stated.groups, [layer.feed_forward for layer in architecture.layers]
     mixtures = [part for part in parts if isinstance(part, ExpertFeedForward)]
-    # Without a dense layer, the remaining weights are the router.
+    # A model without dense layers has its main format in the router only.
     weights = groups["attention" if mixtures and len(mixtures) == len(parts) else "dense"]
     others = {
         "expert_weights": groups["experts"] if mixtures else weights,
@@ -319,9 +320,10 @@ def _source(where: str) -> dict[str, str]:
 
 
 def _names(config: Path) -> tuple[str, str | None]:
-    """Display name, and the Hugging Face id if the path contains it.
+    """Display name, and the Hugging Face id if the path contains the id.
 
-    ``ORGANISATION--NAME_config.json`` and the hub's cache, ``models--ORGANISATION--NAME/snapshots/...``, contain it.
+    Paths with an id have the form ``ORGANISATION--NAME_config.json``, or that of the hub's cache,
+    ``models--ORGANISATION--NAME/snapshots/...``.
     """
     stem = config.stem.removesuffix("config").rstrip("_-.")
     candidates = [stem, *(part.removeprefix("models--") for part in config.parts if part.startswith("models--"))]
@@ -331,5 +333,5 @@ def _names(config: Path) -> tuple[str, str | None]:
         if mark and organisation and name and "--" not in name and is_repository(repository):
             return name, repository
     name = stem or config.resolve().parent.name
-    # A name that reads as a number would need a source, like any number.
+    # A name that looks like a quantity would need a source.
     return (f"model {name}".strip() if looks_like_quantity(name) or not name else name), None

@@ -1,8 +1,8 @@
-"""Files of a published model: strict JSON, and names and shapes of tensors from safetensors headers.
+"""Files of a published model: JSON files, and names and shapes of tensors from safetensors headers.
 
-The first eight bytes of a safetensors file are the length of a JSON object, which contains the format and shape of each
-tensor (https://github.com/huggingface/safetensors). The data after it are not read, so they may be missing.
-``model.safetensors.index.json`` contains names and the total size, but no shapes.
+The first eight bytes of a safetensors file are the length of a JSON object with the format and shape of each tensor
+(https://github.com/huggingface/safetensors). The data after this header are not read, so they may be missing. The
+index, ``model.safetensors.index.json``, has names and the total size, but no shapes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _MAX_BYTES = 4_000_000
 
 
 def find_config(path: Path) -> Path:
-    """Configuration of a path: a JSON file, or the one in a folder.
+    """Path of a configuration: the given JSON file, or the ``config.json`` in the given folder.
 
     Raises
     ------
     InputError
-        If there is none.
+        If the folder has no configuration.
     """
     try:
         if path.is_dir():
@@ -45,9 +45,9 @@ def find_config(path: Path) -> Path:
 
 
 def quantisation_beside(config: Path) -> Path | None:
-    """The ``hf_quant_config.json`` that belongs to a configuration, if there is one.
+    """The ``hf_quant_config.json`` that belongs to a configuration; None if it does not exist.
 
-    For ``ORGANISATION--NAME_config.json`` it is ``ORGANISATION--NAME_hf_quant_config.json``.
+    The one for ``ORGANISATION--NAME_config.json`` is called ``ORGANISATION--NAME_hf_quant_config.json``.
     """
     prefix = config.name.removesuffix(CONFIG_NAME)
     if not config.name.endswith(CONFIG_NAME):
@@ -64,7 +64,7 @@ def read_json(path: Path, most_bytes: int = _MAX_BYTES) -> dict[str, Any]:
     InputError
         If the file cannot be read or is larger than ``most_bytes`` [B].
     SpecError
-        If it is not a JSON object, repeats a key, or nests too deep.
+        If the content is not a JSON object, repeats a key, or nests too deep.
     """
     try:
         text = read_text(path, most_bytes)
@@ -74,12 +74,12 @@ def read_json(path: Path, most_bytes: int = _MAX_BYTES) -> dict[str, Any]:
 
 
 def parsed_json(text: str, path: Path) -> dict[str, Any]:
-    """JSON object of a text; ``path`` is its name in messages.
+    """Parse a JSON object; messages name ``path``.
 
     Raises
     ------
     SpecError
-        If it is not a JSON object, repeats a key, or nests too deep.
+        If the text is not a JSON object, repeats a key, or nests too deep.
     """
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -94,19 +94,19 @@ def parsed_json(text: str, path: Path) -> dict[str, Any]:
         raise SpecError([f"{path}:{error.lineno}: not valid JSON: {error.msg}"]) from error
     except RecursionError as error:
         raise SpecError([f"{path}:1: nested too deep for a configuration"]) from error
-    except ValueError as error:  # a number with thousands of digits
+    except ValueError as error:  # an integer with thousands of digits
         raise SpecError([f"{path}:1: not valid JSON: {str(error).partition(';')[0]}"]) from error
     if not isinstance(data, dict):
         raise SpecError([f"{path}:1: a JSON object is needed, found {type(data).__name__}"])
     return data
 
 
-#: Names on the hub have at most 96 characters.
+#: Hugging Face id; each part has at most 96 characters.
 _IDENTITY = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}")
 
 
 def is_identity(text: str) -> bool:
-    """Whether a text has the form ``ORGANISATION/NAME``.
+    """True if a text has the form of a Hugging Face id, ``ORGANISATION/NAME``.
 
     Examples
     --------
@@ -117,12 +117,12 @@ def is_identity(text: str) -> bool:
 
 
 def cached_config(identity: str, cache: Path) -> Path | None:
-    """Configuration of a model in the local cache, of the revision ``main`` if present; None if there is none.
+    """Path of a model's configuration in the local hub cache, preferably of the revision ``main``; None if not cached.
 
     Parameters
     ----------
     identity : str
-        ``ORGANISATION/NAME``, in any case.
+        ``ORGANISATION/NAME``; case is ignored.
     cache : Path
         Folder of the cache with ``models--ORGANISATION--NAME/snapshots/COMMIT/config.json`` (documentation of the hub,
         "Hub Local Cache").
@@ -131,31 +131,31 @@ def cached_config(identity: str, cache: Path) -> Path | None:
     try:
         models = [folder for folder in sorted(cache.iterdir()) if folder.name.lower() == wanted]
         configs = [path for folder in models for path in folder.glob(f"snapshots/*/{CONFIG_NAME}")]
-        # Commits of the main revision at the time of download.
+        # Commits of the revision ``main`` at the time of download.
         references = [folder / "refs" / "main" for folder in models]
         commits = {path.read_text(encoding="utf-8").strip() for path in references if path.is_file()}
         newest_last = sorted(configs, key=lambda path: (path.parent.name in commits, path.stat().st_mtime))
-    except OSError:  # no cache, or no permission
+    except OSError:  # the cache does not exist or cannot be read
         return None
     return newest_last[-1] if newest_last else None
 
 
 INDEX_NAME = "model.safetensors.index.json"
-#: Largest header that the format allows [B].
+#: Maximum header length of the safetensors format [B].
 _LARGEST = 100_000_000
-#: Formats with one parameter per element; others are packed.
+#: Tensor formats with one parameter per element; other formats are packed.
 _PLAIN = re.compile(r"F64|F32|F16|BF16|F8_.*|I8")
-#: Four-bit parameters per element of packed formats [1].
+#: Four-bit parameters per element of packed tensor formats [1].
 _PACKED = {"U8": 2, "I32": 8, "I64": 16}
-#: Largest index [B]; that of DeepSeek-V3 has 9 MB.
+#: Maximum size of an index [B]; the index of DeepSeek-V3 has 9 MB.
 _LARGEST_INDEX = 100_000_000
-#: Scales of weights in narrow formats, and tables of positions, which are not parameters.
+#: Tensors that are not parameters: scales of narrow weights, and tables of positions.
 _BESIDE = re.compile(
     r"(scale|scale_inv|scales|scale_\d|zeros|qzeros|g_idx|inv_freq|zero_point|weight_shape|correction_bias)$"
 )
-#: Parts that no count of a model includes.
+#: Parts of a checkpoint that the parameter count of a model excludes.
 OUTSIDE = frozenset({"beside the text", "multi-token prediction"})
-#: Parts of a count by words in the names of tensors; the first match applies.
+#: Part of the model by words in the names of its tensors; the first match applies.
 _PARTS = (
     ("beside the text", r"vision|visual|image|audio|mm_|multi_modal|projector|merger"),
     ("multi-token prediction", r"mtp|nextn"),
@@ -172,18 +172,18 @@ class Tensor:
 
     name: str
     kind: str = ""
-    """Format of the elements, as in safetensors files; empty if no file has shapes."""
+    """Format of the elements, as safetensors files name it; empty if no file has shapes."""
     shape: tuple[int, ...] = ()
     """Shape [1]; empty if no file has shapes."""
 
     @property
     def family(self) -> str:
-        """Name with ``N`` for numbers, which equal layers share."""
+        """Name with ``N`` in place of numbers, which is equal for all layers."""
         return re.sub(r"\d+", "N", self.name.removeprefix("model."))
 
     @property
     def packed(self) -> bool:
-        """True if an element contains several parameters."""
+        """True if one element contains several parameters."""
         return bool(self.kind) and not _PLAIN.fullmatch(self.kind)
 
     @property
@@ -193,12 +193,15 @@ class Tensor:
 
     @property
     def size(self) -> float:
-        """Size [B]; names of formats contain their bits, except for booleans."""
+        """Size [B]. The name of a format contains its number of bits, except for booleans."""
         bits = re.search(r"\d+", self.kind)
         return math.prod(self.shape) * (int(bits[0]) if bits else 8) / 8
 
     def part(self, layers: int) -> str:
-        """Part of a count that it belongs to; layers from the number ``layers`` on are for multi-token prediction."""
+        """Part of the model to which the tensor belongs.
+
+        Layers from the number ``layers`` on are multi-token-prediction layers.
+        """
         number = re.search(r"layers\.(\d+)\.", self.name)
         part = next((part for part, words in _PARTS if re.search(words, self.name)), "other")
         return "multi-token prediction" if number and int(number[1]) >= layers and part != _PARTS[0][0] else part
@@ -209,14 +212,14 @@ class Checkpoint:
     """Tensors of a published model."""
 
     size: float | None
-    """Total size from the index, or else from all headers [B]; None if there is neither."""
+    """Total size according to the index, or else all headers [B]; None without either."""
     elements: Mapping[tuple[str, str], int]
-    """Parameters by part and name, with ``N`` for numbers: ``("attention", "layers.N.self_attn.q_proj.weight")`` [1].
-    Empty if no file has shapes."""
+    """Parameters by part and name, with ``N`` in place of numbers: ``("attention",
+    "layers.N.self_attn.q_proj.weight")`` [1]. Empty if no file has shapes."""
     packed: int
-    """Number of packed tensors, which are not included in the parameters [1]."""
+    """Number of packed tensors, whose parameters are not in ``elements`` [1]."""
     tensors: tuple[Tensor, ...] = ()
-    """All tensors except scales, with shapes if a file has them."""
+    """All tensors except scales. Tensors have shapes if a file contains these."""
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -227,15 +230,15 @@ class Checkpoint:
         return dict(parts)
 
     def apart(self, names: Collection[str]) -> Checkpoint:
-        """Checkpoint with the tensors of some families in the part ``unknown``."""
+        """Copy of the checkpoint in which the named tensors belong to the part ``unknown``."""
         moved = {("unknown" if name in names else part, name): n for (part, name), n in self.elements.items()}
         return replace(self, elements=moved)
 
 
 def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
-    """Checkpoint next to a ``config.json``: an index, or safetensors files; None if there is neither.
+    """Checkpoint in the folder of a ``config.json``: an index or safetensors files; None if the folder has neither.
 
-    Layers from the number ``layers`` on are for multi-token prediction, which no count includes.
+    Layers from the number ``layers`` on are multi-token-prediction layers, which parameter counts exclude.
 
     Raises
     ------
@@ -263,7 +266,7 @@ def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
         total = metadata.get("total_size")
         size = float(total) if isinstance(total, int | float) and total > 0 else None
     named = set(places.values())
-    # Some of the files alone do not determine the total.
+    # The total is unknown if some of the files are missing.
     whole = [path for path in files if path.name in named] if named <= {path.name for path in files} else []
     tensors = [tensor for path in whole for tensor in _tensors(path)] if whole else [Tensor(name) for name in places]
     size = size or (sum(tensor.size for tensor in tensors) if whole else None)
@@ -283,7 +286,9 @@ def _tensors(path: Path) -> Iterator[Tensor]:
     except (OSError, ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise InputError(f"{path}: no safetensors file: it does not begin with the length of a header and the header")
+        raise InputError(
+            f"{path}: not a safetensors file: it does not start with the length of a header and the header"
+        )
     for name, tensor in data.items():
         if name == "__metadata__":
             continue

@@ -1,4 +1,4 @@
-"""Number formats of the groups of weights, from the dtype and the quantizer."""
+"""Number formats of groups of weights, from the dtype and the quantizer's settings in a configuration."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from inference_econ.inputs.huggingface._reader import TABLE
 _TABLE: Mapping[str, Any] = TABLE["formats"]
 _DTYPES: Mapping[str, Dtype] = _TABLE["dtypes"]
 _MODELOPT: Mapping[str, Dtype] = _TABLE["modelopt"]
-#: Name in modelopt for models whose modules have different formats.
+#: Value of modelopt for models in which modules have different formats.
 _MIXED = "MIXED_PRECISION"
-#: Formats by type, bits, and elements that share a scale along a row; None: a scale per row or per tensor.
+#: Formats by type, bits, and number of elements that share a scale along a row; None for a scale per row or tensor.
 _GROUPED: Mapping[tuple[str, float, int | None], Dtype] = {
     (row.kind, row.bits, row.group[-1] if row.group else None): name
     for name, row in FORMATS.items()
     if row.bits <= 8 and row.kind != "file" and name != "fp4" and not block_width(name) > 1
 }
-#: Formats with a name of their own, by rows and columns of their blocks.
+#: Formats with a catalog name, by rows and columns of the blocks that share a scale.
 _BLOCKED: Mapping[tuple[int, ...], Dtype] = {row.group: name for name, row in FORMATS.items() if len(row.group) > 1}
-#: Names of modules in published checkpoints, by group; a group is not quantized if all modules of one naming are
-#: excluded.
+#: Names of modules in published checkpoints by group of weights; there are several naming schemes. A group is not
+#: quantized if all modules of one scheme are excluded.
 _MODULES: Mapping[str, Sequence[Sequence[str]]] = _TABLE["modules"]
-#: Groups that may have formats of their own.
+#: Groups of weights that can have different formats.
 _GROUPS = ("dense", "attention", "attention_output", "experts", "shared")
 
 
 @dataclass(frozen=True, slots=True)
 class Formats:
-    """Number formats of the groups of weights and of the cache, with their source."""
+    """Number formats of the groups of weights and of the KV cache, with their source."""
 
     groups: Mapping[str, Dtype]
-    """Format of each group: ``dense``, ``attention`` without its ``attention_output``, ``experts``, ``shared`` experts,
-    ``embeddings``."""
+    """Format by group: ``dense``, ``attention`` (without the output projection), ``attention_output``, ``experts``,
+    ``shared`` (shared experts), ``embeddings``."""
     kv: Dtype | None
-    """Format of the cache, if the files state one."""
+    """Format of the KV cache; None if the files state none."""
     where: str
     kind: str = "published"
 
@@ -55,7 +55,7 @@ class _Quantisation:
     expert_dtype: Dtype | None = None
     kv: Dtype | None = None
     modules: Mapping[str, Dtype] = field(default_factory=dict)
-    """Formats of modules with a format of their own, by the part of their path after the layer number."""
+    """Formats of modules that differ from the main format, by the part of the module's path after the layer number."""
 
 
 def formats(
@@ -68,11 +68,11 @@ def formats(
     levels : tuple of mapping
         Configuration, its text part first; keys may be at either level.
     beside : mapping or None
-        ``hf_quant_config.json``.
+        Content of ``hf_quant_config.json``.
     layers : int
         Number of layers.
     file, beside_file : str
-        Paths of the two files, for messages; their names are recorded as the source.
+        Paths of the two files for messages. Their names are recorded as the source.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def formats(
         If a format or a quantizer is unknown, or the two files disagree.
     """
     base, where, kind = _base(levels, file)
-    # The quantizer's description, under its present or its former name.
+    # Current and former key of the quantizer's settings.
     keys = ("quantization_config", "compression_config")
     blocks = [(key, level[key]) for level in levels for key in keys if level.get(key) is not None]
     key, inside = blocks[0] if blocks else ("", None)
@@ -114,7 +114,7 @@ def formats(
         return formats.pop() if formats else base if _excluded(names, layers // 2, layers, scheme.excluded) else narrow
 
     groups = {kind: group(kind, experts if kind == "experts" else scheme.dtype) for kind in _GROUPS}
-    # Quantizers do not change embeddings and, by default, the output head.
+    # Quantizers do not change the embeddings. By default they do not change the output embedding either.
     return Formats({**groups, "embeddings": base}, scheme.kv, where)
 
 
@@ -141,14 +141,14 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
         )
         if data.get("mxfp4_block_size", 32) != 32:
             raise SpecError([f"{place}: mxfp4_block_size is {data['mxfp4_block_size']!r}; only 32 is understood"])
-        key = "store_dtype" if "store_dtype" in data else "expert_dtype"  # MiMo-V2.6; DeepSeek-V4
+        key = "store_dtype" if "store_dtype" in data else "expert_dtype"  # as in MiMo-V2.6 and DeepSeek-V4
         return _Quantisation(dtype, excluded, expert_dtype=_expert_dtype(data.get(key), dtype, f"{place}: {key}"))
     if method == "mxfp8":
         return _Quantisation("mxfp8", excluded)
     if method == "mxfp4":
         return _Quantisation("mxfp4", excluded, only_experts=True)
     if method in ("gptq", "awq"):
-        # Integers with a scale, and possibly a zero point, per group of 128 unless stated.
+        # Integers with a scale and possibly a zero point, per group of 128 elements by default.
         for key in ("modules_in_block_to_quantize", "dynamic"):
             if data.get(key):
                 raise SpecError([f"{place}: {key} is not understood: modules of one kind would have several formats"])
@@ -171,7 +171,10 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
 
 
 def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: str) -> Dtype:
-    """Format of elements with a scale per group; other group sizes have other sizes in bytes."""
+    """Format of elements that share a scale per group.
+
+    An unusual group size gives a format with the size in its name.
+    """
     group = None if size in (None, -1) else size
     sized = f"{kind}{bits}_g{group}" if type(group) is int else ""
     plain = not (isinstance(bits, bool) or isinstance(group, bool))
@@ -187,7 +190,7 @@ def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: s
 
 
 def _blocked(blocks: object, scales: object, place: str) -> Dtype:
-    """Format of 8-bit floats in blocks of rows and columns, with 32-bit scales unless 8-bit ones are stated."""
+    """Format of 8-bit floats with a scale per block of rows and columns; scales have 32 bits unless 8 are stated."""
     if scales not in (None, "float", "fp32", "ue8m0"):
         raise SpecError([f"{place}: scale_fmt is {scales!r}; understood: fp32, ue8m0"])
     if isinstance(blocks, list) and len(blocks) == 2 and all(type(size) is int for size in blocks):
@@ -213,14 +216,14 @@ def _modelopt(data: Mapping[str, Any], base: Dtype, place: str) -> _Quantisation
 
 
 def _of_modelopt(algorithm: object, place: str) -> Dtype:
-    """Format of an algorithm of modelopt."""
+    """Format for the name of a modelopt algorithm."""
     if str(algorithm) not in _MODELOPT:
         raise SpecError([f"{place} is not understood; understood: {', '.join(_MODELOPT)}"])
     return _MODELOPT[str(algorithm)]
 
 
 def _modules(data: Mapping[str, Any], place: str) -> Mapping[str, Dtype]:
-    """Formats of modules by the part of their path after the layer number; all layers must have the same."""
+    """Formats of modules by the part of their path after the layer number. All layers must have equal formats."""
     formats: dict[str, Dtype] = {}
     for name, stated in _mapping(data.get("quantized_layers"), f"{place}: quantized_layers").items():
         algorithm = _mapping(stated, f"{place}: {name}").get("quant_algo")
@@ -262,7 +265,7 @@ def _typed(scheme: Mapping[str, Any], place: str) -> Dtype:
 
 
 def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
-    """Format of routed experts if others are in 8-bit blocks (DeepSeek-V4); None if not stated."""
+    """Format of routed experts in a model whose other weights are 8-bit blocks (DeepSeek-V4); None if not stated."""
     if value is None:
         return None
     if value not in ("fp4", "mxfp4", "fp8"):
@@ -271,7 +274,7 @@ def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
 
 
 def _excluded(names: Sequence[Sequence[str]], layer: int, layers: int, patterns: tuple[str, ...]) -> bool:
-    """Whether a group is not quantized: most names of some naming are excluded, in this and the next layer."""
+    """True if a group of weights is not quantized."""
     for naming in names:
         for prefix in ("model.layers", "model.language_model.layers", "language_model.model.layers", "backbone.layers"):
             full = [f"{prefix}.{n}.{name}" for n in {layer, min(layer + 1, layers - 1)} for name in naming]
@@ -281,12 +284,12 @@ def _excluded(names: Sequence[Sequence[str]], layer: int, layers: int, patterns:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a pattern (a regular expression after ``re:``, a wildcard, or a part of the path) matches a module."""
+    """True if a module matches a pattern: a regular expression after ``re:``, a wildcard, or a part of its path."""
     if pattern.startswith("re:"):
         try:
             return re.match(pattern.removeprefix("re:"), name) is not None
         except re.error as error:
-            raise SpecError([f"quantization_config: {pattern!r} is no regular expression: {error}"]) from error
+            raise SpecError([f"quantization_config: {pattern!r} is not a regular expression: {error}"]) from error
     if fnmatch.fnmatchcase(name, pattern):
         return True
     return f".{pattern.strip('.')}." in f".{name}." or ("*" in pattern and fnmatch.fnmatchcase(name, f"{pattern}.*"))

@@ -1,7 +1,8 @@
-"""Header of a GGUF file, read as the configuration of a family of published models.
+"""Reader of GGUF headers as configurations of published model families.
 
-The file starts with ``GGUF``, a version, and counts of tensors and of metadata. The metadata follow, then names and
-shapes of tensors (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The data after these are not read.
+A GGUF file starts with ``GGUF``, a version, and the numbers of tensors and metadata entries. The metadata follow, and
+then the names and shapes of tensors (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The tensor data after
+these are not read.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs.dtype import OF_FILES
 from inference_econ.inputs.name_matching import format_of_quantization
 
-#: Longest header that is read [B]; a vocabulary of 262,144 words takes about 20 MB.
+#: Maximum header size [B]. A vocabulary of 262,144 words takes about 20 MB.
 _MOST_BYTES = 100_000_000
-#: Longest name and text that is kept [B].
+#: Longest text that is stored; longer ones are skipped [B].
 _MOST_TEXT = 1_000_000
-#: Codes of numbers in metadata; 8 is a text and 9 an array.
+#: Type codes of numbers in metadata. The code 8 is a text, and 9 is an array.
 _NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 _TEXT, _ARRAY = 8, 9
-#: Quantizations by general.file_type (llama.cpp, include/llama.h); 4 to 6 are no longer written.
+#: Quantizations by ``general.file_type`` (llama.cpp, include/llama.h). Current versions of llama.cpp do not write 4 to
+#: 6.
 _FILE_TYPES = (
     *("F32", "F16", "Q4_0", "Q4_1", "", "", "", "Q8_0", "Q5_0", "Q5_1", "Q2_K", "Q3_K_S", "Q3_K_M", "Q3_K_L", "Q4_K_S"),
     *("Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K", "IQ2_XXS", "IQ2_XS", "Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL"),
     *("IQ3_S", "IQ3_M", "IQ2_S", "IQ2_M", "IQ4_XS", "IQ1_M", "BF16", "", "", "", "TQ1_0", "TQ2_0", "MXFP4"),
 )
-#: Families and names of published classes by general.architecture; those of Mixtral for ``llama`` with experts.
+#: Family and class name by ``general.architecture``. A ``llama`` file with experts is read as Mixtral.
 _FAMILIES: Mapping[str, tuple[str, str]] = {
     "llama": ("llama", "LlamaForCausalLM"),
     "qwen2": ("qwen2", "Qwen2ForCausalLM"),
@@ -41,7 +43,7 @@ _FAMILIES: Mapping[str, tuple[str, str]] = {
     "gpt-oss": ("gpt_oss", "GptOssForCausalLM"),
 }
 _MIXTRAL = ("mixtral", "MixtralForCausalLM")
-#: Keys of a published configuration by metadata keys after the architecture.
+#: Keys of a published configuration, by the part of the metadata key after the architecture.
 _KEYS: Mapping[str, str] = {
     "block_count": "num_hidden_layers",
     "embedding_length": "hidden_size",
@@ -60,12 +62,12 @@ _EXPERT_WIDTH = {"gpt_oss": "intermediate_size", "qwen3_moe": "moe_intermediate_
 
 
 def configuration(path: Path) -> tuple[dict[str, Any], str]:
-    """Configuration and number format of the weights of a GGUF file.
+    """Configuration of the model in a GGUF file, and the number format of its weights.
 
     Raises
     ------
     InputError, SpecError
-        Names the file: it cannot be read, is not a GGUF file, or has an unknown architecture or quantization.
+        If the file cannot be read, is not a GGUF file, or has an unknown architecture or quantization.
     """
     try:
         status = path.stat()
@@ -81,7 +83,7 @@ def configuration(path: Path) -> tuple[dict[str, Any], str]:
     family, published = _MIXTRAL if name == "llama" and experts else _FAMILIES[name]
     config = {key: metadata.get(f"{name}.{inner}") for inner, key in _KEYS.items()}
     for key, value in config.items():
-        if isinstance(value, list):  # one for each layer
+        if isinstance(value, list):  # one value for each layer
             if len(set(value)) != 1:
                 raise SpecError([f"{path}: {key} differs from layer to layer, which is not understood"])
             config[key] = value[0]
@@ -94,13 +96,13 @@ def configuration(path: Path) -> tuple[dict[str, Any], str]:
         config[_EXPERT_COUNT.get(family, "num_experts")] = experts
     if family in _EXPERT_WIDTH:
         config[_EXPERT_WIDTH[family]] = metadata.get(f"{name}.expert_feed_forward_length")
-    if metadata.get("split.count") in (None, 0, 1):  # other parts have other tensors
+    if metadata.get("split.count") in (None, 0, 1):  # other files have only a part of the tensors
         config["tie_word_embeddings"] = "output.weight" not in tensors
     if family == "llama":
         config["attention_bias"] = "blk.0.attn_q.bias" in tensors
     code = metadata.get("general.file_type")
     if not isinstance(code, int) or not 0 <= code < len(_FILE_TYPES) or not _FILE_TYPES[code]:
-        raise SpecError([f"{path}: general.file_type is {code!r}, which is no known quantization"])
+        raise SpecError([f"{path}: general.file_type is {code!r}, which is not a known quantization"])
     try:
         dtype = format_of_quantization(_FILE_TYPES[code])
     except UnknownNameError as error:
@@ -112,12 +114,15 @@ def configuration(path: Path) -> tuple[dict[str, Any], str]:
 
 @lru_cache(maxsize=8)
 def _header(path: Path, changed: int, size: int) -> tuple[dict[str, Any], frozenset[str]]:
-    """Metadata (for arrays their length) and names of tensors; a changed file is read again."""
+    """Metadata and tensor names of a file, cached until the file changes.
+
+    Arrays of texts are replaced by their length.
+    """
     del changed, size
     with path.open("rb") as stream:
         reader = _HeaderReader(stream, path)
         if stream.read(4) != b"GGUF":
-            raise SpecError([f"{path}: not a GGUF file: it does not begin with 'GGUF'"])
+            raise SpecError([f"{path}: not a GGUF file: it does not start with 'GGUF'"])
         version = reader.number("I")
         if version not in (2, 3):
             raise SpecError(
@@ -131,18 +136,18 @@ def _header(path: Path, changed: int, size: int) -> tuple[dict[str, Any], frozen
         names = set()
         for _ in range(tensors):
             names.add(reader.text())
-            reader.skip(8 * reader.number("I") + 12)  # its widths, type and place
+            reader.skip(8 * reader.number("I") + 12)  # number of dimensions, type and position of the tensor
         return metadata, frozenset(names)
 
 
 class _HeaderReader:
-    """Reader of a file's header, up to the maximum size of a header."""
+    """Reader of a file header up to the maximum header size."""
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:
         self.stream, self.path = stream, path
 
     def take(self, size: int) -> bytes:
-        """Read a number of bytes."""
+        """Read a number of bytes; fewer are an error."""
         if self.stream.tell() + size > _MOST_BYTES:
             raise SpecError([f"{self.path}: the header has more than {_MOST_BYTES / 1e6:.0f} MB; is the file damaged?"])
         taken = self.stream.read(size)
@@ -151,7 +156,7 @@ class _HeaderReader:
         return taken
 
     def skip(self, size: int) -> None:
-        """Skip a number of bytes, which must exist."""
+        """Skip a number of bytes; fewer are an error."""
         for start in range(0, size, _MOST_TEXT):
             self.take(min(_MOST_TEXT, size - start))
 
@@ -160,7 +165,7 @@ class _HeaderReader:
         return struct.unpack(f"<{code}", self.take(struct.calcsize(f"<{code}")))[0]
 
     def text(self) -> str:
-        """Read a text; empty if it is too long to be useful."""
+        """Read a text; texts that are too long are skipped and returned as empty."""
         size = self.number("Q")
         if size > _MOST_TEXT:
             self.skip(size)
@@ -168,7 +173,7 @@ class _HeaderReader:
         return self.take(size).decode("utf-8", "replace")
 
     def value(self, kind: int) -> Any:
-        """Read a metadata value; arrays of numbers become lists, and arrays of texts their length."""
+        """Read a metadata value. Arrays of texts are replaced by their length."""
         if kind == _TEXT:
             return self.text()
         if kind in _NUMBERS:

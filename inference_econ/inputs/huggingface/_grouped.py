@@ -1,4 +1,4 @@
-"""Families with ordinary attention and dense or expert blocks that the table does not fully describe."""
+"""Model families with ordinary attention and dense or expert blocks that the table cannot fully describe."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inference_econ.inputs.layers import FeedForward
 
 
 def falcon(c: LayerReader) -> Architecture:
-    """Falcon: three layouts of heads, one or two norms, tied by default; no gate."""
+    """Falcon: three head layouts, one or two norms, no gate; embeddings are tied by default."""
     new = c.flag("new_decoder_architecture", default=False)
     parallel, multi_query = c.flag("parallel_attn", default=True), c.flag("multi_query", default=True)
     norms_beside = c.size_if("num_ln_in_parallel_attn")
@@ -30,20 +30,20 @@ def falcon(c: LayerReader) -> Architecture:
 
 
 def cohere2(c: LayerReader) -> Architecture:
-    """Command A and R7B, whose older files contain the period twice."""
+    """Command A and R7B. Older files contain the layer period twice."""
     c.only("layer_switch", c.size_or(*c.entry.period_keys, default=c.entry.period or 0))
     return c.plain()
 
 
 def hunyuan_v1_dense(c: LayerReader) -> Architecture:
-    """Hunyuan 0.5B to 7B, whose older files contain the width of heads twice."""
+    """Hunyuan 0.5B to 7B. Older files contain the head width twice."""
     c.only("attention_head_dim", c.head_dim())
     c.only("num_experts", 1)
     return c.plain()
 
 
 def minimax_m2(c: LayerReader) -> Architecture:
-    """MiniMax-M2, whose files may contain the kind of attention of each layer."""
+    """MiniMax-M2. Files may contain the kind of attention per layer."""
     layers, kinds = c.layers(), c.numbers("attn_type_list")
     if kinds is not None and kinds != [1] * layers:
         c.stop(f"attn_type_list must hold 1 (full attention) for each of {layers} layers, got {kinds}")
@@ -51,8 +51,11 @@ def minimax_m2(c: LayerReader) -> Architecture:
 
 
 def minimax_m3(c: LayerReader) -> Architecture:
-    """MiniMax-M3: dense layers first, a shared expert, blocks of tokens that an indexer selects for each KV head."""
-    # Copies of one model have different numbers of modules; the number of predicted tokens has priority.
+    """MiniMax-M3: dense layers first, then experts with a shared one.
+
+    An indexer selects blocks of tokens per KV head.
+    """
+    # Copies of one model differ in the number of modules. The number of predicted tokens has priority.
     modules, mtp = c.whole("num_mtp_modules"), c.whole("num_nextn_predict_layers")
     mtp = mtp or modules
     layers, width = c.layers(), c.size("intermediate_size")
@@ -67,9 +70,9 @@ def minimax_m3(c: LayerReader) -> Architecture:
     inner.only("use_sparse_attention", True)
     inner.only("sparse_score_type", "max")
     inner.only("sparse_init_block", 0)
-    inner.skip("sparse_local_block")  # included in the selected blocks
+    inner.skip("sparse_local_block")  # local blocks are among the selected ones
     picks = inner.stated_marks("sparse_attention_freq", layers)
-    # An indexer with values of its own would be another kind of attention.
+    # An indexer with its own values would be another kind of attention.
     inner.only("sparse_disable_index_value", [int(pick) for pick in picks])
     head, kv = c.head_dim(default=128), c.kv_heads(default=4)
     inner.only("sparse_num_index_heads", kv)
@@ -84,7 +87,7 @@ def minimax_m3(c: LayerReader) -> Architecture:
 
 
 def llama4(c: LayerReader) -> Architecture:
-    """Llama 4: a shared expert without a key, dense layers in between, chunked attention."""
+    """Llama 4: chunked attention, interleaved dense layers, and a shared expert for which there is no key."""
     bias = c.flag("attention_bias", default=False)
     layers, step = c.layers(), c.size_or("interleave_moe_layer_step", default=1)
     listed = c.numbers("moe_layers")
@@ -99,7 +102,8 @@ def llama4(c: LayerReader) -> Architecture:
     chunk = c.size_or("attention_chunk_size", default=8192)
     full = c.grouped_query(kv=kv, width=head, qkv_bias=bias, output_bias=bias)
     local = c.grouped_query(kv=kv, width=head, chunk=chunk, qkv_bias=bias, output_bias=bias)
-    # Layers with rotary positions attend within chunks; every fourth has none and attends to all tokens.
+    # Layers with rotary positions attend within chunks. Every fourth layer has no rotary positions and attends to all
+    # tokens.
     kinds = c.words("layer_types", ("chunked_attention", "full_attention"), layers)
     rotary = c.numbers("no_rope_layers")
     period = c.size_or("no_rope_layer_interval", default=4)
@@ -114,8 +118,9 @@ def llama4(c: LayerReader) -> Architecture:
 
 
 def mimo_v2_flash(c: LayerReader) -> Architecture:
-    """MiMo-V2-Flash: sliding layers with more key-value heads and sinks; values narrower than keys."""
-    # The published class has twice the heads in sliding layers, and sinks in all of them, regardless of the file.
+    """MiMo-V2-Flash: sliding layers have sinks and more key-value heads; values are narrower than keys."""
+    # In sliding layers, the published class always doubles the key-value heads and adds sinks, whatever the file
+    # states.
     local_kv = c.whole_groups(c.heads(), 2 * c.kv_heads(default=4))
     c.only("swa_num_key_value_heads", local_kv)
     c.only("add_swa_attention_sink_bias", True)
@@ -123,7 +128,7 @@ def mimo_v2_flash(c: LayerReader) -> Architecture:
 
 
 def mimo_v2(c: LayerReader) -> Architecture:
-    """MiMo-V2.5 and V2.6: heads of sliding layers are stated."""
+    """MiMo-V2.5 and V2.6: the files state the heads of sliding layers."""
     for key in ("num_key_value_heads", "head_dim", "v_head_dim"):
         c.size(key)
     for key, same in (("hybrid_layer_pattern", "layer_types"), ("moe_layer_freq", "mlp_layer_types")):
@@ -143,7 +148,7 @@ def _mimo_v2(c: LayerReader, local_kv: int, *, sinks: bool) -> Architecture:
     for key, same in (("swa_head_dim", head), ("swa_v_head_dim", value), ("swa_num_attention_heads", c.heads())):
         c.only(key, same)
     bias = c.flag("attention_bias", default=False)
-    # The class adds the token itself to sliding_window_size; the published window does not.
+    # The published class adds the token itself to sliding_window_size; the published window excludes it.
     window = c.size_or("sliding_window_size", "sliding_window", default=128)
     full = c.grouped_query(kv=c.kv_heads(default=4), width=head, qkv_bias=bias, value_head_dim=value)
     local = c.grouped_query(kv=local_kv, width=head, window=window, qkv_bias=bias, value_head_dim=value, sinks=sinks)
@@ -153,7 +158,7 @@ def _mimo_v2(c: LayerReader, local_kv: int, *, sinks: bool) -> Architecture:
 
 
 def dbrx(c: LayerReader) -> Architecture:
-    """DBRX: sizes of attention and of experts are in separate mappings."""
+    """DBRX: the files have separate mappings with the sizes of attention and of experts."""
     inner, outer = c.inside("attn_config"), c.inside("ffn_config")
     inner.skip("clip_qkv")
     attention = c.grouped_query(kv=c.whole_groups(c.heads(), inner.size_or("kv_n_heads", default=1)))
@@ -167,7 +172,7 @@ def dbrx(c: LayerReader) -> Architecture:
 
 
 def ernie4_5_moe(c: LayerReader) -> Architecture:
-    """ERNIE 4.5 with experts: dense layers first; the router's correction is a parameter; tied by default."""
+    """ERNIE 4.5 MoE: dense layers first; the router's correction is a parameter; tied embeddings by default."""
     layers, width = c.layers(), c.size("moe_intermediate_size")
     c.only("moe_layer_end_index", -1, layers - 1)
     attention = c.grouped_query(kv=c.kv_heads(default=4))
@@ -185,7 +190,7 @@ def ernie4_5_moe(c: LayerReader) -> Architecture:
 
 
 def hunyuan_v1_moe(c: LayerReader) -> Architecture:
-    """Hunyuan-A13B, whose files repeat some sizes for each layer."""
+    """Hunyuan-A13B. The files repeat some sizes for each layer."""
     layers, width = c.layers(), c.size("intermediate_size")
     for key, expected in (("num_shared_expert", 1), ("moe_intermediate_size", width)):
         c.only(key, expected, [expected] * layers)
@@ -197,23 +202,24 @@ def hunyuan_v1_moe(c: LayerReader) -> Architecture:
 
 
 def exaone_moe(c: LayerReader) -> Architecture:
-    """K-EXAONE, whose files may list the layers with experts."""
+    """K-EXAONE. The files may list the layers with experts."""
     made = c.plain()
     c.only("is_moe_layer", [layer.feed_forward.kind == "experts" for layer in made.layers])
     return made
 
 
 def bailing_moe(c: LayerReader) -> Architecture:
-    """Ling and Ring, whose version 2 may have the name of the first."""
+    """Ling and Ring. Files of version 2 may have the model type of version 1."""
     second = c.data.get("architectures") == ["BailingMoeV2ForCausalLM"]
     return c.plain(FAMILIES["bailing_moe_v2" if second else c.family])
 
 
 def gemma4(c: LayerReader) -> Architecture:
-    """Gemma 4: wider heads and fewer key heads in layers with full attention; experts next to the dense block.
+    """Gemma 4: layers with full attention have wider heads and fewer key heads; experts work next to the dense block.
 
-    In these layers values are the keys before norm and rotation. Experts have three norms of their own, and their
-    router scales its input and each expert. Layers that share keys, and inputs per layer, are not supported.
+    In layers with full attention, values are the keys before norm and rotation. The experts have three additional
+    norms. The router scales its input and the output of each expert. Layers that share keys, and per-layer inputs, are
+    not supported.
     """
     alike = c.flag("attention_k_eq_v", default=False)
     full_width = c.size_or("global_head_dim", default=512)
@@ -236,9 +242,9 @@ def gemma4(c: LayerReader) -> Architecture:
 
 
 def step3p5(c: LayerReader) -> Architecture:
-    """Step 3.5 and 3.7 Flash: a gate for each query head, and more query heads in sliding layers."""
+    """Step 3.5 and 3.7 Flash: a gate per query head, and more query heads in sliding layers."""
     layers, mtp = c.layers(), c.whole("num_nextn_predict_layers", "num_mtp_layers")
-    # Published lists have one more entry for each multi-token-prediction layer.
+    # Published lists have an additional entry for each multi-token-prediction layer.
     padded = isinstance(c.data.get("layer_types"), list) and len(c.data["layer_types"]) == layers + mtp
     slides = c.windows([False] * (layers + mtp if padded else layers))[:layers]
     kv = c.whole_groups(c.heads(), c.size("num_key_value_heads", "num_attention_groups"))
@@ -255,7 +261,8 @@ def step3p5(c: LayerReader) -> Architecture:
         inner.finish()
     if stated is None and c.heads() != 64:
         c.stop("attention_other_setting is missing, which says how many heads layers that slide have")
-    # Some copies of the published models, which have 64 and 96 (arXiv:2602.10604), omit the second number.
+    # Some copies of the models omit the query heads of sliding layers: 96 in models with 64 in other layers
+    # (arXiv:2602.10604).
     local = stated or c.without("num_sliding_attention_heads", 96)
     c.whole_groups(local, kv)
     alike: dict[str, Any] = {"kv": kv, "width": c.head_dim(default=128), "qk_norm": "per_head", "head_gate": True}

@@ -1,4 +1,4 @@
-"""Layers, and the parts of layers that most families share."""
+"""Reader of the layers and parts of layers that most model families share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from inference_econ.inputs.layers import (
 )
 
 _STATE_FORMATS: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
-#: Keys of the number of routed experts.
+#: Keys for the number of routed experts.
 ROUTED = ("n_routed_experts", "num_experts", "num_local_experts")
 
 
 class Layer(NamedTuple):
-    """One layer; equal layers become one block."""
+    """One layer of a model; equal layers become one block."""
 
     attention: Attention
     feed_forward: FeedForward
@@ -36,20 +36,20 @@ class Architecture(NamedTuple):
 
     layers: Sequence[Layer]
     fields: Mapping[str, Any]
-    """Other fields of :class:`~inference_econ.inputs.models.model.ModelSpec`."""
+    """Further fields of :class:`~inference_econ.inputs.models.model.ModelSpec`."""
 
 
 def dense(width: int, *, gated: bool = True, bias: bool = False) -> DenseFeedForward:
-    """Feed-forward block with or without a gate."""
+    """Create a feed-forward block with or without a gate."""
     return DenseFeedForward(kind="dense", intermediate_size=width, input_matrices=1 + gated, bias=bias)
 
 
 class LayerReader(ConfigReader):
-    """Reader of one configuration that builds the parts that most families share."""
+    """Reader of one configuration, with methods for the parts that most families share."""
 
     @property
     def entry(self) -> ArchitectureFamily:
-        """Entry of the family in the table."""
+        """Entry of the model family in the table of families."""
         return FAMILIES[self.family]
 
     def hidden_size(self) -> int:
@@ -57,15 +57,15 @@ class LayerReader(ConfigReader):
         return self.size("hidden_size", "n_embd", "d_model")
 
     def context(self) -> int | None:
-        """Longest context."""
+        """Longest supported context; None if not stated."""
         return self.size_if("max_position_embeddings", "n_positions", "max_seq_len")
 
     def architecture(
         self, layers: Iterable[tuple[Any, ...]], *, tied: bool = False, max_context: int | None = None, **others: Any
     ) -> Architecture:
-        """Architecture of layers, with the fields that every configuration has, and other fields of the model.
+        """Architecture with given layers and the fields that all configurations have.
 
-        ``tied`` is the default of the published class.
+        ``tied`` is the default of the published class for tied embeddings. Other arguments are fields of the model.
         """
         fields = {
             "hidden_size": self.hidden_size(),
@@ -76,7 +76,7 @@ class LayerReader(ConfigReader):
         return Architecture([Layer(*layer) for layer in layers], {**fields, **others})
 
     def plain(self, family: ArchitectureFamily | None = None) -> Architecture:
-        """Architecture that the table fully describes."""
+        """Architecture of a family that the table describes fully."""
         family = family or self.entry
         layers, window = self.layers(), family.window
         if family.period is not None:
@@ -105,7 +105,7 @@ class LayerReader(ConfigReader):
         )
 
     def stated(self, flag: Flag) -> bool:
-        """Value of a flag: from the table, or from the key that the table names."""
+        """Value of a flag in the table, or under the configuration key that the table names."""
         if isinstance(flag, bool):
             return flag
         ((key, default),) = flag.items()
@@ -116,7 +116,7 @@ class LayerReader(ConfigReader):
         return self.size("num_attention_heads", "n_head", "n_heads")
 
     def kv_heads(self, *, default: int | None = None) -> int:
-        """Number of key-value heads. Null, or ``default`` None for an absent key, means one per query head."""
+        """Number of key-value heads."""
         queries = self.heads()
         count = self.size_if("num_key_value_heads")
         if count is None and "num_key_value_heads" in self.data:
@@ -126,13 +126,13 @@ class LayerReader(ConfigReader):
         return self.whole_groups(queries, count)
 
     def whole_groups(self, queries: int, count: int) -> int:
-        """Check that query heads split into groups, one for each key-value head."""
+        """Check that each key-value head has an integer number of query heads."""
         if queries % count:
             self.stop(f"{queries} query heads do not split into groups for {count} key-value heads")
         return count
 
     def head_dim(self, *, default: int | None = None) -> int:
-        """Width of a head: stated, the class's default, or the width of the model over the heads."""
+        """Width of a head: as stated, the default of the class, or the model width divided by the heads."""
         stated = self.size_if("head_dim")
         if stated is not None:
             return stated
@@ -140,18 +140,20 @@ class LayerReader(ConfigReader):
             return self.without("head_dim", default)
         hidden, queries = self.hidden_size(), self.heads()
         if hidden % queries:
-            self.stop(f"head_dim is missing, and hidden_size {hidden} is no multiple of num_attention_heads {queries}")
+            self.stop(
+                f"head_dim is missing, and hidden_size {hidden} is not a multiple of num_attention_heads {queries}"
+            )
         return hidden // queries
 
     def split(self) -> int:
-        """Width of a head in families without a key for it."""
+        """Width of a head in families without a key for it: the model width divided by the heads."""
         hidden, count = self.hidden_size(), self.heads()
         if hidden % count:
-            self.stop(f"hidden_size {hidden} is no multiple of the {count} heads")
+            self.stop(f"hidden_size {hidden} is not a multiple of the {count} heads")
         return hidden // count
 
     def attention(self, window: int | None = None, family: ArchitectureFamily | None = None) -> GroupedQueryAttention:
-        """Attention of a sliding or full layer, as the table describes."""
+        """Attention of a sliding or full layer of a family that the table describes."""
         family = family or self.entry
         kind, width = family.kv_heads, family.head_dim
         if isinstance(kind, Mapping):
@@ -174,9 +176,9 @@ class LayerReader(ConfigReader):
     def grouped_query(
         self, *, kv: int | None = None, width: int | None = None, window: int | None = None, **others: Any
     ) -> GroupedQueryAttention:
-        """Grouped-query attention with the common keys, and other fields of :class:`GroupedQueryAttention`.
+        """Grouped-query attention from the common keys; other arguments are fields of :class:`GroupedQueryAttention`.
 
-        A window or chunk that exceeds the longest context is ignored.
+        Windows and chunks longer than the longest context are ignored.
         """
         longest = self.context()
         spans = {"window": window, "chunk": others.pop("chunk", None)}
@@ -190,7 +192,7 @@ class LayerReader(ConfigReader):
         )
 
     def windows(self, default: Sequence[bool]) -> list[int | None]:
-        """Window of each layer, by ``layer_types`` or else by the class's own pattern (True for sliding)."""
+        """Window of each layer, from ``layer_types`` or else the pattern of the class (True for sliding layers)."""
         slides = self.marks("layer_types", ("full_attention", "sliding_attention"), default)
         if not any(slides):
             self.unused("sliding_window")
@@ -199,7 +201,7 @@ class LayerReader(ConfigReader):
         return [width if is_sliding else None for is_sliding in slides]
 
     def qwen_windows(self) -> list[int | None]:
-        """Qwen's windows: off unless ``use_sliding_window``, then in all layers from ``max_window_layers`` on."""
+        """Qwen's windows: with ``use_sliding_window``, all layers from ``max_window_layers`` on slide."""
         layers = self.layers()
         first = self.whole("max_window_layers", default=28)
         if not self.flag("use_sliding_window", default=False):
@@ -209,7 +211,7 @@ class LayerReader(ConfigReader):
         return self.windows([index >= first for index in range(layers)])
 
     def feed_forwards(self, family: ArchitectureFamily | None = None) -> list[FeedForward]:
-        """Feed-forward block of each layer, as the table describes."""
+        """Feed-forward block of each layer in a family that the table describes."""
         family = family or self.entry
         if family.dense_first is not None:
             return self.dense_first(**family.dense_first)
@@ -239,12 +241,12 @@ class LayerReader(ConfigReader):
         gated: bool = True,
         **others: Any,
     ) -> ExpertFeedForward:
-        """Mixture of experts with its number under one of ``count_keys``; other arguments are fields of its class."""
+        """MoE block; the number of experts is under one of ``count_keys``. Other arguments are fields of its class."""
         count, active = self.size(*count_keys), self.size(*active_keys)
         if active > count:
             self.stop(f"{active_keys[0]} must be <= {count_keys[0]} ({count}), got {active}")
         groups, reached = self.size_if("n_group"), self.size_if("topk_group")
-        if groups in (None, 1) or self.data.get("topk_method") == "greedy":  # no limit on the groups of a token
+        if groups in (None, 1) or self.data.get("topk_method") == "greedy":  # routing has no limit on groups
             groups = reached = None
         elif reached is None:
             self.stop(f"n_group is {groups}, but topk_group is missing")
@@ -265,7 +267,7 @@ class LayerReader(ConfigReader):
         )
 
     def sparse_by_step(self, mixture: FeedForward) -> list[FeedForward]:
-        """Qwen's rule: a mixture in every ``decoder_sparse_step``-th layer, except listed ones."""
+        """Feed-forward blocks by Qwen's rule: experts in every ``decoder_sparse_step``-th layer, except listed ones."""
         step, layers = self.size_or("decoder_sparse_step", default=1), self.layers()
         only = self.numbers("mlp_only_layers") or []
         if any(index >= layers for index in only):
@@ -278,9 +280,10 @@ class LayerReader(ConfigReader):
         return [mixture if is_sparse else plain for is_sparse in sparse]
 
     def dense_first(self, default_first: int, default_shared: int) -> list[FeedForward]:
-        """DeepSeek's rule: the first ``first_k_dense_replace`` layers are dense, then routed and shared experts.
+        """Feed-forward blocks by DeepSeek's rule: ``first_k_dense_replace`` dense layers, then layers with experts.
 
-        ``mlp_layer_types`` states the same per layer. The defaults are those of the published class.
+        ``mlp_layer_types``, if given, states the kind of each layer. The arguments are the defaults of the published
+        class.
         """
         layers = self.layers()
         self.only("moe_layer_freq", 1)
@@ -300,10 +303,10 @@ class LayerReader(ConfigReader):
     def recurrent(
         self, variant: Literal["mamba2", "gated_delta", "kda"], keys: Sequence[str], **others: Any
     ) -> RecurrentMixer:
-        """Recurrent mixer with its sizes, and other fields of its class.
+        """Recurrent mixer with its sizes; other arguments are fields of its class.
 
-        ``keys`` are the keys for value heads and their width, key heads and their width, and the convolution;
-        alternatives are separated by spaces.
+        ``keys`` are the keys for value heads and their width, key heads and their width, and the convolution.
+        Alternative keys are separated by spaces.
         """
         names = ("value_heads", "value_head_dim", "key_heads", "key_head_dim", "convolution")
         sizes: dict[str, Any] = {
@@ -318,10 +321,10 @@ class LayerReader(ConfigReader):
         state: str = "",
         **others: Any,
     ) -> RecurrentMixer:
-        """Mixer of Mamba-2, see :meth:`recurrent`.
+        """Mixer of Mamba-2; see :meth:`recurrent`.
 
-        ``biases`` are the keys for biases of its projections and its convolution. ``state`` is the key for the format
-        of its state, which has 32 bits by default.
+        ``biases`` are the keys for biases of its projections and its convolution. ``state`` is the key for the number
+        format of its state, which has 32 bits by default.
         """
         others["input_bias"] = others["output_bias"] = self.flag(biases[0], default=False)
         others["convolution_bias"] = self.flag(biases[1], default=True)

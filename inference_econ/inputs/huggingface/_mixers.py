@@ -1,4 +1,4 @@
-"""Families with other mixers than ordinary attention: recurrences, latents, pooled keys, and searched architectures."""
+"""Model families with recurrences, latent attention, pooled keys, or layers of different widths."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ _NEMOTRON_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}
 
 
 def gated_delta(c: LayerReader) -> Architecture:
-    """Qwen3-Next and Qwen3.5: Gated DeltaNet in most layers, gated attention in the others."""
+    """Qwen3-Next and Qwen3.5: Gated DeltaNet in most layers, and gated attention in the others."""
     parts, full = c.feed_forwards(), c.attention()
     sizes = [f"linear_{size}" for size in ("num_value_heads", "value_head_dim", "num_key_heads", "key_head_dim")]
     state_dtype = c.state_format("mamba_ssm_dtype")
     linear = c.recurrent("gated_delta", (*sizes, "linear_conv_kernel_dim"), state_dtype=state_dtype)
     if linear.value_heads % linear.key_heads:
-        c.stop(f"linear_num_value_heads {linear.value_heads} is no multiple of linear_num_key_heads {linear.key_heads}")
+        c.stop(
+            f"linear_num_value_heads {linear.value_heads} is not a multiple of linear_num_key_heads {linear.key_heads}"
+        )
     period = c.size_or("full_attention_interval", default=4)
     every = [(index + 1) % period == 0 for index in range(c.layers())]
     kinds = c.marks("layer_types", ("linear_attention", "full_attention"), every)
@@ -37,7 +39,7 @@ def gated_delta(c: LayerReader) -> Architecture:
 
 
 def nemotron_h(c: LayerReader) -> Architecture:
-    """Nemotron-H and Nemotron 3: every layer is one of Mamba-2, attention, feed-forward or experts."""
+    """Nemotron-H and Nemotron 3: each layer is Mamba-2, attention, a dense feed-forward block, or experts."""
     _, pattern = c.find("hybrid_override_pattern")
     stated = c.size_if("num_hidden_layers")
     _, words = c.find("layers_block_type", "layer_types")
@@ -70,7 +72,7 @@ def _nemotron_layer(c: LayerReader, kind: str) -> tuple[Attention, FeedForward]:
         return mixer, NoFeedForward(kind="none")
     if kind == "attention":
         width = c.size_or("head_dim", default=128)
-        c.only("attention_head_dim", width)  # read by early code of this family, and not by the published class
+        c.only("attention_head_dim", width)  # Early code of the family reads this key; the published class does not.
         return c.grouped_query(kv=c.kv_heads(default=8), width=width), NoFeedForward(kind="none")
     if kind == "mlp":
         return NoAttention(kind="none"), dense(c.size("intermediate_size"), gated=False)
@@ -87,7 +89,7 @@ def _nemotron_layer(c: LayerReader, kind: str) -> tuple[Attention, FeedForward]:
 
 
 def nemotron_nas(c: LayerReader) -> Architecture:
-    """Llama-Nemotron (Super, Ultra): a searched width for each layer, some without attention or feed-forward."""
+    """Llama-Nemotron (Super, Ultra): layers of different widths, some without attention or feed-forward block."""
     layers = c.layers()
     _, blocks = c.find("block_configs")
     if not isinstance(blocks, list) or len(blocks) != layers:
@@ -128,7 +130,7 @@ def _searched(c: LayerReader, index: int, block: Any) -> Layer:
         if isinstance(multiple, bool) or not isinstance(multiple, (int, float)) or not 0 < multiple < 100:
             outer.stop(f"ffn_mult must be a number > 0 and < 100, got {multiple!r}")
         width = int(2 * multiple * c.hidden_size() / 3)
-        feed_forward = dense(-(-width // 256) * 256)  # the class rounds up to a multiple of 256
+        feed_forward = dense(-(-width // 256) * 256)  # The class rounds up to a multiple of 256.
 
     for reader in (inner, outer):
         reader.only("replace_with_linear", False)
@@ -146,7 +148,7 @@ def mamba2(c: LayerReader) -> Architecture:
 
 
 def granitemoehybrid(c: LayerReader) -> Architecture:
-    """Granite 4: Mamba-2 in most layers, attention in the others, each before experts or one wide block."""
+    """Granite 4: Mamba-2 or attention in each layer, followed by experts or a dense block."""
     layers, full_kinds = c.layers(), ("attention", "full_attention")
     allowed = (*full_kinds, "mamba", "linear_attention")
     kinds = c.words("layer_types", allowed, layers) or c.words("layers_block_type", allowed, layers)
@@ -171,7 +173,7 @@ def granitemoehybrid(c: LayerReader) -> Architecture:
 
 
 def _check_heads(c: LayerReader, mixer: RecurrentMixer, expand: int) -> None:
-    """Reject heads that do not add up to the expanded width, or do not split into groups."""
+    """Reject heads whose total is not the expanded width, or that do not split into groups."""
     count, width, groups = mixer.value_heads, mixer.value_head_dim, mixer.key_heads
     if count * width != expand * c.hidden_size():
         c.stop(f"{count} heads of {width} are not {expand} times hidden_size {c.hidden_size()}")
@@ -179,7 +181,7 @@ def _check_heads(c: LayerReader, mixer: RecurrentMixer, expand: int) -> None:
         c.stop(f"{count} Mamba heads do not split into {groups} groups")
 
 
-#: Strides of DeepSeek-V4's pooled keys by kind of layer.
+#: Stride of DeepSeek-V4's pooled keys by kind of layer [tokens].
 _STRIDES = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
 
 
@@ -189,12 +191,12 @@ def deepseek(c: LayerReader) -> Architecture:
 
 
 def deepseek_v32(c: LayerReader) -> Architecture:
-    """DeepSeek-V3.2: an indexer in every layer selects the attended tokens."""
+    """DeepSeek-V3.2: latent attention to tokens that an indexer in every layer selects."""
     return _latent_model(c, [_latent(c, indexed="full")] * c.layers())
 
 
 def glm_moe_dsa(c: LayerReader) -> Architecture:
-    """GLM-5: as DeepSeek-V3.2; some layers may reuse the selection of an earlier layer's indexer."""
+    """GLM-5: like DeepSeek-V3.2, but some layers may reuse the selection of an earlier layer."""
     layers = c.layers()
     kinds = c.words("indexer_types", ("full", "shared"), layers)
     _, pattern = c.find("index_topk_pattern")
@@ -231,7 +233,7 @@ def _latent(c: LayerReader, indexed: str | None = None) -> LatentAttention:
 
 
 def _index(c: LayerReader) -> dict[str, Any]:
-    """Heads of an indexer and their width."""
+    """Number of heads of an indexer, and their width."""
     return {"index_heads": c.size("index_n_heads"), "index_head_dim": c.size("index_head_dim")}
 
 
@@ -243,7 +245,7 @@ def _latent_model(c: LayerReader, attentions: list[LatentAttention]) -> Architec
 
 
 def deepseek_v4(c: LayerReader) -> Architecture:
-    """DeepSeek-V4: pooled keys in two strides, experts in every layer, a residual stream of several copies."""
+    """DeepSeek-V4: keys pooled with two strides, experts in every layer, and several copies of the residual stream."""
     made = {stride: _compressed(c, stride) for stride in _STRIDES.values()}
     width = c.size("moe_intermediate_size")
     mixture = c.experts(width, count_keys=("n_routed_experts", "num_local_experts"), shared=width)
@@ -255,14 +257,14 @@ def deepseek_v4(c: LayerReader) -> Architecture:
 
 
 def deepseek_v41(c: LayerReader) -> Architecture:
-    """DeepSeek-V4.1: pooled entries and indexers that later layers share, and n-gram tables in some layers."""
+    """DeepSeek-V4.1: later layers share pooled entries and indexers; some layers have n-gram tables."""
     width = c.size("moe_intermediate_size")
     mixture = c.experts(width, count_keys=("n_routed_experts",), shared=width)
     streams = c.size("hc_mult")
     layers = [(attention, mixture) for attention in _sharing(c)]
     mtp = c.whole("num_nextn_predict_layers")
 
-    # Tables of n-grams, of which a token reads some rows, and the projections to keys and a value.
+    # Each n-gram table has rows, of which a token reads a few, and projections to keys and to a value.
     rows = c.numbers("engram_num_embeddings") or []
     if len(rows) != len(c.numbers("engram_layer_ids") or []):
         c.stop("engram_num_embeddings and engram_layer_ids must have as many entries")
@@ -279,7 +281,7 @@ def deepseek_v41(c: LayerReader) -> Architecture:
 
 
 def _sharing(c: LayerReader) -> list[CompressedAttention]:
-    """Attention of each layer: over a window, and over older entries that some layers cache for later ones."""
+    """Attention of each layer: to a window, and to older entries that the layer or an earlier one caches."""
     layers, ratios = c.layers(), c.numbers("compress_ratios") or []
     keepers, pickers = c.numbers("kv_source_layer_ids") or [], c.numbers("index_source_layer_ids") or []
     _, chooser = c.find("candidate_source_layer_id")
@@ -309,7 +311,7 @@ def _sharing(c: LayerReader) -> list[CompressedAttention]:
 
 
 def _strides(c: LayerReader) -> list[int]:
-    """Stride of each layer; a published list has one more entry for each multi-token-prediction layer."""
+    """Stride of each layer [tokens]. A published list has an additional entry for each multi-token-prediction layer."""
     layers, mtp = c.layers(), c.whole("num_nextn_predict_layers")
     kinds = c.words("layer_types", tuple(_STRIDES), layers)
     _, rates = c.find("compress_rates")
@@ -347,7 +349,7 @@ def _compressed(c: LayerReader, stride: int) -> CompressedAttention:
 
 
 def kimi_linear(c: LayerReader) -> Architecture:
-    """Kimi Linear and K3: delta attention in most layers, latent attention in the others."""
+    """Kimi Linear and K3: delta attention in most layers, and latent attention in the others."""
     if "q_lora_rank" not in c.data:
         c.stop("q_lora_rank is missing; null means that queries are not compressed")
     gated = c.has("mla_use_output_gate") and c.flag("mla_use_output_gate", default=False)
@@ -357,7 +359,7 @@ def kimi_linear(c: LayerReader) -> Architecture:
     whole = inner.has("use_full_rank_gate") and inner.flag("use_full_rank_gate", default=False)
     keys = ("num_heads", "head_dim", "num_heads", "head_dim", "short_conv_kernel_size")
     delta = inner.recurrent("kda", keys, gate_rank=None if whole else inner.size("head_dim"))
-    # Layers are counted from 1.
+    # The file counts layers from 1.
     with_delta, full = inner.numbers("kda_layers") or [], inner.numbers("full_attn_layers") or []
     if sorted(with_delta + full) != list(range(1, layers + 1)):
         c.stop(f"kda_layers and full_attn_layers must name each of {layers} layers once, counted from 1")

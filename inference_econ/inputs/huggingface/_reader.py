@@ -1,7 +1,7 @@
-"""Reader of one configuration that records the keys it reads, and the table of families.
+"""Reader of one configuration that records which keys it reads, and the table of model families.
 
-``families.toml`` has an entry for each ``model_type``. A function is needed only for what the fields of
-:class:`ArchitectureFamily` cannot express. The entry names it, and lists the keys that it ignores.
+``families.toml`` has an entry for each ``model_type``. A family needs a function only for properties that the fields of
+:class:`ArchitectureFamily` cannot express. Its entry names the function, and lists the keys that it ignores.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ T = TypeVar("T", bound=int | None)
 _MAX_SIZE = 1_000_000_000
 _MAX_LAYERS = 10_000
 
-#: Table of families, including the keys that change no shape in any of them.
+#: Content of ``families.toml``, including the keys that change no shape in any family.
 TABLE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))
 _WITHOUT_SHAPE, _ENDINGS = frozenset(TABLE["without_shape"]), tuple(TABLE["endings_without_shape"])
 
 
 class ConfigReader:
-    """Keys of one configuration, and which of them have been read.
+    """Configuration of one model, with a record of the keys that were read.
 
     Parameters
     ----------
     data : mapping
-        The configuration, or its text part.
+        Configuration, or its text part.
     file : str
-        File name for messages.
+        File name in messages.
     family : str
-        Its model_type, for messages.
+        ``model_type`` in messages.
     outer : mapping
-        Configuration around the text part, for keys that may be at either level.
+        Configuration that contains the text part, for keys that may be at either level.
     """
 
     def __init__(self, data: Mapping[str, Any], file: str, family: str, outer: Mapping[str, Any] | None = None) -> None:
@@ -49,11 +49,11 @@ class ConfigReader:
         raise SpecError([f"{self.file}: {problem} (family {self.family})"])
 
     def has(self, key: str) -> bool:
-        """Whether a key is given and not null."""
+        """True if a key has a value other than null."""
         return self.data.get(key) is not None
 
     def find(self, *keys: str) -> tuple[str, Any]:
-        """Value under the first given of several alternative names; None if none is given."""
+        """First of several alternative keys with a value, and the value; None if no key has one."""
         stated = [key for key in keys if self.data.get(key) is not None]
         self.read.extend(key for key in keys if key in self.data and key not in self.read)
         if not stated:
@@ -65,32 +65,32 @@ class ConfigReader:
         return first, self.data[first]
 
     def size_if(self, *keys: str) -> int | None:
-        """Positive integer, or None if absent or null."""
+        """Positive integer; None if the key is absent or null."""
         key, value = self.find(*keys)
         return None if value is None else self._whole(key, value, 1)
 
     def size(self, *keys: str) -> int:
-        """Positive integer."""
+        """Positive integer; a missing key is an error."""
         value = self.size_if(*keys)
         if value is None:
             stated = next((key for key in keys if key in self.data), None)
-            self.stop(f"{stated or keys[0]} is {'null' if stated else 'missing'}; a whole number > 0 is needed")
+            self.stop(f"{stated or keys[0]} is {'null' if stated else 'missing'}; an integer > 0 is needed")
         return value
 
     def size_or(self, *keys: str, default: int) -> int:
-        """Positive integer, with the default of the published class."""
+        """Positive integer; if the key is missing, the default of the published class."""
         value = self.size_if(*keys)
         return self.without(keys[0], default) if value is None else value
 
     def whole(self, *keys: str, default: int = 0) -> int:
-        """Non-negative integer; a default other than zero is that of the published class."""
+        """Non-negative integer; if the key is missing, zero or another default of the published class."""
         key, value = self.find(*keys)
         if value is None:
             return self.without(keys[0], default) if default else 0
         return self._whole(key, value, 0)
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """Boolean; null, which the published classes read as false, is rejected if the default is true."""
+        """Boolean. If the default is true, null is rejected, because the published classes read it as false."""
         _, value = self.find(key)
         if value is None and default and key in self.data:
             self.stop(f"{key} is null; true or false is needed")
@@ -101,7 +101,7 @@ class ConfigReader:
         return value
 
     def only(self, key: str, *allowed: object) -> None:
-        """Reject a key with an unsupported value; absent and null are allowed."""
+        """Reject an unsupported value of a key; the key may be absent or null."""
         _, value = self.find(key)
         if value is not None and not any(
             value is permitted or (value == permitted and type(value) is type(permitted)) for permitted in allowed
@@ -110,27 +110,27 @@ class ConfigReader:
             self.stop(f"{key} is {_short(value)}; only {listed} is understood")
 
     def skip(self, *keys: str) -> None:
-        """Mark keys that do not change any shape in this family."""
+        """Mark keys as read that change no shape in this family."""
         self.read.extend(key for key in keys if key in self.data and key not in self.read)
 
     def unused(self, *keys: str) -> None:
-        """Mark sizes that this family does not use; they must still be integers."""
+        """Mark sizes as read that this family does not use; the values must be integers."""
         for key in keys:
             self.whole(key)
 
     def without(self, key: str, default: T) -> T:
-        """Default of the published class for a key that a file omits; None if it has no such part."""
+        """Default of the published class for a missing key, recorded as assumed; None if the class has no such part."""
         if key not in self.data:
             self.assumed[key] = default
         return default
 
     def assume(self, **defaults: int) -> None:
-        """Set defaults of the published class for keys that its files may omit."""
+        """Set defaults of the published class for missing keys."""
         missing = {key: self.without(key, value) for key, value in defaults.items() if key not in self.data}
         self.data = {**self.data, **missing}
 
     def left_out(self) -> tuple[str, ...]:
-        """Omitted sizes with their assumed values, followed by omitted flags."""
+        """Missing sizes with their assumed values, followed by missing flags."""
         ordered = sorted(self.assumed.items(), key=lambda item: isinstance(item[1], bool))
         return tuple(f"{key} {'none' if value is None else _json(value)}" for key, value in ordered)
 
@@ -142,7 +142,7 @@ class ConfigReader:
         return count
 
     def words(self, key: str, allowed: Sequence[str], layers: int) -> list[str] | None:
-        """One of the supported words per layer; None if absent."""
+        """Words of a list with one supported word per layer; None if the list is absent."""
         _, value = self.find(key)
         if value is None:
             return None
@@ -156,29 +156,29 @@ class ConfigReader:
         return list(value)
 
     def marks(self, key: str, words: tuple[str, str], default: Sequence[bool], numbers_key: str = "") -> list[bool]:
-        """One boolean per layer: from two words, or from 0 and 1 under another key, or else the default."""
+        """Booleans, one per layer: from a list of two words, a list of 0 and 1 under another key, or the default."""
         kinds = self.words(key, words, len(default))
         numbers = self.stated_marks(numbers_key, len(default)) if numbers_key and self.has(numbers_key) else default
         return list(numbers) if kinds is None else [kind == words[1] for kind in kinds]
 
     def stated_marks(self, key: str, layers: int) -> list[bool]:
-        """One boolean per layer, from a list of 0 and 1."""
+        """Booleans, one per layer, from a list of 0 and 1."""
         numbers = self.numbers(key)
         if numbers is None or len(numbers) != layers or not set(numbers) <= {0, 1}:
             self.stop(f"{key} must have 0 or 1 for each of {layers} layers, got {numbers}")
         return [number == 1 for number in numbers]
 
     def numbers(self, key: str) -> list[int] | None:
-        """List of integers; None if absent."""
+        """List of integers; None if the key is absent."""
         _, value = self.find(key)
         if value is None:
             return None
         if not isinstance(value, list):
-            self.stop(f"{key} must be a list of whole numbers, got {_short(value)}")
+            self.stop(f"{key} must be a list of integers, got {_short(value)}")
         return [self._whole(key, entry, 0) for entry in value]
 
     def tied(self, *, default: bool) -> bool:
-        """Whether both embeddings are one matrix; the key may be at either level."""
+        """True if input and output embedding are one matrix; the key may be at either level."""
         key = "tie_word_embeddings"
         around = ConfigReader(self.outer, self.file, self.family).flag(key, default=default)
         inner = self.flag(key, default=around)
@@ -196,12 +196,12 @@ class ConfigReader:
         return type(self)(value, self.file, f"{self.family}, {key}")
 
     def finish(self) -> None:
-        """Reject unread keys, unless they are known to change no shape.
+        """Reject unread keys that may change a shape.
 
         Raises
         ------
         SpecError
-            Names each of them.
+            If there are such keys; names all of them.
         """
         mistakes = []
         for key in self.unread():
@@ -225,14 +225,14 @@ class ConfigReader:
     def _whole(self, key: str, value: object, least: int) -> int:
         sign = "> 0" if least else ">= 0"
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            self.stop(f"{key} must be a whole number {sign}, got {_short(value)}")
+            self.stop(f"{key} must be an integer {sign}, got {_short(value)}")
         if value > _MAX_SIZE:
             self.stop(f"{key} must be <= {_MAX_SIZE}, got {_short(value)}")
         return value
 
 
 def without_shape(key: str) -> bool:
-    """Whether a key changes no shape in any family."""
+    """True if a key changes no shape in any family."""
     return key in _WITHOUT_SHAPE or key.startswith("_") or key.endswith(_ENDINGS)
 
 
@@ -245,90 +245,90 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-#: Boolean, or the key that contains it with the default of the published class.
+#: Boolean, or a configuration key with the default of the published class.
 Flag = bool | Mapping[str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchitectureFamily:
-    """Entry of a family in the table; the defaults are those of Llama without biases."""
+    """Entry of the table of families. The defaults are those of Llama without biases."""
 
     about: str
     """Models of the family, and their special properties."""
     like: str = ""
-    """Family that provides the defaults; keys to skip and supported values are combined."""
+    """Family whose values are the defaults of this one. Supported values and skipped keys of both are combined."""
     reader: str = "plain"
-    """Function that builds its architecture."""
+    """Name of the function that reads the architecture."""
     only: Mapping[str, Sequence[object]] = field(default_factory=dict)
     """Supported values by key, in addition to null."""
     same: Mapping[str, str] = field(default_factory=dict)
     """Keys that must have the value of another key."""
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Supported words by key, for lists with one entry per layer."""
+    """Supported words by key, for lists with one word per layer."""
     skip: Sequence[str] = ()
-    """Keys that change no shape."""
+    """Keys that change no shape in this family."""
     skip_beginning: Sequence[str] = ()
-    """Prefixes of keys that change no shape."""
+    """Prefixes of keys that change no shape in this family."""
     unused: Sequence[str] = ()
-    """Sizes that are not used."""
+    """Keys of sizes that the family does not use."""
     assume: Mapping[str, int] = field(default_factory=dict)
-    """Defaults of the published class for keys that published files omit [1]."""
+    """Defaults of the published class for keys that published files may omit [1]."""
     inside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Mappings under a key, in which only ``only`` and ``skip`` apply."""
+    """Mappings under a key; only ``only`` and ``skip`` apply inside."""
     qkv_bias: Flag = False
-    """Whether queries, keys and values have biases."""
+    """True if queries, keys and values have biases."""
     output_bias: Flag = False
-    """Whether the output of attention has a bias."""
+    """True if the output of attention has a bias."""
     mlp_bias: Flag = False
-    """Whether the dense block has biases."""
+    """True if the dense block has biases."""
     head_bias: Flag = False
-    """Whether the output embedding has a bias."""
+    """True if the output embedding has a bias."""
     kv_heads: int | str | Mapping[str, bool] | None = None
-    """Default of the class [1]; ``stated``: no default; ``queries``: one for each query head; or the key that selects a
-    single one."""
+    """Default number of key-value heads in the class [1]; ``stated`` for no default; ``queries`` for one per query
+    head; or the key that selects a single head."""
     head_dim: int | str | None = None
-    """Default of the class [1]; ``split``: always the width of the model over its heads."""
+    """Default width of a head in the class [1]; ``split`` for the model width divided by the heads."""
     qk_norm: Literal["none", "per_head", "full"] = "none"
-    """Norms of queries and keys."""
+    """Norms of queries and keys, if the next field is true."""
     qk_norm_if: Flag = True
-    """Whether there are norms of queries and keys."""
+    """True if queries and keys have norms."""
     sinks: bool = False
-    """Whether each head has a sink."""
+    """True if each head has a sink."""
     output_gate: bool = False
-    """Whether the output of attention has a gate."""
+    """True if the output of attention has a gate."""
     window: int | str | None = None
-    """Default of the class [tokens]; ``stated``: none unless stated; ``qwen``: see :meth:`LayerReader.qwen_windows`;
-    ``null_is_none``: of a period, unless it is null."""
+    """Default window of the class [tokens]; ``stated`` for none; ``qwen`` for :meth:`LayerReader.qwen_windows`;
+    ``null_is_none`` for the periodic pattern, unless the key is null."""
     period: int | None = None
-    """Default period of layers of which all but the last slide [1]."""
+    """Default period of the pattern, in which all layers but the last of a period slide [1]."""
     period_keys: Sequence[str] = ()
-    """Keys of that period."""
+    """Keys of the period of the pattern."""
     width_key: str = "intermediate_size"
-    """Key of the width of the dense block."""
+    """Key of the width of the dense feed-forward block."""
     width_over_hidden: int | None = None
-    """Default of that width over the width of the model [1]."""
+    """Default width of the dense feed-forward block over the width of the model [1]."""
     gated: bool = True
-    """Whether the dense block has a gate."""
+    """True if the dense block has a gate."""
     norms: int = 2
     """Norms of a layer [1]."""
     norms_if_parallel: int | None = None
-    """Norms of a layer with parallel blocks [1]."""
+    """Norms of a layer whose attention and feed-forward run in parallel [1]."""
     norm_bias: bool = False
-    """Whether norms have biases."""
+    """True if norms have biases."""
     parallel: Flag = False
-    """Whether both blocks of a layer run in parallel."""
+    """True if attention and feed-forward of a layer run in parallel."""
     experts: Mapping[str, Any] | None = None
-    """Arguments of :meth:`LayerReader.experts`, with the keys of its width and of that of shared experts."""
+    """Arguments of :meth:`LayerReader.experts`, with the keys of the widths of routed and shared experts."""
     sparse: str = ""
-    """``by_step``: only some layers have experts (Qwen)."""
+    """``by_step`` if only some layers have experts (Qwen)."""
     dense_first: Mapping[str, int] | None = None
-    """Defaults of a mixture of experts after dense layers (DeepSeek)."""
+    """Defaults of the published class for models whose experts follow dense layers (DeepSeek)."""
     tied: bool = False
-    """Default of the class: whether both embeddings are one matrix."""
+    """Default of the class: true if input and output embedding are one matrix."""
     mtp: Sequence[str] = ()
     """Keys of the number of multi-token-prediction layers."""
     positions: str = ""
-    """Key of learned positions."""
+    """Key of the number of learned positions."""
     more_positions: int = 0
     """Positions in addition to the value of that key [1]."""
     max_context: str = ""
@@ -351,7 +351,7 @@ class ArchitectureFamily:
 
 
 def _entry(families: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """Fields of a family, including those of the family that it is like."""
+    """Fields of an entry, merged with those of the family under ``like``."""
     fields = families[name]
     base = _entry(families, fields["like"]) if "like" in fields else {}
     added = {
@@ -361,9 +361,9 @@ def _entry(families: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, An
     return {**base, **fields, **added}
 
 
-#: Families by their ``model_type``.
+#: Model families by their ``model_type``.
 FAMILIES: Mapping[str, ArchitectureFamily] = {
     name: ArchitectureFamily(**_entry(TABLE["family"], name)) for name in TABLE["family"]
 }
-#: Default ``model_type`` of the text part of a multimodal configuration, by that of the full model.
+#: ``model_type`` of the text part by that of a multimodal configuration, for configurations that do not state it.
 TEXT_PART: Mapping[str, str] = TABLE["text_part"]

@@ -1,7 +1,7 @@
-"""Architectures without a known family: common parts of layers by the names and shapes of their tensors.
+"""Reader of architectures without a known family, by the names and shapes of the tensors in the checkpoint.
 
-Engines load most models by the same names of tensors, regardless of their ``model_type``. Other tensors are listed and
-counted.
+Most models use the same tensor names for the common parts of layers, regardless of their ``model_type``. Other tensors
+are reported as unknown parts.
 """
 
 from __future__ import annotations
@@ -33,38 +33,40 @@ _TABLE: Mapping[str, Any] = TABLE["tensors"]
 
 
 def _patterns(table: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
-    """Patterns of names by role, whose pieces are in braces."""
+    """Patterns of tensor names by role; the table contains reusable pieces in braces."""
     return {
         role: re.compile(re.sub(r"\{(\w+)\}", lambda piece: str(_TABLE["pieces"][piece[1]]), text))
         for role, text in table.items()
     }
 
 
-#: Roles of tensors by their name in a layer, and outside layers; the first match applies.
+#: Roles of tensors by their names, inside and outside layers; the first match applies.
 _ROLES, _AROUND = _patterns(_TABLE["roles"]), _patterns(_TABLE["around"])
-#: Tensors of recurrences, whose keys and values are not cached.
+#: Tensors of recurrent mixers, which cache no keys and values.
 _RECURRENT = re.compile(r"A_log|dt_bias|decay")
-#: Keys for the number of passes through the layers, which multiplies weight reads.
+#: Keys for the number of passes through the layers. Each pass reads all weights.
 _PASSES = re.compile(r"loop_num\w*|\w*num_loops|n_\w*loops|\w*num_passes|\w*recurrent_(?:steps|depth)")
 _WIDTH, _EXPERT_WIDTH, _COUNT, _ACTIVE = (_TABLE["keys"][of] for of in ("width", "expert_width", "experts", "active"))
-#: Keys that the tensors make redundant, or that only state derived counts.
+#: Keys whose meaning the tensors show, or that only state derived counts.
 _SHOWN: tuple[str, ...] = tuple(TABLE["shown_by_tensors"])
-#: Share of the index size beyond the count that is negligible: correction biases of routers, scales of matrices [1].
+#: Share of the index size above the parameter count that is ignored: correction biases of routers, scales of matrices
+#: [1].
 _NEGLIGIBLE = 1e-3
 
-#: Maximum rows of a matrix in a layer [1]; matrices with more rows, and more than the vocabulary, are lookup tables.
+#: Maximum rows of an ordinary matrix in a layer [1]. A matrix with more rows, and more than the vocabulary, is a lookup
+#: table.
 _MOST_ROWS = 200_000
 
 Roles = Mapping[str, Sequence[Tensor]]
 
 
 def architecture_of(c: LayerReader, checkpoint: Checkpoint) -> Architecture:
-    """Architecture of a model from the tensors of its checkpoint and the sizes of its configuration.
+    """Architecture of a model from the tensors of its checkpoint and the sizes in its configuration.
 
     Raises
     ------
     SpecError
-        If a size is neither stated nor implied by shapes.
+        If neither the configuration nor the shapes determine a size.
     """
     count = c.layers()
     c.skip(*_SHOWN)
@@ -96,11 +98,11 @@ def architecture_of(c: LayerReader, checkpoint: Checkpoint) -> Architecture:
     widths = {width for tensor in around["embedding"] for width in tensor.shape[-1:] if not tensor.packed}
     if widths - {hidden}:
         c.stop(f"hidden_size is {hidden}, and the embedding in the checkpoint has {widths.pop()} columns")
-    # Tensors show whether embeddings are tied, and how many rows they have; one of them may be padded.
+    # The tensors show whether embeddings are tied, and their rows. One of the embeddings may be padded.
     stored = [_rows(around, role, hidden) for role in ("embedding", "output") if around[role]]
     counted = {"tie_word_embeddings": not around["output"], **({"vocab_size": min(stored)} if min(stored) else {})}
     c.data, c.outer = {**c.data, **counted}, {**c.outer, "tie_word_embeddings": counted["tie_word_embeddings"]}
-    # If ``layer_types`` does not state which layers slide, the full context is cached.
+    # The full context is cached if ``layer_types`` does not state which layers slide.
     _, kinds = c.find("layer_types")
     width = c.size_if("sliding_window", "sliding_window_size")
     if width is None or not isinstance(kinds, list) or len(kinds) != count:
@@ -124,7 +126,7 @@ def _usual(tensor: Tensor) -> bool:
 
 
 def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) -> Attention:
-    """Attention by its projections; none for recurrences, or if the projections do not form heads."""
+    """Attention of a layer from its projections; none for recurrences, or if they do not form heads."""
     if any(_RECURRENT.search(tensor.name) for tensor in roles.get("", ())) or "heads out" not in roles:
         return NoAttention(kind="none")
     if {"latent down", "latent up"} <= roles.keys():
@@ -134,7 +136,7 @@ def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) ->
     queries, stated = c.heads(), c.size_if("head_dim", "kv_channels")
     rows, keys, values = (_rows(roles, role, hidden) for role in ("query", "key", "value"))
     normed = _elements(roles, "key norm")
-    # The norm of a head has the width of a head; a norm over all heads has the full projected width.
+    # A norm per head has the width of a head. A norm over all heads has the full projected width.
     whole = 0 < normed == keys and _elements(roles, "query norm") == rows > keys // queries
     width = normed if normed and not whole else stated or max((rows or hidden) // queries, 1)
     kv = keys // width if keys else c.size_if("num_key_value_heads", "num_kv_heads") or queries
@@ -161,11 +163,11 @@ def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) ->
 
 
 def _latent(c: LayerReader, roles: Roles, hidden: int) -> LatentAttention:
-    """Latent attention; ranks, heads and their widths are taken from shapes if these are known."""
+    """Latent attention of a layer; ranks, heads and widths are taken from shapes if these are known."""
     rank = _elements(roles, "latent norm") or c.size("kv_lora_rank")
     query_rank = (_elements(roles, "query latent norm") or c.size("q_lora_rank")) if "query down" in roles else None
     rope = max(_rows(roles, "latent down", hidden) - rank, 0) or c.whole("qk_rope_head_dim")
-    # Widths over all heads of queries, of keys and values, and of values alone.
+    # Total widths, over all heads, of queries, of keys with values, and of values.
     queries = _elements(roles, "query") // hidden if query_rank is None else _elements(roles, "query up") // query_rank
     keys, values = _elements(roles, "latent up") // rank, _rows(roles, "heads out", hidden)
     count = (queries - keys + values) // rope if rope and keys else c.heads()
@@ -217,7 +219,7 @@ def _feed_forward(c: LayerReader, roles: Roles, hidden: int) -> FeedForward:
 
 
 def _matrices(tensors: Sequence[Tensor]) -> int:
-    """Number of different matrices applied to the residual stream in a block or expert; stacked ones count as two."""
+    """Number of matrices in a block or expert that are applied to the residual stream; stacked ones count twice."""
     names = {re.sub(r"experts\.\d+", "experts.N", _IN_LAYER.sub(r"\2", tensor.name)) for tensor in tensors}
     return 2 if any("gate_" in name and "up" in name for name in names) else len(names)
 
@@ -227,12 +229,12 @@ def _elements(roles: Roles, role: str) -> int:
 
 
 def _rows(roles: Roles, role: str, hidden: int) -> int:
-    """Rows of matrices applied to the residual stream [1], in any storage order; 0 if no shape is known."""
+    """Rows of the matrices of a role that are applied to the residual stream [1]; 0 if no shape is known."""
     return _elements(roles, role) // hidden
 
 
 def less_stored(file: str, model: ModelSpec, checkpoint: Checkpoint) -> str:
-    """Error message for a count that exceeds a part of the checkpoint; empty if none does."""
+    """Error message if the model has more parameters in a part than the checkpoint; otherwise empty."""
     if checkpoint.packed or not checkpoint.elements:
         return ""
     parts, stored = model.parameter_parts(), checkpoint.parameters
@@ -248,13 +250,14 @@ def less_stored(file: str, model: ModelSpec, checkpoint: Checkpoint) -> str:
 
 
 def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
-    """Parts of a checkpoint beyond the count of a model, by families of tensors with uncommon names.
+    """Parts of a checkpoint that the parameter count of a model does not include.
 
-    If these families do not explain the difference of a part, they are listed together. Models of known families also
-    have tensors with other names; these are ignored if shapes do not determine parameters.
+    Tensors with uncommon names are listed one by one if they explain the difference between checkpoint and count, and
+    else together. Models of known families also have tensors with uncommon names. These are ignored if the shapes do
+    not determine the parameters.
     """
     if not checkpoint.elements:
-        # Without shapes, the unknown part is the rest of the total size.
+        # The total size determines the unknown part if no shapes are known.
         formats = {model.weights, model.expert_weights, model.shared_expert_weights, model.attention_weights}
         formats |= {model.attention_output_weights, model.embedding_weights}
         names = dict.fromkeys(
@@ -278,7 +281,7 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
             if tensor.shape[0:1] > (max(model.vocab_size, _MOST_ROWS),) and len(tensor.shape) == 2:
                 tables.add(tensor.family)
     if not (by_family or checkpoint.packed):
-        # Tensors with common names that form no known part, such as projections of other mixers.
+        # Tensors with common names may belong to an unknown part, such as a projection of another mixer.
         for part in {"attention", "feed_forward"} - unusual.keys():
             unusual[part].update({name: n for (its, name), n in checkpoint.elements.items() if its == part})
     counted, parts = model.parameter_parts(), []
@@ -295,6 +298,6 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
 
 
 def _modules(families: Iterable[str]) -> str:
-    """Names of the modules of tensor families that are listed together."""
+    """Short names of the modules of tensors that are listed together."""
     modules = list(dict.fromkeys(re.sub(r"(\.N\.\w+)\..*", r"\1", family) for family in families))
     return " with ".join(modules[:2]) + (f" and {len(modules) - 2} more" if modules[2:] else "")

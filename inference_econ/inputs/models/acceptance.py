@@ -1,4 +1,4 @@
-"""Acceptance of draft tokens: published and measured values."""
+"""Acceptance of draft tokens: published and measured values by model and speculation method."""
 
 from __future__ import annotations
 
@@ -11,49 +11,52 @@ from inference_econ.errors import InputError
 from inference_econ.inputs._spec import Count, Seconds, Source, Spec
 from inference_econ.inputs.scenario_kinds import Probability, ProposerName
 
-#: Speculation methods in measurements: multi-token-prediction layers, an EAGLE head, a block-parallel drafter.
+#: Speculation methods in measurements: multi-token-prediction layers, an EAGLE head, or a block-parallel draft model.
 Method = Literal["MTP", "EAGLE3", "DSpark"]
-#: Prompts of an acceptance measurement: random tokens in the model's chat template, or human texts.
+#: Prompts of an acceptance measurement: random tokens in the chat template of the model, or human texts.
 Prompts = Literal["random", "text"]
 
 
 class AcceptanceLengths(Spec):
-    """Mean acceptance length by draft length: accepted draft tokens plus the token from the target."""
+    """Mean acceptance length by draft length. It includes the token from the target model."""
 
     models: Annotated[tuple[str, ...], Field(strict=False)]
-    """Catalog names of the models that it applies to; empty for models that the catalog lacks."""
+    """Catalog names of the models to which it applies; empty for models that are not in the catalog."""
     checkpoint: str = Field(min_length=1)
-    """Checkpoint that was measured."""
+    """Name of the measured checkpoint."""
     method: Method
     """Speculation method."""
     prompts: Prompts
     """Prompts of the measurement."""
     text: str = Field(min_length=1)
-    """Description of the prompts: data set, thinking, temperature."""
+    """Description of the prompts: data set, thinking mode, temperature."""
     simulated: bool = False
-    """Whether engines simulated this acceptance instead of measuring it."""
+    """True if engines simulated this acceptance; false if it was measured."""
     tokens: Annotated[dict[Annotated[int, Field(gt=0, strict=False)], float], Field(min_length=1)]
-    """Tokens per round by draft length [1]."""
+    """Tokens per speculation round, by draft length [1]."""
     source: Source
     """Place of publication."""
 
     def _check_fields(self) -> None:
         for length, tokens in self.tokens.items():
             if not 1.0 <= tokens <= length + 1.0:
-                raise ValueError(f"a round with {length} proposals gives from 1 to {length + 1} tokens, got {tokens:g}")
+                raise ValueError(
+                    f"a round with {length} draft tokens gives from 1 to {length + 1} tokens, got {tokens:g}"
+                )
 
 
 class UsualAcceptance(Spec):
-    """Default acceptance of draft tokens, derived from published values."""
+    """Default acceptance of draft tokens for a speculation method, derived from published values."""
 
     proposer: ProposerName
     """Speculation method."""
     models: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Catalog names of the targets that it applies to; empty for all others."""
+    """Catalog names of the target models to which it applies; empty for all models without another entry."""
     acceptance: Annotated[tuple[Probability, ...], Field(min_length=1, strict=False)]
-    """Probability that the first, second, .. draft token of a round is accepted, given that all before it were [1]."""
+    """Probability that the first, second, ... draft token of a round is accepted, provided that all earlier ones were
+    [1]."""
     longest: Count
-    """Maximum draft tokens per round without a recipe of the engine [1]."""
+    """Maximum draft tokens per round, if the engine has no recipe [1]."""
     source: Source
     """Source of the values."""
 
@@ -66,7 +69,7 @@ class UsualAcceptance(Spec):
 
 
 class ExposedRounds(Spec):
-    """Servers whose host did not prepare speculation rounds in advance, so that its work delayed the chips."""
+    """Servers that do not prepare speculation rounds in advance, so that CPU work delays the GPUs."""
 
     engine: str = Field(min_length=1)
     """Catalog name of the engine."""
@@ -75,22 +78,22 @@ class ExposedRounds(Spec):
     versions: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     """Engine versions."""
     seconds: Seconds
-    """CPU time per round [s]."""
+    """CPU time per speculation round [s]."""
     seconds_per_sequence: Seconds
-    """CPU time per round and sequence [s]."""
+    """CPU time per sequence of a speculation round [s]."""
     source: Source
-    """Source on how they were started, and on the gain of servers that prepare rounds in advance."""
+    """Source on the settings of the servers, and on the gain of servers that prepare rounds in advance."""
 
 
 class SpeculationFacts(Spec):
-    """Acceptance of draft tokens, and CPU overhead of speculation rounds, on measured servers."""
+    """Acceptance of draft tokens on measured servers, and CPU time of their speculation rounds."""
 
     acceptance: Annotated[tuple[AcceptanceLengths, ...], Field(strict=False)]
     """Published acceptance lengths."""
     usual: Annotated[tuple[UsualAcceptance, ...], Field(strict=False)] = ()
     """Default acceptance by speculation method."""
     exposed: Annotated[tuple[ExposedRounds, ...], Field(strict=False)] = ()
-    """Servers that did not prepare rounds in advance."""
+    """Servers that do not prepare speculation rounds in advance."""
 
     def _check_fields(self) -> None:
         measured = [(model, entry.method, entry.prompts) for entry in self.acceptance for model in entry.models]
@@ -103,31 +106,31 @@ class SpeculationFacts(Spec):
                 raise ValueError(f"the usual acceptance of {proposer} for {model or 'all other models'} is given twice")
 
     def host_seconds(self, engine: str, hardware: str, version: str) -> tuple[float, float]:
-        """CPU time per round, and per sequence of a round, that delayed the chips of measured servers [s]."""
+        """CPU time per speculation round, and per sequence of it, that delayed the GPUs of measured servers [s]."""
         for entry in self.exposed:
             if engine == entry.engine and hardware in entry.hardware and version in entry.versions:
                 return entry.seconds, entry.seconds_per_sequence
         return 0.0, 0.0
 
     def lengths(self, model: str, method: str, prompts: Prompts) -> AcceptanceLengths | None:
-        """Published acceptance of a model on such prompts, else on other prompts; None if there is none."""
+        """Published acceptance of a model, preferably for the given kind of prompts; None if unknown."""
         entries = [entry for entry in self.acceptance if model in entry.models and entry.method == method]
         return min(entries, key=lambda entry: entry.prompts != prompts, default=None)
 
     def usually(self, proposer: ProposerName, is_one_of: Callable[[Iterable[str]], bool]) -> UsualAcceptance:
-        """Default acceptance of a speculation method for a target, else the default for other targets.
+        """Default acceptance of a speculation method for a target model.
 
         Parameters
         ----------
         proposer : str
             Speculation method.
         is_one_of : callable
-            Returns whether the target is one of given catalog models.
+            Function that returns true if the target is one of the given catalog models.
 
         Raises
         ------
         InputError
-            If nothing is known of the method.
+            If no acceptance is known for the method.
         """
         entries = [entry for entry in self.usual if entry.proposer == proposer]
         named = (entry for entry in entries if is_one_of(entry.models))

@@ -1,4 +1,4 @@
-"""Language models: architecture, derived counts, and number formats."""
+"""Language models: architecture, parameter counts, and number formats."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from inference_econ.inputs.models.repository import Repository
 
 
 class VisionTower(Spec):
-    """Image encoder of a model with its projector; it needs memory, but takes no part in text steps."""
+    """Image encoder of a model, including its projector. It needs memory, but has no part in text steps."""
 
     parameters: Count
-    """Weights of tower and projector, which engines and published checkpoints store in 16 bits [1]."""
+    """Parameters of encoder and projector, which engines and published checkpoints store in 16 bits [1]."""
     hidden_size: Count
-    """Width of its residual stream."""
+    """Width of the residual stream of the encoder."""
     intermediate_size: Count
-    """Intermediate width of its feed-forward layers."""
+    """Intermediate width of the feed-forward layers of the encoder."""
     largest_image: Count
-    """Tokens of the largest image in the language model [tokens]."""
+    """Tokens of the language model that the largest image takes [tokens]."""
     patches_per_token: Count
     """Image patches per token [1]."""
 
     def profiled_patches(self, step_tokens: float) -> float:
-        """Maximum patches processed together: those of the full images that fit a step, at least one [1].
+        """Number of patches that a profile run processes together: of all largest images that fit a step [1].
+
+        At least one image is processed.
 
         Examples
         --------
@@ -44,42 +46,42 @@ class VisionTower(Spec):
 
 
 class UnknownPart(Spec):
-    """Part of a published model that is not modeled: tensors of a checkpoint, or keys of a configuration."""
+    """Part of a model that the cost model does not know: tensors of a checkpoint, or keys of a configuration."""
 
     name: str = Field(min_length=1)
-    """Name of the tensors, with ``N`` for numbers; or the key."""
+    """Name of the tensors, with ``N`` in place of numbers; or name of the key."""
     parameters: Whole = 0
-    """Its parameters in the checkpoint [1]; 0 for a key."""
+    """Parameters of the part in the checkpoint [1]; 0 for a key."""
     looked_up: bool = False
-    """True for a table with more rows than the vocabulary: it needs memory, but a step reads little of it."""
+    """True for a table with more rows than the vocabulary. It needs memory, but a step reads few of its rows."""
 
 
 class ModelSpec(SourcedSpec):
-    """Architecture of a language model: the text part, without multi-token-prediction heads."""
+    """Architecture of a language model: its text part, without multi-token-prediction layers."""
 
     extends: str | None = None
-    """Model that this file extends; fields that are not given are copied from it."""
+    """Model that this file extends. Missing fields are copied from it."""
     huggingface_id: Repository | None = None
-    """``organisation/name`` of the published weights."""
+    """Hugging Face id of the published weights: ``organisation/name``."""
     checkpoints: dict[Dtype | Literal["eagle"], Repository] = Field(default={})
-    """``organisation/name`` of the checkpoints to serve, by format, instruction-tuned rather than base; ``eagle`` is
-    the draft head for them."""
+    """Hugging Face ids of the checkpoints to serve, by number format; instruction-tuned if available. ``eagle`` is the
+    draft head for them."""
     architecture: str | None = None
-    """First entry of ``architectures`` in its ``config.json``, by which engines identify it."""
+    """First entry of ``architectures`` in the ``config.json``. Engines identify the model by it."""
     rumoured: bool = False
-    """Whether the architecture is a rumor and not published."""
+    """True if the architecture is a rumor, and was not published."""
     hidden_size: Size
     """Width of the residual stream."""
     vocab_size: Whole
-    """Rows of the embedding."""
+    """Rows of the embedding matrix."""
     tied_embeddings: bool = False
-    """Whether input and output embedding are one matrix."""
+    """True if input and output embedding are one matrix."""
     learned_positions: Whole = 0
-    """Rows of a learned position embedding."""
+    """Rows of the learned position embedding; 0 without one."""
     output_bias: bool = False
-    """Whether the output embedding has a bias per token."""
+    """True if the output embedding has a bias per token."""
     final_norm: bool = True
-    """Whether a norm before the output embedding is included."""
+    """True if the norm before the output embedding is included."""
     weights: Dtype
     """Number format of the published weights."""
     expert_weights: Dtype | None = None
@@ -89,37 +91,37 @@ class ModelSpec(SourcedSpec):
     attention_weights: Dtype | None = None
     """Number format of the attention matrices, if different from the weights."""
     attention_output_weights: Dtype | None = None
-    """Number format of attention's output projections, if different from the other attention matrices; only for
-    grouped-query and latent attention."""
+    """Number format of the output projections of attention, if different from the other attention matrices. Only
+    grouped-query and latent attention can have one."""
     embedding_weights: Dtype | None = None
     """Number format of the embeddings, if different from the weights."""
     kv: Dtype | None = None
-    """Number format of the KV cache, if it is published with the weights."""
+    """Number format of the KV cache, if the checkpoint determines it."""
     mtp_layers: Whole = 0
-    """Multi-token-prediction layers published with the model; no count includes them."""
+    """Number of multi-token-prediction layers in the checkpoint. Parameter counts exclude these layers."""
     residual_streams: Count = 1
-    """Copies of the residual stream that learned matrices mix around every layer (mHC)."""
+    """Copies of the residual stream, which learned matrices mix twice per layer (mHC)."""
     residual_fold: bool = True
-    """Whether a separate mix after the last layer combines the copies; otherwise a mix of the layer does."""
+    """True if a separate mix combines the copies after the last layer; false if the mix of the last layer does."""
     residual_span: Count | None = None
-    """Layers whose summed outputs form an entry that all later parts attend to (attention residuals of Kimi-K3); absent
-    for ordinary residuals."""
+    """Number of layers whose summed outputs form one entry, to which all later parts attend (attention residuals of
+    Kimi K3); absent for ordinary residuals."""
     vision: VisionTower | None = None
-    """Image encoder; no count includes it."""
+    """Image encoder. Parameter counts exclude it."""
     left_out: tuple[str, ...] = Field(default=(), strict=False)
-    """Keys that the ``config.json`` lacks, with the assumed defaults of the published class."""
+    """Keys that the ``config.json`` lacks, with the defaults of the published class that are assumed."""
     unknown: tuple[UnknownPart, ...] = Field(default=(), strict=False)
-    """Unknown parts of the checkpoint. Unless a part is a lookup table, it is assumed to be read once per step and
-    multiplied with every token; intervals include other possibilities."""
+    """Unknown parts of the checkpoint. Each part is assumed to be read once per step and multiplied with every token,
+    unless it is a lookup table. Intervals of results cover other possibilities."""
     max_context: Count | None = None
     """Longest context that the model supports [tokens]."""
     blocks: tuple[Block, ...] = Field(min_length=1, strict=False)
-    """Layers."""
+    """Groups of equal layers."""
 
     def checkpoint(self, kind: str | None = None) -> str | None:
-        """Hugging Face id of a checkpoint in a format, by default the published one; of the head for ``eagle``.
+        """Hugging Face id of the checkpoint in a number format, by default the published one; None if unknown.
 
-        None if it is unknown.
+        For ``eagle`` it is the id of the draft head.
         """
         native = self.expert_weights or self.weights
         repositories: Mapping[Any, str] = self.checkpoints
@@ -132,12 +134,12 @@ class ModelSpec(SourcedSpec):
 
     @property
     def embedding_parameters(self) -> float:
-        """Parameters of input and output embedding, once if tied."""
+        """Parameters of the input and output embedding; tied embeddings are included once."""
         return (1 if self.tied_embeddings else 2) * self.vocab_size * self.hidden_size
 
     @property
     def total_parameters(self) -> int:
-        """All parameters (fractional sizes are rounded once, at the end)."""
+        """Total number of parameters; fractional sizes are rounded once, at the end."""
         return round(math.fsum(self.parameter_parts().values()))
 
     @property
@@ -149,48 +151,48 @@ class ModelSpec(SourcedSpec):
 
     @property
     def unknown_parameters(self) -> int:
-        """Parameters of unknown parts [1]."""
+        """Parameters of the unknown parts [1]."""
         return sum(part.parameters for part in self.unknown if not part.looked_up)
 
     @property
     def kv_elements_per_token(self) -> int:
-        """Elements cached per token of context, over all layers without a window."""
+        """Cached elements per token of context, over all layers without a window."""
         return round(math.fsum(block.layers * block.attention.cache.elements for block in self.blocks))
 
     @property
     def active_parameters_without_input_embedding(self) -> int:
-        """Active parameters without the input embedding, as some vendors count them."""
+        """Active parameters per token without the input embedding, as some vendors state them."""
         return self.active_parameters - round(self.vocab_size * self.hidden_size)
 
     @property
     def index_elements_per_token(self) -> int:
-        """Elements cached per token by the indexers of sparse attention, over all layers."""
+        """Cached elements of index keys per token, over all layers with sparse attention."""
         return round(math.fsum(block.layers * block.attention.cache.index_elements for block in self.blocks))
 
     @property
     def window_elements_per_token(self) -> int:
-        """Elements cached per token in a sliding window, over all layers with one."""
+        """Cached elements per token in a sliding window, over all layers with a window."""
         return round(math.fsum(block.layers * block.attention.cache.window_elements for block in self.blocks))
 
     @property
     def state_elements_per_sequence(self) -> int:
-        """Elements of the recurrent state of each sequence, at any length."""
+        """Elements of the recurrent state of a sequence of any length."""
         caches = ((block.layers, block.attention.cache) for block in self.blocks)
         return sum(layers * (cache.state_elements + cache.convolution_elements) for layers, cache in caches)
 
     @property
     def mixtures(self) -> tuple[ExpertFeedForward, ...]:
-        """Mixtures of experts, one per block of layers that has one."""
+        """MoE blocks: one for each group of layers that has experts."""
         parts = (block.feed_forward for block in self.blocks)
         return tuple(part for part in parts if isinstance(part, ExpertFeedForward))
 
     @property
     def has_latents(self) -> bool:
-        """True if some layers have latent attention, for which engines have other kernels."""
+        """True if some layers have latent attention, for which engines use other kernels."""
         return any(isinstance(block.attention, LatentAttention) for block in self.blocks)
 
     def parameter_parts(self) -> dict[str, float]:
-        """Parameters by part; they add up to :attr:`total_parameters`."""
+        """Parameters by part. The parts add up to :attr:`total_parameters`."""
         hidden = self.hidden_size
         vectors = 2 if any(block.norm_bias for block in self.blocks) else 1
         parts = {
@@ -203,13 +205,13 @@ class ModelSpec(SourcedSpec):
             + self.final_norm * vectors * hidden,
         }
         if self.residual_streams > 1:
-            # Each mix, two per layer, reads all copies and computes two vectors and a matrix over them, with a bias
-            # each and three scales. The last mix, if there is one, computes a single vector.
+            # Each layer has two mixes. A mix reads all copies, and computes two vectors and a matrix over them, with a
+            # bias each and three scales. The last mix of the model, if separate, computes a single vector.
             rows, width = self.residual_streams * (self.residual_streams + 2), self.residual_streams * hidden
             last = self.residual_fold * (self.residual_streams * (width + 1) + 1)
             parts["residual_streams"] = self.layers * 2 * (rows * (width + 1) + 3) + last
         if self.residual_span is not None:
-            # A norm and a vector of scores before each part of a layer, and after the last one.
+            # A norm and a vector of scores precede each part of a layer, and follow the last one.
             parts["residual_attention"] = (2.0 * self.layers + 1) * 2 * hidden
         if any(part.parameters for part in self.unknown):
             parts["unknown"] = float(sum(part.parameters for part in self.unknown))
@@ -218,21 +220,21 @@ class ModelSpec(SourcedSpec):
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Number format of each group of tensors."""
+    """Number formats of the weights, the activations and the KV cache."""
 
     weights: str
-    """Format of feed-forward blocks, and of weights without a format of their own."""
+    """Format of feed-forward blocks, and of weights that no other field covers."""
     attention: str
     experts: str
     """Format of routed experts."""
     shared_experts: str
     embeddings: str
-    """Format of the input and output embeddings."""
+    """Format of the input and the output embedding."""
     activations: str
     """Format of activations."""
     kv: str
     attention_output: str = ""
-    """Format of attention's output projections; by default that of the other attention matrices."""
+    """Format of the output projections of attention; by default, that of the other attention matrices."""
 
     def __post_init__(self) -> None:
         """Set the default format of output projections."""
@@ -247,16 +249,16 @@ class Precision:
         kv: str | None = None,
         embeddings: EmbeddingFormat = "sixteen_bit",
     ) -> Precision:
-        """Formats of a model: given ones, or the published ones and 16-bit activations.
+        """Number formats of a model: given ones, or else the published ones and 16-bit activations.
 
         Parameters
         ----------
         model : ModelSpec
-            The model. Its ``embedding_weights`` apply with any narrower weights.
+            The model. If it has ``embedding_weights``, these apply to all weights that are narrower.
         weights, activations, kv : str, optional
-            Number formats. With weights below 16 bits, ``embeddings`` determines the format of embeddings.
+            Number formats.
         embeddings : {'sixteen_bit', 'as_weights'}
-            Format of embeddings with narrow weights, if the model does not state one.
+            Format of embeddings if the weights are narrower than 16 bits and the model states none.
 
         Raises
         ------
@@ -275,7 +277,7 @@ class Precision:
             of_embeddings = weights
         else:
             # Engines and published checkpoints quantize only linear layers, and exclude ``lm_head`` by name. A model
-            # published in one narrow format, as in studies, keeps one format.
+            # that is published in one narrow format, as in studies, has one format for all weights.
             of_embeddings = model.embedding_weights or (flowing if _wide(model.weights) else weights)
         return cls(
             weights=weights or model.weights,
@@ -290,7 +292,7 @@ class Precision:
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """Widths of scale blocks that may not be split, in dense matrices and in experts [1]."""
+        """Smallest widths of split matrices with a scale per block: of dense matrices, and of experts [1]."""
         return block_width(self.weights), block_width(self.experts)
 
     @property

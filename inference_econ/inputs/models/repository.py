@@ -1,4 +1,4 @@
-"""Names of published weights and container images, which are checked because they appear in command lines."""
+"""Names of published weights and container images, checked because they become part of command lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-#: Allowed characters of such a name, for messages.
+#: Allowed characters of a name, for messages.
 REPOSITORY_LETTERS = "letters, digits and . / : @ _ -, beginning with no dash"
 _NAME = re.compile(r"[\w./:@][\w./:@-]*", re.ASCII)
 
 
 def is_repository(name: str) -> bool:
-    """Whether a name is valid for weights, a folder with weights, or a container image.
+    """True if a text is a valid name for weights, for a folder with weights, or for a container image.
 
     Examples
     --------
@@ -31,5 +31,5 @@ def _check(name: str) -> str:
     return name
 
 
-#: ``organisation/name`` of published weights.
+#: Hugging Face id: ``organisation/name``.
 Repository = Annotated[str, AfterValidator(_check)]

@@ -1,4 +1,4 @@
-"""Scaled sizes of models that still split over chips: layers, heads, widths."""
+"""Scaled models with other numbers of layers, heads and widths, which still split over chips."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from inference_econ.inputs.scenario_kinds import GridName
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Value
 
-#: Pipeline stages by which layers remain divisible, and number of layers from which this rounding is small [1].
+#: Number of pipeline stages that still divides the layers after rounding, for models with at least this number of
+#: layers [1].
 _STAGES, _MANY_LAYERS = 4, 32
-#: The residual stream remains a multiple of this, as in all models of the catalog, unless it is very narrow [1].
+#: The width of the residual stream stays a multiple of this number, as in all models of the catalog; very narrow models
+#: are exempt [1].
 _HIDDEN = 64
 
 
 def resized(blocks: Sequence[Block], depth: float, width: float) -> tuple[Block, ...]:
-    """Blocks with another depth and width, whose heads and columns split over chips as before.
+    """Blocks with another depth and width. Their heads and columns split over chips as before.
 
     Parameters
     ----------
     blocks : sequence of Block
         Original blocks.
     depth, width : float
-        Ratio of layers, and of query heads and feed-forward widths [1].
+        Ratio of the number of layers, and ratio of query heads and feed-forward widths [1].
 
     Returns
     -------
     tuple of Block
-        Blocks with unchanged head widths, KV heads, cached latents and numbers of experts, as in model families with
-        several sizes (Llama 3, DeepSeek, Qwen3). Other sizes are rounded so that they split.
+        Scaled blocks. Head widths, KV heads, cached latents and the number of experts are unchanged, as in families
+        with several sizes (Llama 3, DeepSeek, Qwen3). Other sizes are rounded so that they split over chips.
     """
     counts = [block.layers for block in blocks]
     layers = sum(counts) * depth
@@ -55,7 +57,7 @@ def resized(blocks: Sequence[Block], depth: float, width: float) -> tuple[Block,
 
 
 def hidden_size(blocks: Sequence[Block], parameters: float, near: float) -> int:
-    """Width of the residual stream at which layers have a given number of parameters.
+    """Width of the residual stream for which the layers have a given number of parameters.
 
     Parameters
     ----------
@@ -69,12 +71,12 @@ def hidden_size(blocks: Sequence[Block], parameters: float, near: float) -> int:
     Returns
     -------
     int
-        Width; a multiple of the power of two, up to 64, that divides ``near``.
+        Width. It is a multiple of the largest power of two, up to 64, that divides ``near``.
 
     Raises
     ------
     InputError
-        If no width has so few parameters.
+        If the number is too small for any width.
     """
     slope = (layer_parameters(blocks, 2 * near) - layer_parameters(blocks, near)) / near
     rest = layer_parameters(blocks, near) - slope * near
@@ -85,7 +87,7 @@ def hidden_size(blocks: Sequence[Block], parameters: float, near: float) -> int:
 
 
 def layer_parameters(blocks: Sequence[Block], hidden: float) -> float:
-    """Parameters of the attention and feed-forward parts of all layers."""
+    """Attention and feed-forward parameters of all layers."""
     return math.fsum(
         block.layers * (block.attention.parameters(hidden).total + block.feed_forward.parameters(hidden).total)
         for block in blocks
@@ -93,7 +95,7 @@ def layer_parameters(blocks: Sequence[Block], hidden: float) -> float:
 
 
 def spread(counts: Sequence[int], total: int) -> list[int]:
-    """Distribute a number of layers over runs in the original proportions.
+    """Distribute layers over runs of equal layers, in the original proportions.
 
     Parameters
     ----------
@@ -105,7 +107,8 @@ def spread(counts: Sequence[int], total: int) -> list[int]:
     Returns
     -------
     list of int
-        Layers of each run, at least one; the rest after rounding down goes to the runs with the largest remainder.
+        Layers of each run, at least one. The layers that remain after rounding down go to the runs with the largest
+        remainders.
 
     Raises
     ------
@@ -138,18 +141,19 @@ def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, gr
     factor : float
         Ratio of parameters without embeddings [1].
     depth_exponent : float
-        Layers grow by factor^depth_exponent, and widths by factor^((1 - depth_exponent) / 2); 0 to 1 [1]. 1/3 scales
-        depth and width equally, 0 only width, 1 only depth; eq. 19 assumes 1/4 for dense models.
+        Exponent from 0 (scale only the width) to 1 (scale only the depth) [1]. Layers grow by factor^depth_exponent,
+        and widths by factor^((1 - depth_exponent) / 2). With 1/3, depth and width scale equally. Eq. 19 assumes 1/4 for
+        dense models.
     grid : {'whole', 'paper'}
-        Integer sizes for integer layouts, or the published study's fractional rule.
+        ``whole`` for integer sizes that split over chips, or ``paper`` for the fractional rule of the published study.
 
     Returns
     -------
     ModelSpec
-        ``whole``: layers, query heads and feed-forward widths are rounded so that they split over chips, and the hidden
-        size compensates; head widths, KV heads, cached latents and the number of experts are unchanged. ``paper``:
-        number of heads (rounded up) and head width grow by the square root of the width, KV heads are unchanged, layers
-        are rounded down, and all else is fractional.
+        Scaled model. ``whole``: layers, query heads and feed-forward widths are rounded, and the hidden size
+        compensates. Head widths, KV heads, cached latents and the number of experts are unchanged. ``paper``: the
+        number of heads (rounded up) and the head width grow by the square root of the width ratio. KV heads are
+        unchanged, layers are rounded down, and other sizes are fractional.
 
     Raises
     ------
@@ -158,7 +162,7 @@ def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, gr
 
     Notes
     -----
-    ``paper`` is the rule in the code of Erdil (2025), which drops MLA fields; here they are kept.
+    ``paper`` is the rule in the code of Erdil (2025), except that the MLA fields are kept.
 
     Examples
     --------
@@ -209,7 +213,7 @@ def _block(block: Block, ratio: float, depth: float) -> Block:
     )
 
 
-#: Field of each block that a short key changes, with a field that identifies the kinds it applies to.
+#: Field of a block that a short key changes, with a field by which blocks of the right kind are recognized.
 _FIELDS: Mapping[str, tuple[str, str, str]] = {
     "query_heads": ("attention", "query_heads", "query_heads"),
     "kv_heads": ("attention", "kv_heads", "kv_heads"),
@@ -218,17 +222,18 @@ _FIELDS: Mapping[str, tuple[str, str, str]] = {
     "active_experts": ("feed_forward", "active_experts", "experts"),
     "expert_size": ("feed_forward", "intermediate_size", "experts"),
 }
-#: All short keys.
+#: Short keys, which change all layers of a model.
 SHORT_KEYS = ("layers", *_FIELDS, "attention", "parallel")
-#: Sizes of latent attention over the width of a head [1], and KV heads when grouped queries replace it [1]: those of
-#: DeepSeek-V2 and V3 (hf_deepseek_v2: 512, 1536 and 64 with heads of 128), and of most models with grouped queries.
+#: Widths of latent attention over the width of a head, as in DeepSeek-V2 and V3 (hf_deepseek_v2: 512, 1536 and 64 with
+#: heads of 128) [1]. The last value is the number of KV heads if grouped-query attention replaces latent attention, as
+#: in most models [1].
 _RANK, _QUERY_RANK, _ROTARY, _KV_HEADS = 4, 12, 0.5, 8
 
 Change = tuple[tuple[str, ...], "Value"]
 
 
 def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> Iterator[Change]:
-    """Changes of a short key in the data of a model.
+    """Changes that a short key makes in the data of a model.
 
     Parameters
     ----------
@@ -237,22 +242,23 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
     key : str
         One of :data:`SHORT_KEYS`.
     value : int, str or bool
-        Layers, heads or experts [1], a kind of attention, or whether attention and feed-forward block run in parallel.
+        Number of layers, heads or experts [1]; a kind of attention; or true if attention and feed-forward run in
+        parallel.
     origin : str
         Name for messages.
 
     Yields
     ------
     (path, value)
-        Paths from the top of the file.
+        Path from the top of the file, and new value.
 
     Raises
     ------
     InputError
-        If the value is not an integer or kind, or no layer has the field.
+        If the value is invalid, or no layer has the field.
     """
     listed = data.get("blocks")
-    # Mistakes in the blocks are reported later, without changes.
+    # Mistakes in the blocks themselves are reported later.
     if not isinstance(listed, list) or not listed or not all(map(_is_block, listed)):
         raise InputError(f"{origin}: the model has no blocks of layers, attention and feed_forward to change")
     blocks = cast("list[dict[str, dict[str, Value]]]", listed)
@@ -282,7 +288,7 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
 
 
 def model_value(model: ModelSpec, key: str) -> float | None:
-    """Value of a short key; None if layers differ in it, or none has it.
+    """Present value of a short key; None if it differs between layers, or if no layer has it.
 
     Examples
     --------
@@ -307,12 +313,12 @@ def _is_block(data: Value) -> bool:
 
 def _whole(value: Value, origin: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or value < 1:
-        raise InputError(f"{origin}: a whole number from 1 on is needed, got {value!r}")
+        raise InputError(f"{origin}: an integer >= 1 is needed, got {value!r}")
     return int(value)
 
 
 def _attention(blocks: list[dict[str, dict[str, Value]]], kind: Value, origin: str) -> Iterator[Change]:
-    """Replace grouped queries by latent attention, or the reverse; windows are unchanged."""
+    """Replace grouped-query by latent attention, or the reverse; windows are unchanged."""
     if kind not in ("latent", "grouped_query"):
         raise InputError(f"{origin}: got {kind!r}; allowed: latent, grouped_query")
     other = "grouped_query" if kind == "latent" else "latent"

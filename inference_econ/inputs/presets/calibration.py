@@ -1,4 +1,4 @@
-"""Records of a fit of assumptions to measurements: the calibration data, and the errors."""
+"""Record of a fit of assumptions to measurements: calibration data, prediction errors, and measured corrections."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from inference_econ.inputs._spec import Count, Date, Names, Size, Spec
 from inference_econ.inputs._yaml import entry_title
 
 Quantity = Literal["tpot", "ttft", "request", "throughput"]
-#: Property in which a query may differ from the calibration data: only lengths and load; engine version; layout; the
-#: combination of engine, chip and model; or an engine, chip or model that was not measured at all.
+#: Property in which a query may differ from the calibration data: lengths and load only (``traffic``); engine version;
+#: layout; the combination of engine, chip and model (``subject``); or an engine, chip or model that was not measured.
 Unlike = Literal["traffic", "version", "layout", "subject", "model", "hardware", "engine"]
 #: Attention-DP groups, pipeline stages, expert-parallel ranks.
 Axis = Literal["dp", "pp", "ep"]
 
 
 def _measured(text: str) -> str:
-    """Check that the subject of a measurement has all three parts."""
+    """Check that a subject has three parts: engine, chip and model."""
     if text.count(STROKE) != 2:
         raise PydanticCustomError("subject", "write 'engine / chip / model'")
     return text
 
 
-#: Separator between the parts of a subject.
+#: Separator between the three parts of a subject.
 STROKE = " / "
 Subject = Annotated[str, AfterValidator(_measured)]
 Ratio = Annotated[int | float, Field(ge=-10, le=10, allow_inf_nan=False)]
@@ -43,20 +43,20 @@ LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 
 def likely_ends(quantiles: Sequence[float], level: float = 0.8) -> tuple[float, float]:
-    """Bounds of the interval that contains a given share of all errors, and the error 0.
+    """Interval that contains the prediction and a given share of the errors.
 
     Parameters
     ----------
     quantiles : sequence of float
         Quantiles of ln(measured / predicted) at :data:`LEVELS` [1].
     level : float
-        Share, up to 0.9 [1].
+        Share of the errors inside the interval, up to 0.9 [1].
 
     Returns
     -------
     (float, float)
-        Bounds of ln(measured / predicted): at most 0, and at least 0 [1]. The interval is centered on the median of the
-        errors, and extended to the prediction itself.
+        Lower bound (at most 0) and upper bound (at least 0) of ln(measured / predicted) [1]. The interval contains the
+        central errors, and is extended to 0, which is the prediction itself.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def likely_ends(quantiles: Sequence[float], level: float = 0.8) -> tuple[float, 
 
 
 class Range(Spec):
-    """Measured range."""
+    """Range of a quantity in the calibration data."""
 
     low: Size
     """Minimum."""
@@ -79,7 +79,7 @@ class Range(Spec):
 
 
 class MeasuredDays(Spec):
-    """First and last day of measurements."""
+    """First and last day of the measurements."""
 
     since: Date
     """First day."""
@@ -88,25 +88,25 @@ class MeasuredDays(Spec):
 
 
 class ErrorSpread(Spec):
-    """Cross-validation errors of predictions."""
+    """Cross-validation errors of the predictions of one quantity."""
 
     rows: Count
-    """Number of measurements behind the interval; those of the parent profile if the interval is mostly pooled with it
-    [1]."""
+    """Number of measurements on which the interval is based. For an interval that is mostly that of the parent profile,
+    the measurements of the parent [1]."""
     own: Count | None = None
-    """Measurements of the fit itself, if the interval is mostly that of its parent profile [1]."""
+    """Number of measurements in the fit itself, if the interval is mostly that of the parent profile [1]."""
     groups: Count | None = None
     """Number of groups that were held out [1]."""
     misfits: Count | None = None
-    """Number of outliers, which are excluded from the width of the interval [1]."""
+    """Number of outliers. The width of the interval excludes their errors [1]."""
     median: Ratio | None = None
-    """Median of |ln(measured / predicted)|, before any widening [1]."""
+    """Median of |ln(measured / predicted)| in cross-validation [1]."""
     p90: Ratio | None = None
     """90th percentile of |ln(measured / predicted)| [1]."""
     covered: Share | None = None
-    """Share of measurements inside the 80 % intervals computed without their group [1]."""
+    """Share of the measurements inside 80% intervals that were computed without their group [1]."""
     quantiles: Annotated[tuple[Ratio, ...], Field(min_length=len(LEVELS), max_length=len(LEVELS), strict=False)]
-    """Quantiles of ln(measured / predicted) at 5, 10, 25, 50, 75, 90 and 95 % [1]."""
+    """Quantiles of ln(measured / predicted) at 5, 10, 25, 50, 75, 90 and 95% [1]."""
 
     def _check_fields(self) -> None:
         if list(self.quantiles) != sorted(self.quantiles):
@@ -119,48 +119,48 @@ class ErrorSpread(Spec):
 
     @property
     def width(self) -> float:
-        """Highest over lowest value of an 80 % interval [1]."""
+        """Ratio of the upper to the lower end of the 80% interval [1]."""
         low, high = likely_ends(self.quantiles)
         return math.exp(high - low)
 
 
 class LeftOut(Spec):
-    """Held-out measurements, predicted by a fit to the others."""
+    """Errors of a fit that held out some measurements and then predicted them."""
 
     by: Unlike
-    """Property in which they differ from the others; a subject is an engine on a chip with a model."""
+    """Property that the held-out measurements share: engine, chip, model, or their combination (``subject``)."""
     name: str = Field(min_length=1)
-    """Value of the property."""
+    """Value of this property."""
     rows: Count
-    """Number of measurements [1]."""
+    """Number of held-out measurements [1]."""
     medians: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
-    """Median of |ln(predicted / measured)| by quantity [1]."""
+    """Median of |ln(predicted / measured)|, by quantity [1]."""
 
 
 class UnseenErrors(Spec):
-    """Errors of fits that held out the subject of each measurement, for an engine and a chip generation."""
+    """Errors for unseen combinations of engine, chip and model, by engine and chip generation."""
 
     engine: str = Field(min_length=1)
-    """Serving engine."""
+    """Catalog name of the serving engine."""
     generation: str = Field(min_length=1)
-    """Chip generation, see :func:`inference_econ.inputs.engine.profiles.generation_of`."""
+    """Chip generation; see :func:`inference_econ.inputs.engine.profiles.generation_of`."""
     rows: Count
     """Number of measurements [1]."""
     medians: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
-    """Median of |ln(predicted / measured)| by quantity [1]."""
+    """Median of |ln(predicted / measured)|, by quantity [1]."""
     p90s: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
-    """90th percentile of |ln(predicted / measured)| by quantity [1]."""
+    """90th percentile of |ln(predicted / measured)|, by quantity [1]."""
 
 
 class Calibration(Spec):
-    """Measurements behind fitted assumptions. A query that differs from them is an extrapolation."""
+    """Measurements to which assumptions were fitted. A query outside their range is an extrapolation."""
 
     date: str = Field(min_length=1)
     """Date of the fit."""
     rows: Count
     """Number of fitted measurements [1]."""
     measured: MeasuredDays | None = None
-    """Days of the measurements; absent if none has a date."""
+    """First and last day of the measurements; absent if no measurement has a date."""
     engines: Names
     """Serving engines."""
     models: Names
@@ -168,11 +168,11 @@ class Calibration(Spec):
     hardware: Names
     """Catalog names of chips."""
     families: Names
-    """Families of chips, see :attr:`HardwareSpec.family`."""
+    """Families of the measured chips; see :attr:`HardwareSpec.family`."""
     weights: Names
-    """Number formats of most weights."""
+    """Number formats of most of the weights."""
     parameters: Range
-    """Parameters of the models, including all experts [1]."""
+    """Parameters of the measured models, including all experts [1]."""
     isl: Range
     """Input lengths [tokens]."""
     osl: Range
@@ -180,42 +180,41 @@ class Calibration(Spec):
     requests_per_accelerator: Range
     """Concurrent requests per accelerator [1]."""
     accelerators: Range
-    """Sizes of instances [1]."""
+    """Accelerators per instance [1]."""
     errors: Annotated[dict[Unlike, dict[Quantity, ErrorSpread]], Field(min_length=1)]
-    """Cross-validation errors by held-out property and quantity."""
+    """Cross-validation errors, by held-out property and quantity."""
     subjects: Annotated[tuple[Subject, ...], Field(strict=False)] = ()
-    """Measured subjects: engine, chip and model, separated by slashes."""
+    """Measured combinations of engine, chip and model, separated by slashes."""
     versions: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Engines with the measured versions."""
+    """Measured engines with their versions."""
     layouts: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Layouts of the measured instances, as in :func:`inference_econ.engine.layout_key`, without ep."""
     parallel: dict[Axis, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
-    """Display names of models that were measured with a kind of parallelism, without disaggregated servers."""
+    """Display names of the models that were measured with a kind of parallelism; disaggregated servers are excluded."""
     left_out: Annotated[tuple[LeftOut, ...], Field(strict=False)] = ()
-    """Errors of fits that held out a chip, a model, or a subject."""
+    """Errors of fits that held out a chip, a model, or a combination of engine, chip and model."""
     unseen: Annotated[tuple[UnseenErrors, ...], Field(strict=False)] = ()
-    """Cross-validation errors by engine and chip generation."""
+    """Errors for combinations of engine, chip and model that the fit did not see, by engine and chip generation."""
     undetermined: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Constants that the measurements hardly determine."""
+    """Fitted constants that the measurements hardly determine."""
     deployments: str = ""
-    """Short hashes of the fitted deployments, including those of the parent profile; they identify measurements that
-    were not fitted."""
+    """Short hashes of the fitted deployments, including those of the parent profile. They show which measurements were
+    not fitted."""
 
 
-#: Version of the file format.
+#: Version of the file format for measured corrections.
 LEVELS_FORM = 1
-#: Property that was held out to compute errors of measured corrections: the load of a measurement, its deployment, its
-#: serving mode, or its engine version.
+#: Property that cross-validation of measured corrections holds out: load, deployment, serving mode, or engine version.
 Unseen = Literal["load", "deployment", "way", "version"]
-#: ln(measured / predicted), limited to a factor of 7 either way; larger values are errors [1].
+#: ln(measured / predicted), limited to a factor of 7 in both directions, because larger values are mistakes [1].
 Log = Annotated[int | float, Field(ge=-2, le=2, allow_inf_nan=False)]
 Spread = Annotated[int | float, Field(ge=0, le=2, allow_inf_nan=False)]
-#: Length of a file hash [1].
+#: Number of characters of a file hash [1].
 _DIGITS = 12
 
 
 def _known(kind: places.Kind) -> AfterValidator:
-    """Validator of catalog names."""
+    """Validator of catalog names of a kind."""
 
     def check(name: str) -> str:
         if name not in places.names(kind):
@@ -238,108 +237,108 @@ def _this_form(form: int) -> int:
 
 
 class MeasuredLevel(Spec):
-    """Measured correction: difference between measured and predicted step times, including wider corrections."""
+    """Measured correction of step times, including all wider corrections."""
 
     rows: Count
-    """Number of measurements [1]."""
+    """Number of measurements behind the correction [1]."""
     decode: Log
-    """ln(measured / predicted) of decode steps [1]."""
+    """ln(measured / predicted) of the time of decode steps [1]."""
     prefill: Log
-    """ln(measured / predicted) of prefill steps [1]."""
+    """ln(measured / predicted) of the time of prefill steps [1]."""
 
 
 class MeasuredDeployment(MeasuredLevel):
-    """Correction of a layout in a weight format."""
+    """Correction for a layout and a weight format."""
 
     layout: str = Field(min_length=1)
     """Layout of an instance, as in :func:`inference_econ.engine.layout_key`, without ep."""
     weights: str = Field(min_length=1)
-    """Number format of most weights."""
+    """Number format of most of the weights."""
 
 
 class MeasuredWay(MeasuredLevel):
-    """Correction of a serving mode."""
+    """Correction for a serving mode."""
 
     apart: bool = False
     """True for disaggregated prefill and decode instances."""
     speculates: bool = False
-    """True with speculative decoding."""
+    """True for servers with speculative decoding."""
     deployments: Annotated[tuple[MeasuredDeployment, ...], Field(strict=False)] = ()
-    """Deployments measured in this mode."""
+    """Corrections for the deployments that were measured in this mode."""
 
 
 class MeasuredVersion(MeasuredLevel):
-    """Correction of an engine version."""
+    """Correction for an engine version."""
 
     version: str
-    """Version as recorded; empty if not recorded."""
+    """Version as recorded; empty if the measurements do not record it."""
     ways: Annotated[tuple[MeasuredWay, ...], Field(strict=False)] = ()
-    """Serving modes measured with it."""
+    """Corrections for the serving modes that were measured with this version."""
 
 
 class MeasuredSubject(MeasuredLevel):
-    """Correction of a model on a chip."""
+    """Correction for a model on a chip."""
 
     model: Annotated[str, _known("models")]
     """Catalog name of the model."""
     hardware: Annotated[str, _known("hardware")]
     """Catalog name of the chip."""
     versions: Annotated[tuple[MeasuredVersion, ...], Field(strict=False)] = ()
-    """Engine versions measured with them."""
+    """Corrections for the engine versions that were measured with this model and chip."""
 
 
 class SharedLevel(Spec):
-    """Correction of decode steps with speculative decoding, for all models and chips."""
+    """Correction of decode steps with speculative decoding, which applies to all models and chips."""
 
     rows: Count
     """Number of measurements [1]."""
     decode: Log
-    """ln(measured / predicted) of step times [1]."""
+    """ln(measured / predicted) of the time of decode steps [1]."""
 
 
 class LevelSpreads(Spec):
-    """Standard deviations of ln(measured / predicted) with which corrections of one quantity are pooled [1]."""
+    """Standard deviations of ln(measured / predicted), by which corrections of one quantity are pooled [1]."""
 
     subject: Spread
-    """Between models on chips."""
+    """Standard deviation between combinations of model and chip."""
     version: Spread
-    """Between engine versions."""
+    """Standard deviation between engine versions."""
     way: Spread
-    """Between serving modes."""
+    """Standard deviation between serving modes."""
     deployment: Spread
-    """Between deployments."""
+    """Standard deviation between deployments."""
     speculation: Spread = 0
-    """Between engines with and without speculative decoding."""
+    """Standard deviation between engines with and without speculative decoding."""
     row: Spread
-    """Between measurements of a deployment."""
+    """Standard deviation between measurements of one deployment."""
 
 
 class MeasuredLevels(Spec):
-    """Measured corrections of an engine on a chip generation, relative to its fitted profile."""
+    """Measured corrections of a fitted profile for an engine on a chip generation."""
 
     form: Annotated[int, AfterValidator(_this_form)]
     """Version of the file format."""
     profile: Annotated[str, _known("assumptions")]
-    """Fitted profile that the corrections apply to."""
+    """Catalog name of the fitted profile."""
     constants: str = Field(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")
-    """Short hash of the profile's file."""
+    """Short hash of the profile's file, to which the corrections apply."""
     engine: Annotated[str, _known("engines")]
-    """Serving engine."""
+    """Catalog name of the serving engine."""
     date: Date
     """Date of the fit."""
     rows: Count
     """Number of measurements [1]."""
     spreads: dict[Quantity, LevelSpreads]
-    """Standard deviations for pooling, by quantity."""
+    """Standard deviations for pooling of corrections, by quantity."""
     errors: dict[Unseen, dict[Quantity, ErrorSpread]] = Field(default_factory=dict)
     """Errors of predictions with corrections, by held-out property and quantity."""
     shared: Annotated[tuple[SharedLevel, ...], Field(strict=False)] = ()
-    """Corrections for all models and chips, added to those of subjects."""
+    """Corrections for all models and chips; they are added to those of a subject."""
     subjects: Annotated[tuple[MeasuredSubject, ...], Field(min_length=1, strict=False)]
-    """Corrections by subject."""
+    """Corrections for combinations of model and chip."""
 
     def of(self, model: str, hardware: str) -> MeasuredSubject | None:
-        """Subject of a model on a chip, by display names; None if it was not measured."""
+        """Corrections for a model on a chip, given their display names; None if the combination was not measured."""
         for subject in self.subjects:
             files = places.files("hardware")[subject.hardware], places.files("models")[subject.model]
             if tuple(map(entry_title, files)) == (hardware, model):
@@ -348,6 +347,6 @@ class MeasuredLevels(Spec):
 
 
 def constants_of(profile: str) -> str:
-    """Short hash of the file of a profile, which identifies corrections for another version of it."""
+    """Short hash of the file of a profile. Corrections for another version of the file have another hash."""
     path = places.folder("assumptions") / f"{profile}.yaml"
     return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]

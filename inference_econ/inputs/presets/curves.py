@@ -1,4 +1,4 @@
-"""Efficiencies of kernels relative to the datasheet, as curves with few constants."""
+"""Fitted kernel efficiencies: curves with few constants, relative to datasheet values."""
 
 from __future__ import annotations
 
@@ -12,205 +12,207 @@ Extra = Annotated[int | float, Field(ge=0, le=1e5, allow_inf_nan=False)]
 
 
 class MathUnit(Spec):
-    """Math unit of the chips that a curve was fitted to (:func:`inference_econ.formulas.kernels.carried_share`)."""
+    """Math unit of the chips on which a curve was measured (:func:`inference_econ.formulas.kernels.carried_share`)."""
 
     efficiency: Fraction
-    """Share of its peak that the unit itself sustains without other limits of a kernel [1]."""
+    """Share of its peak that the math unit sustains if nothing else limits the kernel [1]."""
     vendor: str = Field(min_length=1)
-    """Vendor of the chips; kernels of other vendors are assumed to reach the same share of peak."""
+    """Vendor of the chips. Kernels of other vendors are assumed to sustain the same share of peak."""
     per_vector: Annotated[int | float, Field(gt=0, le=1e4, allow_inf_nan=False)]
-    """Peak of the unit over that of fp32 arithmetic on the same chip [1]."""
+    """Peak of the math unit over the peak of fp32 arithmetic on the same chip [1]."""
 
 
 class DenseKernel(Spec):
-    """Products with large matrices of one format, which every token passes."""
+    """Kernel of dense products: matrices of one format that every token is multiplied with."""
 
     math_efficiency: Fraction
-    """Share of the dense peak of the format's math unit for products with many rows [1]."""
+    """Sustained share of the dense peak in products with many rows [1]."""
     hbm_efficiency: Fraction
-    """Share of the memory bandwidth at which the matrix is read [1]."""
+    """Sustained share of the memory bandwidth when the matrix is read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of arithmetic and memory time that overlaps with the longer [1]."""
+    """Share of the shorter of arithmetic and memory time that overlaps with the longer one [1]."""
     unit: MathUnit | None = None
-    """Math unit of the measured chips; if absent, the share of peak is the same on every chip."""
+    """Math unit of the measured chips; if absent, the sustained share of peak is equal on all chips."""
 
 
 class GroupedKernel(Spec):
-    """Products of routed experts with weights of one format: :mod:`inference_econ.formulas.grouped_matmul`."""
+    """Kernel of products of routed experts in one weight format: :mod:`inference_econ.formulas.grouped_matmul`."""
 
     math_efficiency: Fraction
-    """Share of the dense peak of the format's math unit for large products of many tokens [1]."""
+    """Sustained share of the dense peak in large products of many tokens [1]."""
     hbm_efficiency: Fraction
-    """Share of the memory bandwidth at which weights of touched experts are read [1]."""
+    """Sustained share of the memory bandwidth when the weights of the experts in a batch are read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of arithmetic and weight reads that overlaps with the longer [1]."""
+    """Share of the shorter of arithmetic and weight reads that overlaps with the longer one [1]."""
     extra_tokens: Extra
-    """Overhead of a touched expert in tokens: the empty part of its last tile [tokens]."""
+    """Overhead of each expert in a batch, expressed in tokens: the empty part of its last tile [tokens]."""
     extra_elements: Extra
-    """Overhead of a product in elements of width and depth on one chip, which makes small parts of experts slow [1]."""
+    """Overhead of a product, expressed in elements of its width and depth on one chip. It slows down small parts of
+    experts [1]."""
     passes: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)]
-    """Number of times that separate kernels move inputs and outputs, without overlap: to gather tokens by expert,
-    quantize them, and add up outputs [1]."""
+    """Number of times that separate kernels read and write the inputs and outputs: to sort tokens by expert, to
+    quantize them, and to sum outputs [1]."""
     unit: MathUnit | None = None
-    """Math unit of the measured chips; if absent, the share of peak is the same on every chip."""
+    """Math unit of the measured chips; if absent, the sustained share of peak is equal on all chips."""
 
 
 class ExchangedKernels(Spec):
-    """Expert kernels for tokens that arrive by an all-to-all, sorted by expert."""
+    """Expert kernels for tokens that arrive by an all-to-all, already sorted by expert."""
 
     prompts: GroupedKernel
-    """Kernels of prefill steps."""
+    """Kernel of prefill steps."""
     decode: GroupedKernel
-    """Kernels of decode steps, whose buffers have room for the maximum tokens per expert; only actual tokens are
+    """Kernel of decode steps. Its buffers have room for the maximum tokens per expert, but only actual tokens are
     computed."""
 
 
 class ExpertKernel(GroupedKernel):
-    """Kernels that an engine uses for routed experts with weights of one format."""
+    """Kernel of an engine for routed experts in one weight format."""
 
     exchanged: ExchangedKernels | None = None
-    """Kernels with data-parallel attention; absent if they are the same."""
+    """Kernels with data-parallel attention; absent if they do not differ."""
 
 
 class DecodeScores(Spec):
-    """Attention of one or a few new tokens per sequence over its cache."""
+    """Decode attention: one or a few new tokens per sequence attend to the cache."""
 
     math_efficiency: Fraction
-    """Share of the dense peak of the math unit of the cache's format, with many heads per cache [1]."""
+    """Sustained share of the dense peak with many heads per cache [1]."""
     hbm_efficiency: Fraction
-    """Share of the memory bandwidth at which the cache is read [1]."""
+    """Sustained share of the memory bandwidth when the cache is read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of arithmetic and memory time that overlaps with the longer [1]."""
+    """Share of the shorter of arithmetic and memory time that overlaps with the longer one [1]."""
     extra_tokens: Extra
-    """Overhead of each sequence in cached tokens: start and end of its part of a kernel, and the sum over parts of a
+    """Overhead of each sequence, expressed in cached tokens: start and end of a kernel, and the sum over parts of a
     context [tokens]."""
 
 
 class PromptScores(Spec):
-    """Attention of the new tokens of a prompt to tokens before them."""
+    """Prefill attention: the new tokens of a prompt attend to the tokens before them."""
 
     math_efficiency: Fraction
-    """Share of the dense peak of the math unit of the cache's format, for long prompts with wide heads [1]."""
+    """Sustained share of the dense peak for long prompts with wide heads [1]."""
     extra_tokens: Extra
-    """Overhead of each new token in past tokens, from half-empty tiles on the diagonal [tokens]."""
+    """Overhead of each new token, expressed in past tokens, from half-empty tiles on the diagonal [tokens]."""
     extra_elements: Extra
-    """Overhead of scores in elements of a head, from exponentials [1]."""
+    """Overhead of attention scores, expressed in elements of a head, from exponentials [1]."""
 
 
 class ScoresKernel(Spec):
-    """Attention over a cache of one format."""
+    """Attention kernels for a cache in one format."""
 
     decode: DecodeScores
-    """Kernels of decode."""
+    """Kernel of decode steps."""
     prompts: PromptScores
-    """Kernels of prefill."""
+    """Kernel of prefill steps."""
 
 
 class ScoresKernels(Spec):
-    """Attention kernels by kind and format of the cache; other formats have no curve."""
+    """Attention kernels by kind and number format of the cache. Formats without an entry have no curve."""
 
     grouped: dict[Dtype, ScoresKernel] = Field(default_factory=dict)
-    """Keys and values of every KV head."""
+    """Kernels for ordinary caches, which contain keys and values of every KV head."""
     latent: dict[Dtype, ScoresKernel] = Field(default_factory=dict)
-    """Latents: absorbed in decode, and decompressed keys and values in prefill."""
+    """Kernels for latent caches. Decode attends to the latents; prefill decompresses keys and values first."""
 
 
 ProtocolName = Literal["LL", "LL128", "Simple"]
 
 
 class ProtocolConstants(Spec):
-    """Constants of one NCCL protocol under the tree algorithm."""
+    """Time constants of one NCCL protocol."""
 
     base: Seconds
-    """Time per collective [s]."""
+    """Fixed time per collective [s]."""
     per_rank: Seconds
-    """Time per further rank inside a link domain [s]."""
+    """Additional time per rank inside a link domain, beyond the first [s]."""
     per_domain_doubling: Seconds
-    """Time per doubling of the number of domains [s]."""
+    """Additional time per doubling of the number of link domains [s]."""
     bandwidth_factor: Fraction
-    """Share of the link bandwidth for payload [1]."""
+    """Share of the link bandwidth that carries payload [1]."""
 
 
 class AllReduceKernel(Spec):
-    """All-reduce kernel of a serving engine or of the switch, inside one link domain."""
+    """All-reduce kernel of an engine or of the switch, inside one link domain."""
 
     shape: Literal["one_shot", "two_shot", "multicast"]
-    """Algorithm: every rank reads the tensors of all others; each reduces a part and all gather; or the switch reduces
-    (NVLS)."""
+    """Algorithm. ``one_shot``: each rank reads the tensors of all others. ``two_shot``: each rank reduces a part, and
+    all ranks gather the parts. ``multicast``: the switch reduces (NVLS)."""
     base: Seconds
-    """Time per collective [s]."""
+    """Fixed time per collective [s]."""
     per_rank: Seconds
-    """Time per further rank [s]."""
+    """Additional time per rank beyond the first [s]."""
     bandwidth_factor: Fraction
-    """Share of the link bandwidth for payload [1]."""
+    """Share of the link bandwidth that carries payload [1]."""
     most_bytes: Bytes | None = None
-    """Largest tensor that it is used for [B]; absent for no limit."""
+    """Largest tensor for which the kernel is used [B]; absent without a limit."""
 
 
 class ExchangeKernel(Spec):
-    """All-to-all kernel of a serving engine: every rank writes to all others at the same time."""
+    """All-to-all kernel of an engine, in which every rank writes to all others simultaneously."""
 
     base: Seconds
-    """Time per collective [s]."""
+    """Fixed time per collective [s]."""
     per_rank: Seconds
-    """Time per further rank of a link domain [s]."""
+    """Additional time per rank of a link domain, beyond the first [s]."""
     bandwidth_factor: Fraction
-    """Share of the link bandwidth for payload [1]."""
+    """Share of the link bandwidth that carries payload [1]."""
 
 
 class NcclTree(Spec):
-    """NCCL's latency-plus-bandwidth model; the fastest algorithm for the size and domains is used."""
+    """NCCL's model of collectives: latency plus size over bandwidth. The fastest available algorithm is used."""
 
     kind: Literal["nccl_tree"]
-    """Name of this model of collectives."""
+    """Name of the model of collectives."""
     version: str
-    """NCCL versions with these constants."""
+    """NCCL versions to which the constants apply."""
     protocols: Annotated[dict[ProtocolName, ProtocolConstants], Field(min_length=1)]
-    """Protocols of the tree algorithm."""
+    """Protocols with the tree algorithm."""
     ring: dict[ProtocolName, ProtocolConstants] = Field(default_factory=dict)
-    """Protocols of the ring algorithm; ``per_domain_doubling`` applies per domain."""
+    """Protocols with the ring algorithm. Here ``per_domain_doubling`` is the time per link domain."""
     kernels: dict[str, AllReduceKernel] = Field(default_factory=dict)
-    """Other all-reduces inside a link domain."""
+    """Other all-reduce kernels inside a link domain, by name."""
     network_factor: Fraction | None = None
-    """Share of the network bandwidth between domains for payload under Simple; other protocols in proportion. If
-    absent, the protocols' own factors apply [1]."""
+    """Share of the network bandwidth between domains that carries payload under the protocol Simple. Other protocols
+    are scaled in proportion. If absent, the factors of the protocols apply [1]."""
     exchange_per_domain_doubling: Seconds | None = None
-    """Latency of an all-to-all or a point-to-point transfer per doubling of the domains; by default that of the
-    protocols [s]."""
+    """Latency of an all-to-all or point-to-point transfer per doubling of the number of link domains [s]; by default,
+    that of the protocols."""
     exchange_kernels: dict[str, ExchangeKernel] = Field(default_factory=dict)
-    """Other all-to-alls; between domains they use ``exchange_per_domain_doubling``, which must also be given."""
+    """Other all-to-all kernels, by name. Between link domains they use ``exchange_per_domain_doubling``, which is then
+    required."""
     domains_overlap: bool = True
-    """Whether traffic inside and between link domains overlaps."""
+    """True if traffic inside a link domain overlaps with traffic between domains."""
     chain: Count | None = None
-    """Ranks of a link domain with which ``per_rank`` was measured, and the maximum length of chains. With it, a larger
-    domain is never slower than a smaller one: see :func:`inference_econ.formulas.collectives.tree_seconds`; and traffic
-    between domains takes at least the time inside one. Without it, chains are as long as domains (the published study)
-    [1]."""
+    """Maximum number of ranks that the algorithm chains inside a link domain, which is the number with which
+    ``per_rank`` was measured [1]. If set, a larger link domain is never slower than a smaller one
+    (:func:`inference_econ.formulas.collectives.tree_seconds`), and traffic between domains takes at least the time of
+    traffic inside one. If absent, all ranks of a link domain form one chain, as in the published study."""
     exchange_chain: Count | None = None
-    """Chain length of all-to-alls and point-to-point transfers, if measured with another [1]."""
+    """Maximum number of ranks in a chain of an all-to-all or a point-to-point transfer, if different [1]."""
 
     def _check_fields(self) -> None:
-        """Reject exchange kernels without their latency between domains."""
+        """Reject all-to-all kernels without a latency between link domains."""
         if self.exchange_kernels and self.exchange_per_domain_doubling is None:
             raise ValueError(
-                "exchange_kernels need exchange_per_domain_doubling beside them: what they pay between link domains"
+                "exchange_kernels require exchange_per_domain_doubling, their latency between link domains"
             )
 
 
 class Mesh(Spec):
-    """Ring along neighbors: TPU tori and the Groq LPU in the published study."""
+    """Ring along neighbors, used for TPU tori and the Groq LPU in the published study."""
 
     kind: Literal["mesh"]
-    """Name of this model of collectives."""
+    """Name of the model of collectives."""
     hop: Seconds
-    """Latency between neighbors [s]."""
+    """Latency between two neighbors [s]."""
 
 
 class Free(Spec):
-    """Communication takes no time; for bounds."""
+    """Communication that takes no time, for bounds."""
 
     kind: Literal["free"]
-    """Name of this model of collectives."""
+    """Name of the model of collectives."""
 
 
 Collectives = Annotated[NcclTree | Mesh | Free, Field(discriminator="kind")]

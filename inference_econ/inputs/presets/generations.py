@@ -1,4 +1,4 @@
-"""Chip generations: the profiles fitted to each, and their families."""
+"""Chip generations, with the profiles fitted to each and the families that belong to it."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ if TYPE_CHECKING:
 
 
 class FittedProfile(Spec):
-    """Preset that was fitted to servers, and the chips that it applies to."""
+    """Preset that was fitted to measured servers, with the chips and the engine to which it applies."""
 
     profile: str = Field(min_length=1)
     """Name of the preset."""
     engine: str | None = None
-    """Engine that it applies to; any if absent."""
+    """Engine to which the preset applies; absent for any engine."""
     generations: Names
-    """Generations of the chips (:attr:`HardwareSpec.generation`)."""
+    """Chip generations to which the preset applies (:attr:`HardwareSpec.generation`)."""
 
     def holds(self, generation: str, engine: str | None) -> bool:
-        """Whether the profile applies to a chip generation under an engine."""
+        """True if the profile applies to an engine on a chip generation."""
         return generation in self.generations and self.engine in (None, engine)
 
 
 class Generations(Spec):
-    """Fitted profiles by generation and engine, and the families of each generation."""
+    """Table of fitted profiles and chip families, by generation."""
 
     name: str = Field(min_length=1)
     """Display name."""
     profiles: Annotated[tuple[FittedProfile, ...], Field(min_length=1, strict=False)]
-    """Profiles; the first that applies is used."""
+    """Fitted profiles. The first one that applies is used."""
     otherwise: str = Field(min_length=1)
-    """Preset of chips without a profile."""
+    """Preset for chips to which no profile applies."""
     families: dict[str, Names] = Field(default={})
-    """Families of a generation (:attr:`HardwareSpec.family`), the first for chips of unknown families; by default the
-    generation's name."""
+    """Families of each generation (:attr:`HardwareSpec.family`). The first one is used for chips of unknown families.
+    By default, the only family has the name of the generation."""
 
     def family(self, chip: HardwareSpec) -> str:
-        """Family whose recipes and exceptions apply to a chip: its own if known, else the first of its generation."""
+        """Family of a chip, whose recipes and exceptions apply: its own if known, else the first of its generation."""
         families = self.families.get(chip.generation, (chip.generation,))
         return chip.family if chip.family in families else families[0]
 
 
 @cache
 def usual() -> Generations:
-    """Known generations, from ``scenarios/assumptions/generations``."""
+    """Table in ``scenarios/assumptions/generations``."""
     return Generations.from_file(places.folder("assumptions") / "generations" / "usual.yaml")

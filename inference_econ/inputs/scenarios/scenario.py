@@ -1,4 +1,4 @@
-"""Scenario files: a query, and how to show its result."""
+"""Scenario files: a query with the table and the figure that show its result."""
 
 from __future__ import annotations
 
@@ -39,20 +39,21 @@ ColumnKey = Literal[
     "concurrency",
     "ttft_milliseconds",
 ]
-#: Columns for services only, and for decode steps only.
+#: Columns that apply only to services, and columns that apply only to decode steps.
 SERVICE_COLUMNS: tuple[ColumnKey, ...] = ("concurrency", "ttft_milliseconds")
 DECODE_COLUMNS: tuple[ColumnKey, ...] = ("mfu",)
 
-#: Class of each kind of query, with the function that computes its result (:func:`inference_econ._named.named`).
+#: Function that computes the result, by class of query (:func:`inference_econ._named.named`).
 KINDS: Mapping[str, str] = {row["ask"]: row["answer"] for row in rows(Path(__file__).with_name("kinds.csv"))}
 
-#: Query of a scenario: one of these classes, by its field ``kind``.
+#: Query of a scenario. Its field ``kind`` determines the class.
 if TYPE_CHECKING:
     Ask = Any
 else:
     Ask = Annotated[Union[tuple(map(named, KINDS))], Field(discriminator="kind")]  # noqa: UP007
 
-#: Kinds with curves as results, which a table of a scenario shows; others have their own tables, if any.
+#: Queries whose results are curves, which the table of a scenario can show. Other queries have their own tables, if
+#: any.
 _CURVES = (FrontierAsk, ToyAsk, SquareRootAsk, PanelsAsk)
 
 
@@ -66,18 +67,18 @@ class ScenarioColumn(Spec):
 
 
 class TableSpec(Spec):
-    """Table with one row per series, from one point of its frontier."""
+    """Table with one row per series, which shows one point of its frontier."""
 
     point: Literal["fastest", "preferred"]
     """Point of the frontier."""
     cost: Positive | None = None
-    """Maximum cost of the fastest point [USD per 1e6 tokens]."""
+    """Maximum cost with ``point: fastest`` [USD per 1e6 tokens]."""
     exponent: Positive = 3
-    """Exponent of the preference (eq. 45) [1]."""
+    """Exponent of the preference with ``point: preferred`` (eq. 45) [1]."""
     columns: Annotated[tuple[ScenarioColumn, ...], Field(min_length=1, strict=False)]
     """Columns of the table."""
     printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
-    """Published cells by series and column, as text because their digits matter; they are compared with results."""
+    """Published cells by series and column, as text to preserve their digits. A test compares them with the results."""
 
     def _check_fields(self) -> None:
         if self.cost is not None and self.point != "fastest":
@@ -88,33 +89,33 @@ class TableSpec(Spec):
         for row, cells in self.printed.items():
             for key in cells:
                 if key not in keys:
-                    raise ValueError(f"printed cell {key!r} of {row!r} is no column; columns: {', '.join(keys)}")
+                    raise ValueError(f"printed cell {key!r} of {row!r} is not a column; columns: {', '.join(keys)}")
 
 
 class OfferedPoints(Spec):
-    """Pareto-optimal API offers of a model on a day, drawn as points next to a series."""
+    """API offers of a model on a date. The Pareto-optimal ones are drawn as points next to a series."""
 
     series: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-    """Labels of the series; in panels, each contains at most one of them."""
+    """Labels of the series in the figure. In a figure with several panels, each panel contains at most one of them."""
     model_as_written: Annotated[str, Field(min_length=1)]
-    """Model name in the source of the offers."""
+    """Name of the model in the source of the offers."""
     date: Date
     """Day of the offers."""
     without: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Excluded providers: those with other chips than the series, or with an unusable speed."""
+    """Excluded providers: those that use other chips than the series, or whose measured speed is not usable."""
 
 
 class FigureSpec(Spec):
-    """Figure of frontiers."""
+    """Figure with the frontiers of a scenario."""
 
     title: str
     """Title."""
     offers: Annotated[tuple[OfferedPoints, ...], Field(strict=False)] = ()
-    """Points of ``scenarios/measured/offers.csv`` drawn with the curves."""
+    """Offers in ``scenarios/measured/offers.csv`` that are drawn as points."""
     x: tuple[float, float] | None = Field(default=None, strict=False)
     """Limits of the horizontal axis."""
     y: tuple[float, float] | None = Field(default=None, strict=False)
-    """Limits of the vertical axis, which is logarithmic."""
+    """Limits of the vertical axis, which has a logarithmic scale."""
 
     def _check_fields(self) -> None:
         for axis, limits in (("x", self.x), ("y", self.y)):
@@ -125,29 +126,29 @@ class FigureSpec(Spec):
 
 
 class Scenario(SourcedSpec):
-    """A query, and the ways to show its result."""
+    """Query, and how to show its result."""
 
     moved: ClassVar[Mapping[str, str]] = RENAMED
 
     ask: Ask
-    """Query."""
+    """Query of the scenario."""
     table: TableSpec | None = None
-    """Table; absent for none."""
+    """Table of the result; absent if the scenario has none."""
     figure: FigureSpec | None = None
-    """Figure; absent for none."""
+    """Figure of the result; absent if the scenario has none."""
 
     def changed(self, changes: Iterable[str]) -> Scenario:
-        """Scenario with what-ifs for all series, which are added to its name and the title of its figure.
+        """Copy with what-ifs for all series. They are added to the name, and to the title of the figure.
 
         Parameters
         ----------
         changes : iterable of str
-            ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``; none leaves it as it is.
+            ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
 
         Raises
         ------
         InputError
-            If one names no specification, or the query is not about models on hardware.
+            If a what-if names no specification, or the query has no models on hardware.
         """
         further = checked_changes(changes)
         if not further:
@@ -165,7 +166,7 @@ class Scenario(SourcedSpec):
             )
         named: dict[str, object] = {"common": common.replace(changes=(*common.changes, *further))}
         if hasattr(self.ask, "series"):
-            # What-ifs of a series replace the common ones.
+            # What-ifs in the settings of a series override the common ones.
             named["series"] = tuple(
                 series.replace(settings=series.settings.replace(changes=(*series.settings.changes, *further)))
                 if series.settings.changes
@@ -181,11 +182,11 @@ class Scenario(SourcedSpec):
             raise ValueError(f"two series have the label {repeated[0]!r}; a label names one series")
         for row in self.table.printed if self.table is not None else ():
             if row not in labels:
-                raise ValueError(f"printed row {row!r} is no series; series: {', '.join(labels)}")
+                raise ValueError(f"printed row {row!r} is not a series; series: {', '.join(labels)}")
         offered = () if self.figure is None or isinstance(self.ask, PanelsAsk) else self.figure.offers
         for label in (label for points in offered for label in points.series):
             if label not in labels:
-                raise ValueError(f"offers of {label!r}: it is no series; series: {', '.join(labels) or 'none'}")
+                raise ValueError(f"offers of {label!r}: it is not a series; series: {', '.join(labels) or 'none'}")
         if not isinstance(self.ask, _CURVES) and self.table is not None:
             raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
         columns = self.table.columns if isinstance(self.ask, ToyAsk) and self.table is not None else ()
@@ -199,18 +200,18 @@ DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OS
 
 
 def with_defaults(settings: Settings) -> Settings:
-    """Settings with the defaults; a given context replaces the default lengths."""
+    """Settings with all defaults filled in. A given context replaces the default lengths."""
     fields = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
     return Settings(**fields).over(DEFAULTS)
 
 
 def check_counted(filled: Settings) -> None:
-    """Reject settings that do not apply to the kind of frontier (services or decode steps).
+    """Reject settings that do not apply to the kind of frontier: services or decode steps.
 
     Raises
     ------
     InputError
-        Names the first, and what to write instead.
+        If a setting does not apply; names the setting and what to write instead.
     """
     if filled.decode_only is False and filled.grid == "paper":
         raise InputError("grid: paper is that of the published study, of decode steps alone; leave decode_only out")
@@ -226,12 +227,12 @@ def check_counted(filled: Settings) -> None:
 
 
 def check_of_one_kind(series: Iterable[Settings], columns: Iterable[str]) -> None:
-    """Reject a mix of services and decode steps, and columns that one of them lacks.
+    """Reject series of different kinds (services and decode steps), and columns that do not apply to their kind.
 
     Raises
     ------
     InputError
-        Includes what to write instead.
+        If the kinds differ or a column does not apply; the message includes what to write instead.
     """
     kinds = {with_defaults(settings).counts_decode_steps for settings in series}
     if len(kinds) > 1:
@@ -245,21 +246,21 @@ def check_of_one_kind(series: Iterable[Settings], columns: Iterable[str]) -> Non
         raise InputError(f"table: the column {odd[0]!r} is one of {other}, which these series are not; {what}")
 
 
-#: Settings that are catalog names, with their kinds.
+#: Settings that are catalog names, with the kind of entry.
 _NAMES = {"model": "models", "draft": "models", "hardware": "hardware", "assumptions": "assumptions"}
-#: Function that raises an InputError for names that the catalog lacks.
+#: Function that raises an InputError for a name that is not in the catalog.
 Resolve = Callable[..., object]
 #: Location and text of a mistake.
 _Mistake = tuple[Location, str]
 
 
 def scenario_of(document: Document, resolve: Resolve) -> Scenario:
-    """Validate a scenario read from a file.
+    """Validate a scenario that was read from a file.
 
     Raises
     ------
     SpecError
-        Lists every mistake: of single values, of names, and of settings that contradict each other.
+        Lists every mistake: invalid values, unknown names, and settings that contradict each other.
     """
     places = dict(_settings(document.data.get("ask")))
     names = {
@@ -283,7 +284,7 @@ def scenario_of(document: Document, resolve: Resolve) -> Scenario:
 
 
 def _settings(ask: object) -> Iterator[tuple[Location, Mapping[str, Any]]]:
-    """Mappings that contain settings, common or of a series, by location."""
+    """Mappings with the common settings and the settings of each series, by location."""
     if not isinstance(ask, Mapping):
         return
     entries = ask.get("series")
@@ -295,7 +296,7 @@ def _settings(ask: object) -> Iterator[tuple[Location, Mapping[str, Any]]]:
 
 
 def _contradictions(data: Mapping[str, Any], places: Mapping[Location, Mapping[str, Any]]) -> Iterator[_Mistake]:
-    """Settings of frontiers that do not apply to their kind, each once."""
+    """Mistakes for settings of frontiers that do not apply to their kind, without duplicates."""
     if not places or not str(data["ask"].get("kind")).startswith("frontier"):
         return
     (shared, common), *series = ((location, _read(settings)) for location, settings in places.items())
@@ -315,7 +316,7 @@ def _contradictions(data: Mapping[str, Any], places: Mapping[Location, Mapping[s
 
 
 def _problem(check: Callable[..., object], *values: object) -> str | None:
-    """Error message of a check; None if it passes."""
+    """Error message of a check; None if the check passes."""
     try:
         check(*values)
     except InputError as error:
@@ -324,7 +325,7 @@ def _problem(check: Callable[..., object], *values: object) -> str | None:
 
 
 def _read(written: Mapping[str, Any]) -> Settings:
-    """Settings without invalid ones."""
+    """Settings without the invalid ones."""
     read: dict[str, Any] = {}
     for key, value in written.items():
         with suppress(SpecError):

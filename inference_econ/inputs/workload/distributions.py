@@ -1,4 +1,4 @@
-"""Distributions of uncertain inputs in files: scipy's names and parameters, bounds, and factors."""
+"""Probability distributions of uncertain inputs, written with scipy's names and parameters."""
 
 from __future__ import annotations
 
@@ -19,46 +19,47 @@ from inference_econ.inputs.units import EXAMPLES, parse_quantity
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-#: Keyword for the cross-validation errors of a profile in place of a distribution.
+#: Keyword that selects the cross-validation errors of a profile in place of a distribution.
 HELD_OUT = "held_out"
-#: Parameters in the unit of the input itself.
+#: Parameters that have the unit of the input.
 _WITH_UNIT = ("loc", "scale", "low", "high")
-#: Minimum distance of samples from the shares 0 and 1, where a distribution may be infinite [1].
+#: Minimum distance of probabilities from 0 and 1, for which a distribution may be infinite [1].
 _EDGE = 1e-9
 
 
 class Distribution(Spec):
-    """Distribution of :mod:`scipy.stats` by name, with its parameters as further keys.
+    """Distribution of :mod:`scipy.stats`, given by its name and parameters.
 
-    ``{distribution: lognorm, s: 0.1, scale: 3.35 TB/s}``; ``loc``, ``scale``, ``low`` and ``high`` may have units.
+    Example: ``{distribution: lognorm, s: 0.1, scale: 3.35 TB/s}``. The parameters ``loc``, ``scale``, ``low`` and
+    ``high`` may have units.
     """
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, float | int | str]
 
     distribution: str
-    """Name in :mod:`scipy.stats`, ``lognorm``."""
+    """Name of the distribution in :mod:`scipy.stats`: ``lognorm``."""
     relative: bool = False
-    """Whether the distribution is of a factor on the present value [1], not of the value itself."""
+    """True if samples are factors on the present value [1]; false if they are values."""
     low: float | int | str | None = None
-    """Lower bound, at which the distribution is truncated [as the value]."""
+    """Lower bound, at which the distribution is truncated [unit of the value]."""
     high: float | int | str | None = None
-    """Upper bound [as the value]."""
+    """Upper bound, at which the distribution is truncated [unit of the value]."""
 
     @property
     def parameters(self) -> Mapping[str, float | int | str]:
-        """Parameters of the distribution, as written."""
+        """Parameters of the distribution, as in the file."""
         return self.__pydantic_extra__
 
     @property
     def with_units(self) -> Sequence[str]:
-        """Quantities with a unit, as written; their dimension is that of the input."""
+        """Parameters that are quantities with a unit, as in the file. Their dimension must be that of the input."""
         written = {**self.parameters, "low": self.low, "high": self.high}
         return [text for name in _WITH_UNIT if isinstance(text := written.get(name), str)]
 
     @property
     def words(self) -> str:
-        """Distribution as users write it.
+        """Text of the distribution in results.
 
         Examples
         --------
@@ -71,7 +72,7 @@ class Distribution(Spec):
 
     @cached_property
     def support(self) -> tuple[float, float]:
-        """Smallest and largest value [as the value]."""
+        """Smallest and largest possible value [unit of the value]."""
         least, largest = map(float, self._frozen.support())
         low, high = _bare(self.low), _bare(self.high)
         return least if low is None else max(low, least), largest if high is None else min(high, largest)
@@ -82,7 +83,7 @@ class Distribution(Spec):
         Parameters
         ----------
         shares : array_like
-            Probabilities from 0 to 1 [1]; 0 and 1 are moved inside by a billionth.
+            Probabilities from 0 to 1 [1]. 0 and 1 are moved inwards by 1e-9.
 
         Returns
         -------
@@ -101,14 +102,14 @@ class Distribution(Spec):
 
     @cached_property
     def _cut(self) -> tuple[float, float]:
-        """Probabilities of the untruncated distribution below its bounds [1]."""
+        """Probabilities of the untruncated distribution below its two bounds [1]."""
         low, high = _bare(self.low), _bare(self.high)
         below = 0.0 if low is None else float(self._frozen.cdf(low))
         return below, 1.0 if high is None else float(self._frozen.cdf(high))
 
     @cached_property
     def _frozen(self) -> Any:
-        """Scipy's distribution with its parameters."""
+        """Distribution object of scipy with its parameters."""
         return _families()[self.distribution](**{name: _bare(value) for name, value in self.parameters.items()})
 
     def _check_fields(self) -> None:
@@ -160,7 +161,7 @@ class Distribution(Spec):
 
 
 def _word(text: str) -> str:
-    """Check the only keyword that an input may be."""
+    """Check the keyword that replaces a distribution."""
     if text != HELD_OUT:
         raise ValueError(f"write a mapping, {{distribution: {text}, ...}}, or {HELD_OUT} for the errors of a profile")
     return text
@@ -175,7 +176,7 @@ UncertainInput = Annotated[
 
 @cache
 def checkable() -> bool:
-    """Whether scipy is installed to check distributions; without it files are read, but no samples are drawn."""
+    """True if scipy is installed, which checks distributions and draws samples. Files can be read without it."""
     return find_spec("scipy") is not None
 
 
@@ -188,7 +189,7 @@ def _families() -> Mapping[str, Any]:
 
 
 def _unknown(what: str, name: str, allowed: Sequence[str]) -> str:
-    """Error message for an unknown name, with the nearest ones."""
+    """Error message for an unknown name, with the most similar names."""
     near = difflib.get_close_matches(name, allowed, n=2)
     few = allowed if len(allowed) < 12 else ("lognorm", "norm", "uniform", "triang", "beta", "gamma")
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"allowed: {', '.join(few)}"
@@ -205,4 +206,4 @@ def _bare(value: float | str | None) -> float | None:
         except UnitError as error:
             wrong = error
     examples = ", ".join(map(repr, EXAMPLES.values()))
-    raise ValueError(f"{value!r} is no quantity; write for example {examples}") from wrong
+    raise ValueError(f"{value!r} is not a quantity; write for example {examples}") from wrong

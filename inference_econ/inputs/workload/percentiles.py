@@ -1,4 +1,4 @@
-"""Statistics of latency SLOs: the mean, and percentiles from p1 to p99.9."""
+"""Statistics of latency SLOs: mean, and percentiles from p1 to p99.9."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 from inference_econ.errors import InputError
 
-#: The statistic that is not a percentile.
+#: Name of the statistic that is not a percentile.
 MEAN = "mean"
-#: Range of percentiles.
+#: Smallest and largest percentile.
 _LEAST, _MOST = 1.0, 99.9
 _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 _ALLOWED = f"allowed: {MEAN}, and p{_LEAST:g} to p{_MOST:g}, for example p95"
-#: Why steady states support only SLOs of the mean.
+#: Reason why the steady state supports only SLOs on means.
 MEANS_ONLY = "a frontier has no queue, so that only means can be promised on it"
 _EXAMPLE = "write for example p95:1000 or 'mean:30 ms'"
 
 
 class Promise(NamedTuple):
-    """Latency SLO as written: ``p95:1000 ms``."""
+    """Latency SLO as the user wrote it: ``p95:1000 ms``."""
 
     percentile: str | None
-    """Percentile of requests that must meet it; None if not given."""
+    """Statistic: percentile or mean; None if the text contains none."""
     time: str
-    """Latency."""
+    """Text of the latency."""
 
 
 def percentile(text: str) -> str:
@@ -33,7 +33,7 @@ def percentile(text: str) -> str:
     Raises
     ------
     InputError
-        If it is neither the mean nor a percentile from p1 to p99.9.
+        If the text is neither the mean nor a percentile from p1 to p99.9.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def percentile(text: str) -> str:
 
 
 def share(name: str) -> float | None:
-    """Share of requests below a percentile [1]; None for the mean.
+    """Share of requests that must be below the latency [1]; None for the mean.
 
     Raises
     ------
@@ -78,12 +78,12 @@ def in_order(names: set[str]) -> tuple[str, ...]:
 
 
 def promise(text: str) -> Promise:
-    """Split a latency SLO: ``p95:1000`` is 1000 at the 95th percentile, ``2 s`` has no percentile.
+    """Split a latency SLO into statistic and latency: ``p95:1000`` is a limit of 1000 at the 95th percentile.
 
     Raises
     ------
     InputError
-        If the percentile is invalid, there are two, or the latency is missing.
+        If the percentile is invalid or given twice, or if the latency is missing.
 
     Examples
     --------

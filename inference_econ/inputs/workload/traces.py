@@ -1,4 +1,4 @@
-"""Recorded requests from trace files of several formats, which are detected from the contents."""
+"""Reader of trace files with recorded requests. The format of a file is detected from its contents."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from typing import Any, NamedTuple, TextIO, cast
 from inference_econ.errors import InputError
 from inference_econ.inputs.scope import files_allowed
 
-#: Longest prompt or output that is accepted [tokens].
+#: Longest accepted prompt or output [tokens].
 _LONGEST = 1_000_000_000
-#: Characters per token, for traces with text but without token counts [1].
+#: Characters per token, for traces that contain text but no token counts [1].
 CHARACTERS_PER_TOKEN = 4.0
-#: Tokens per block in Mooncake's traces, which do not state it [tokens].
+#: Tokens per block in Mooncake's traces; the traces do not state it [tokens].
 _MOONCAKE_BLOCK = 512
-#: Maximum size of a single JSON document, which is read at once, and size of the parts in which lists are read [B].
+#: Maximum size of a JSON document that is read at once, and size of the parts in which lists are read [B].
 _MOST_BYTES, _CHUNK = 1_000_000_000, 1 << 20
-#: Lines that are read to detect the format of a file [1].
+#: Number of lines that are read to detect the format [1].
 _LOOKED_AT = 20
 _BETWEEN = re.compile(r"[\s,]*")
 
 
 class Event(NamedTuple):
-    """Request of a trace."""
+    """Recorded request of a trace."""
 
     isl: int
     """Prompt length [tokens]."""
@@ -41,44 +41,45 @@ class Event(NamedTuple):
     seconds: float | None = None
     """Arrival time; None if not recorded [s]."""
     blocks: Sequence[Hashable] = ()
-    """Block identifiers of the prompt; equal if prompts are the same up to the end of the block."""
+    """Identifiers of the blocks of the prompt. Two prompts have an identifier in common if they are equal up to the end
+    of that block."""
     block_tokens: int = 0
     """Tokens per block [tokens]."""
     cached: int | None = None
-    """Cached tokens of the prompt, or tokens of earlier turns; None if not recorded."""
+    """Cached tokens of the prompt, or tokens of earlier turns; None if not recorded [tokens]."""
     session: str = ""
-    """Conversation that the request belongs to."""
+    """Identifier of the conversation."""
 
 
 class Broken(NamedTuple):
-    """Line that is not a request."""
+    """Line that does not contain a valid request."""
 
     problem: str
-    """Reason."""
+    """Reason why the line is invalid."""
 
 
 class TraceLine(NamedTuple):
-    """Content of a line, or of an entry of a list."""
+    """Content of a line of the file, or of an entry of a list."""
 
     number: int
-    """Line or entry number, from 1."""
+    """Number of the line or entry, starting from 1."""
     event: Event | Broken
-    """Request, or reason why it is none."""
+    """Request, or the reason why there is none."""
 
 
 class TraceFile(NamedTuple):
-    """File of recorded requests."""
+    """Trace file with recorded requests."""
 
     form: str
-    """Format of the file."""
+    """Name of the file format."""
     lines: Iterator[TraceLine]
-    """Lines, read on demand."""
+    """Lines, which are read on demand."""
     timed: bool = True
-    """True if all times are from one clock, instead of one per session."""
+    """True if all times refer to one clock; false if each session has its own."""
 
 
 def read_trace(path: Path | str) -> TraceFile:
-    """Read the recorded requests of a file on demand, in constant memory.
+    """Read a trace file on demand, in constant memory.
 
     Parameters
     ----------
@@ -90,12 +91,12 @@ def read_trace(path: Path | str) -> TraceFile:
     Returns
     -------
     TraceFile
-        Format and lines; lines that are not requests contain the reason.
+        Format and lines. A line without a valid request contains the reason.
 
     Raises
     ------
     InputError
-        If it cannot be read, is empty, or has an unknown format.
+        If the file cannot be read, is empty, or has an unknown format.
     """
     with _opened(path) as handle:
         try:
@@ -125,7 +126,7 @@ def read_trace(path: Path | str) -> TraceFile:
 
 
 def _opened_for(path: Path | str, lines: Callable[[TextIO], Iterator[TraceLine]]) -> Iterator[TraceLine]:
-    """Lines of a file, which is closed after the last one; a read error becomes a line."""
+    """Lines of a file, which is closed after the last line. A read error becomes a line."""
     number = 0
     with _opened(path) as handle:
         try:
@@ -149,12 +150,12 @@ def _opened(path: Path | str) -> TextIO:
 
 
 def _json_lines(handle: TextIO) -> Iterator[tuple[int, Any]]:
-    """JSON values of lines with their numbers."""
+    """JSON values of the lines of a file, with line numbers."""
     return (_parsed(line, number) for number, line in enumerate(handle, 1) if line.strip())
 
 
 def _parsed(line: str, number: int = 1) -> tuple[int, object]:
-    """Line number with the JSON value of a line, or with the reason why there is none."""
+    """Line number, and the JSON value of a line or the reason why it has none."""
     try:
         return number, json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -162,12 +163,12 @@ def _parsed(line: str, number: int = 1) -> tuple[int, object]:
 
 
 def _document(handle: TextIO) -> Iterator[tuple[int, Any]]:
-    """Value of a JSON document that is not a list.
+    """Read a file that contains a single JSON object.
 
     Raises
     ------
     InputError
-        If there is none, or it is too large.
+        If the file contains no JSON object, or is too large.
     """
     text = handle.read(_MOST_BYTES + 1)
     if len(text) > _MOST_BYTES:
@@ -181,7 +182,7 @@ def _document(handle: TextIO) -> Iterator[tuple[int, Any]]:
 
 
 def _entries(handle: TextIO) -> Iterator[tuple[int, Any]]:
-    """Entries of a list with their numbers, read in parts; reading ends at an invalid entry."""
+    """Entries of a JSON list with their numbers. The list is read in parts, up to the first invalid entry."""
     decoder, text, at, number = json.JSONDecoder(), handle.read(_CHUNK), 0, 0
     at = text.index("[") + 1
     while True:
@@ -202,7 +203,7 @@ def _entries(handle: TextIO) -> Iterator[tuple[int, Any]]:
 
 
 def _table(line: str) -> tuple[str, Mapping[str, int]] | None:
-    """Format of a table from its header line, with the positions of its columns."""
+    """Format of a table, and positions of its columns, from the header line."""
     names = [name.strip() for name in line.split(",")]
     for form, columns in _TABLES.items():
         needed = [name for field, name in columns.items() if field != "session"]
@@ -230,18 +231,18 @@ def _rows(handle: TextIO, places: Mapping[str, int]) -> Iterator[TraceLine]:
 
 
 def _clock(text: str) -> float:
-    """Time from a number of seconds or a date with time, in UTC by default [s]."""
+    """Time in seconds, from a number of seconds or from a date with time (UTC by default) [s]."""
     with suppress(ValueError):
         return float(text)
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(f"{text!r} is no time") from None
+        raise ValueError(f"{text!r} is not a time") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _whole(value: object) -> int:
-    """Integer value.
+    """Convert a value to an integer.
 
     Raises
     ------
@@ -250,12 +251,12 @@ def _whole(value: object) -> int:
     """
     number = float(cast("Any", value))
     if not number.is_integer():
-        raise ValueError(f"{value!r} is no number of tokens")
+        raise ValueError(f"{value!r} is not a token count")
     return int(number)
 
 
 def _checked(event: Event) -> Event | Broken:
-    """Request, if its numbers are plausible."""
+    """Return a request after a check of its numbers, or the reason why it is invalid."""
     if max(event.isl, event.osl) > _LONGEST or (event.cached or 0) < 0:
         return Broken(f"tokens are out of range, got {event.isl}, {event.osl} and {event.cached or 0} of them cached")
     if event.isl < 1 or event.osl < 1:
@@ -266,14 +267,14 @@ def _checked(event: Event) -> Event | Broken:
 
 
 def _form(value: object) -> str | None:
-    """Format of an object."""
+    """Name of the format of a JSON object."""
     if not isinstance(value, Mapping):
         return None
     return next((form for form, (keys, _) in _OBJECTS.items() if keys <= value.keys()), None)
 
 
 def _objects(values: Iterable[tuple[int, Any]], form: str, *, counted: bool) -> Iterator[TraceLine]:
-    """Requests of values of one format, with the numbers of the values, or numbered consecutively."""
+    """Requests from JSON values of one format. Their numbers are those of the values, or consecutive."""
     keys, requests = _OBJECTS[form]
     for number, value in values:
         if isinstance(value, Broken):
@@ -297,7 +298,9 @@ def _mooncake(value: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _blocks(value: Mapping[str, Any], size: object, name: str | None = None) -> tuple[tuple[Hashable, ...], int]:
-    """Block identifiers of a prompt, per conversation if necessary, and tokens per block.
+    """Block identifiers of a prompt, and tokens per block.
+
+    Identifiers are local to a conversation if the format requires it.
 
     Raises
     ------
@@ -311,7 +314,7 @@ def _blocks(value: Mapping[str, Any], size: object, name: str | None = None) -> 
 
 
 def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
-    """Requests of a coding conversation; in some traces times of sub-agents start at their own start."""
+    """Requests of a coding conversation. In some traces, the times of a sub-agent start at its own start."""
     name, local = str(value.get("id", "")), value.get("hash_id_scope") == "local"
 
     def requests(entries: Sequence[Mapping[str, Any]], begin: float) -> Iterator[Event]:
@@ -329,7 +332,7 @@ def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _sharegpt(value: Mapping[str, Any]) -> Iterator[Event]:
-    """Requests of a text conversation, with estimated token counts."""
+    """Requests of a conversation that is recorded as text; token counts are estimated."""
     history = cached = 0
     for turn in value["conversations"]:
         tokens = max(round(len(turn["value"]) / CHARACTERS_PER_TOKEN), 1)
@@ -354,7 +357,7 @@ def _aiperf(value: Mapping[str, Any]) -> Iterator[Event]:
     yield Event(isl, osl, float(metadata["request_start_ns"]) / 1e9, session=session)
 
 
-#: Attribute names of spans for tokens of the prompt, the output, and the cache: current and former ones.
+#: Attribute names of spans for tokens of prompt, output and cache: current and former names.
 _TOKENS = (
     ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
@@ -363,7 +366,10 @@ _TOKENS = (
 
 
 def _opentelemetry(value: Mapping[str, Any]) -> Iterator[Event]:
-    """Requests of spans with token counts; spans of agents are skipped, because they repeat those of their requests."""
+    """Requests of spans with token counts.
+
+    Spans of agents are skipped, because they repeat the tokens of their requests.
+    """
     scopes = [scope for resource in value["resourceSpans"] for scope in resource.get("scopeSpans", ())]
     for span in (span for scope in scopes for span in scope.get("spans", ())):
         attributes = {entry["key"]: next(iter(entry["value"].values()), None) for entry in span.get("attributes", ())}
@@ -377,14 +383,14 @@ def _opentelemetry(value: Mapping[str, Any]) -> Iterator[Event]:
         )
 
 
-#: Columns of tables by content; sessions are optional.
+#: Columns of tables by their content. The column of sessions is optional.
 _TABLES: Mapping[str, Mapping[str, str]] = {
     "Azure": {"seconds": "TIMESTAMP", "isl": "ContextTokens", "osl": "GeneratedTokens"},
     "BurstGPT": {
         "seconds": "Timestamp", "isl": "Request tokens", "osl": "Response tokens", "session": "Session ID",
     },
 }  # fmt: skip
-#: Required keys of the objects of each format, and the function that reads their requests.
+#: Keys that identify the objects of each format, and the function that reads their requests.
 _OBJECTS: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], Iterator[Event]]]] = {
     "Mooncake": ({"input_length", "output_length"}, _mooncake),
     "AgentX / Weka": ({"requests", "block_size"}, _weka),
@@ -393,6 +399,6 @@ _OBJECTS: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], Iterator[Ev
     "AIPerf": ({"metadata", "metrics"}, _aiperf),
     "OpenTelemetry": ({"resourceSpans"}, _opentelemetry),
 }
-#: Formats with lists of requests in one line, and formats whose times restart with each session.
+#: Formats with several requests in one line, and formats whose times restart with each session.
 _LISTS = ("vLLM bench",)
 _SESSIONS = ("AgentX / Weka",)

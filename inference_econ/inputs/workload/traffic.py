@@ -1,4 +1,4 @@
-"""Workload of a server: arrivals, lengths, prefix reuse, and rate of requests."""
+"""Workload of a server: arrivals, lengths, prefix reuse and sessions of requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FORMS = "2000, uniform:1600:2400, lognormal:2000:0.5 (mean, coefficient of vari
 
 
 def check_lengths(context: object, contexts: object, isl: object, osl: object) -> None:
-    """Raise ValueError for both a context and several contexts, or for either with request lengths."""
+    """Reject combinations of a context, several contexts, and request lengths; raises ValueError."""
     if context is not None and contexts is not None:
         raise ValueError("give either context or contexts, not both")
     name = "context" if context is not None else "contexts" if contexts is not None else None
@@ -44,7 +44,7 @@ def check_lengths(context: object, contexts: object, isl: object, osl: object) -
 
 
 class Length(Spec):
-    """Length of a prompt or an output: a number, or a distribution.
+    """Length of a prompt or an output: a fixed number, or a distribution.
 
     Examples
     --------
@@ -57,11 +57,12 @@ class Length(Spec):
     kind: Literal["fixed", "uniform", "lognormal", "listed"] = "fixed"
     """Kind of distribution."""
     values: Annotated[tuple[AtLeastOne, ...], Field(min_length=1, strict=False)]
-    """The length; the minimum and maximum; the mean; or all listed values [tokens]."""
+    """Values that define the distribution [tokens]. ``fixed``: the length. ``uniform``: minimum and maximum.
+    ``lognormal``: mean. ``listed``: all values."""
     probabilities: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(default=(), strict=False)
     """Probability of each listed value [1]."""
     variation: Annotated[int | float, Field(ge=0, le=_MOST_VARIED, allow_inf_nan=False)] = 0
-    """Coefficient of variation of a lognormal length [1]."""
+    """Coefficient of variation of a lognormal distribution [1]."""
 
     def _check_fields(self) -> None:
         if self.kind == "listed" and (
@@ -74,7 +75,7 @@ class Length(Spec):
 
     @classmethod
     def parse(cls, text: object) -> Length:
-        """Length from a number or from text.
+        """Create a length from a number or a text.
 
         Raises
         ------
@@ -118,19 +119,19 @@ class Length(Spec):
 
     @property
     def mean(self) -> float:
-        """Mean [tokens]."""
+        """Mean length [tokens]."""
         if self.kind == "listed":
             return math.fsum(v * p for v, p in zip(self.values, self.probabilities, strict=True))
         return math.fsum(self.values) / len(self.values)
 
     @property
     def least(self) -> float:
-        """Minimum; the mean for a lognormal length, which has no minimum [tokens]."""
+        """Minimum length [tokens]; the mean for a lognormal distribution, which has no minimum."""
         return float(min(self.values))
 
     @property
     def longest(self) -> float:
-        """Maximum; the 99.9th percentile for a lognormal length, which has no maximum [tokens]."""
+        """Maximum length [tokens]; the 99.9th percentile for a lognormal distribution, which has no maximum."""
         if self.kind != "lognormal":
             return float(max(self.values))
         variance = math.log1p(self.variation**2)
@@ -153,7 +154,7 @@ def _check(text: object, values: Sequence[float], variation: float = 0.0) -> Non
     Raises
     ------
     InputError
-        Names the first.
+        If a number is out of range; names the first one.
     """
     wrong = [value for value in values if not 1.0 <= value <= LONGEST]
     if wrong:
@@ -166,19 +167,19 @@ def _check(text: object, values: Sequence[float], variation: float = 0.0) -> Non
 
 
 def length_of(value: object, info: ValidationInfo) -> Length:
-    """Read the length of a field; errors name the field."""
+    """Read a length in a field; errors name the field."""
     try:
         return Length.parse(value)
     except InputError as error:
         raise InputError(f"{info.field_name}: {error}") from error
 
 
-#: Length, as read by :meth:`~inference_econ.inputs.Length.parse`.
+#: Length that is read by :meth:`~inference_econ.inputs.Length.parse`.
 SessionLengths = Annotated[Length, BeforeValidator(in_file(Length.parse))]
 
 
 class Step(Spec):
-    """Consecutive turns of an agent; each prompt is the full conversation so far plus new tokens.
+    """Group of consecutive turns of an agent. Each prompt contains the conversation so far, and new tokens.
 
     Examples
     --------
@@ -187,25 +188,25 @@ class Step(Spec):
     """
 
     name: str = Field(min_length=1)
-    """Name by which later steps refer to it."""
+    """Name of the step, by which later steps refer to it."""
     turns: SessionLengths = Length(values=(1.0,))
-    """Number of turns, drawn for every session and rounded to integers [1]."""
+    """Number of turns [1]. It is drawn for every session, and rounded to an integer."""
     new_tokens: SessionLengths
-    """Tokens that a turn adds to the prompt: a question, or tool output [tokens]."""
+    """Tokens that each turn adds to the prompt, such as a question or tool output [tokens]."""
     first_tokens: SessionLengths | None = None
-    """Tokens that the first turn adds, if different: a task, initial files [tokens]."""
+    """Tokens that the first turn adds, if different, such as a task and initial files [tokens]."""
     answer_tokens: SessionLengths
-    """Output of a turn, which remains in later prompts [tokens]."""
+    """Length of the output of a turn, which later prompts contain [tokens]."""
     pause: Seconds = 0.0
-    """Mean time from an output to the next turn: tool runs, think time [s]."""
+    """Mean time between an output and the next turn: tool runs or think time [s]."""
     pause_variation: Annotated[int | float, Field(ge=0, le=100, allow_inf_nan=False)] = 0.0
-    """Coefficient of variation of these times, which are lognormal [1]."""
+    """Coefficient of variation of this time, which is lognormally distributed [1]."""
     after: tuple[str, ...] = Field(default=(), strict=False)
-    """Earlier steps that must end before it starts."""
+    """Earlier steps that must end before this step starts."""
     continues: str | None = None
-    """Earlier step whose conversation it continues; by default it starts from the shared prompt."""
+    """Earlier step whose conversation this step continues. By default, it starts from the shared prompt."""
     agents: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Agents that run the step in parallel, each with its own prompts [1]."""
+    """Number of agents that run the step in parallel, each with its own prompts [1]."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -214,7 +215,7 @@ class Step(Spec):
 
 
 class SessionSpec(Spec):
-    """Session of a user or agent from a task to its end: steps that depend on each other, without cycles.
+    """Session of a user or an agent, from the task to the end: steps that can depend on earlier ones.
 
     Examples
     --------
@@ -224,16 +225,16 @@ class SessionSpec(Spec):
     """
 
     shared_tokens: Tokens = 0
-    """Tokens at the start of all prompts: instructions, and descriptions of tools [tokens]."""
+    """Tokens at the start of all prompts, such as instructions and tool descriptions [tokens]."""
     steps: Annotated[tuple[Step, ...], Field(min_length=1, strict=False)]
-    """Steps, each listed after those it waits for."""
+    """Steps. Each step follows the steps for which it waits."""
     rest: Seconds = 0.0
     """Mean time between sessions of the same agent [s]."""
     compacts_at: Annotated[int, Field(ge=1)] | None = None
-    """Maximum length of prompt plus output; an agent that would exceed it continues with a summary, and new tokens are
-    truncated [tokens]."""
+    """Maximum length of prompt plus output [tokens]. An agent that would exceed it continues with a summary of its
+    conversation. New tokens are then truncated."""
     summary_tokens: Annotated[int, Field(ge=0)] = 2000
-    """Length of such a summary [tokens]."""
+    """Length of this summary [tokens]."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -243,7 +244,7 @@ class SessionSpec(Spec):
     @field_validator("steps")
     @classmethod
     def _no_circle(cls, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Reject steps with cyclic or missing dependencies, or that continue a step they do not wait for."""
+        """Reject cyclic or missing dependencies, and steps that continue a step for which they do not wait."""
         mistakes: list[InitErrorDetails] = []
         above: dict[str, Step] = {}
 
@@ -261,7 +262,7 @@ class SessionSpec(Spec):
             elif step.continues is not None and above[step.continues].agents > 1:
                 refuse("continues", step.continues, "a step of several agents has no single prompt to carry on")
             if step.name in above:
-                refuse("name", step.name, "every step needs a name of its own")
+                refuse("name", step.name, "every step needs its own name")
             above[step.name] = step
         if mistakes:
             raise ValidationError.from_exception_data("steps", mistakes)
@@ -269,7 +270,7 @@ class SessionSpec(Spec):
 
     @property
     def longest_context(self) -> float:
-        """Last prompt with its output of the longest session, given the maximum of each length [tokens]."""
+        """Last prompt plus output of the longest session, if all lengths are at their maximum [tokens]."""
         ends: dict[str | None, float] = {None: float(self.shared_tokens)}
         for step in self.steps:
             first = step.new_tokens if step.first_tokens is None else step.first_tokens
@@ -281,17 +282,17 @@ class SessionSpec(Spec):
 
 
 def _named(kind: str, lengths: Sequence[object]) -> dict[str, Any]:
-    """Lengths given by position, by name: prompt, then output."""
+    """Names of lengths that are given by position: prompt, then output."""
     if len(lengths) > 2:
         raise InputError(f"{kind} takes isl and osl by position, got {len(lengths)} values; name the others")
     return dict(zip(("isl", "osl"), lengths, strict=False))
 
 
 class Traffic(Spec):
-    """Requests with fixed lengths.
+    """Requests with fixed lengths, or decode steps with a fixed context.
 
-    Give ``context`` (the same for every sequence, as in published studies), ``contexts`` if they differ, or ``isl`` and
-    ``osl``. With lengths, a decode step has the mean context ``isl + osl / 2``.
+    Set one of three: ``context`` (equal for all sequences, as in published studies), ``contexts`` (different), or
+    ``isl`` and ``osl``. With lengths, the mean context of a decode step is ``isl + osl / 2``.
 
     Examples
     --------
@@ -304,7 +305,7 @@ class Traffic(Spec):
     osl: Annotated[int | float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Output tokens per request [tokens]."""
     context: Tokens | None = None
-    """Tokens in the KV cache at a decode step [tokens]."""
+    """Tokens in the KV cache in a decode step [tokens]."""
     contexts: Mix | None = None
     """Different contexts of the sequences in a batch [tokens], each with its number or share of sequences [1]."""
     max_tokens_per_second: Annotated[int | float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -322,7 +323,7 @@ class Traffic(Spec):
 
     @property
     def shares(self) -> tuple[tuple[float, float], ...]:
-        """Different contexts [tokens], and the share of sequences with each [1]; empty if all are equal."""
+        """Different contexts [tokens], with the share of sequences that have each [1]; empty if all are equal."""
         total = sum(part for _, part in self.contexts or ())
         return tuple((float(length), part / total) for length, part in self.contexts or ())
 
@@ -338,21 +339,21 @@ class Traffic(Spec):
 
     @property
     def spread(self) -> float:
-        """Width of the distribution of contexts while outputs grow; 0 if the context is given [tokens]."""
+        """Range of the contexts of a sequence while its output grows; 0 for a fixed context [tokens]."""
         return float(self.osl or 0.0)
 
 
-#: Column of numbers, one for each row of a table.
+#: Column of numbers with one number per row of a table.
 Column = Annotated[
     tuple[Annotated[int | float, Field(ge=0, le=LONGEST, allow_inf_nan=False)], ...], Field(strict=False)
 ]
 Share = Annotated[int | float, Field(ge=0, le=1)]
-#: Tolerance of the sum of shares for rounding [1].
+#: Tolerance for rounding in the sum of shares [1].
 _ROUNDED = 1e-4
 
 
 class Arrivals(Spec):
-    """Arrivals of requests: gamma-distributed gaps, at a rate that may vary over the hours of a day.
+    """Arrivals of requests: gamma-distributed gaps, with a rate that can vary over the hours of a day.
 
     Examples
     --------
@@ -361,15 +362,17 @@ class Arrivals(Spec):
     """
 
     scv: Annotated[int | float, Field(ge=0, le=1000)] = 1
-    """Squared coefficient of variation of the gaps within an interval [1]: 1 for Poisson, more for bursty arrivals. For
-    independent arrivals it is the index of dispersion of their number over a long time."""
+    """Squared coefficient of variation of the gaps between requests within an interval [1]. It is 1 for Poisson
+    arrivals, and larger for bursty ones. For independent gaps it is also the index of dispersion of the number of
+    arrivals over a long time."""
     rates: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
-    """Request rate in each interval, repeated after the last one; empty if only the shape is known [1/s]."""
+    """Request rate of each interval [1/s]. The list repeats after its last interval. Empty if only the variation of
+    arrivals is known."""
     interval: Annotated[Seconds, Field(gt=0)] = 3600.0
-    """Length of an interval: an hour for daily profiles [s]."""
+    """Length of an interval [s]; an hour for daily profiles."""
     gaps: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
-    """Recorded gaps instead of a distribution: requests arrive in the order of the table of lengths, each after its gap
-    [s]."""
+    """Recorded gaps in place of a distribution [s]. Requests arrive in the order of the table of lengths, each after
+    its gap."""
 
     def _check_fields(self) -> None:
         if self.rates and not any(self.rates):
@@ -381,18 +384,18 @@ class Arrivals(Spec):
 
     @property
     def rate(self) -> float | None:
-        """Mean request rate; None if only the shape of arrivals is known [1/s]."""
+        """Mean request rate [1/s]; None if only the variation of arrivals is known."""
         if self.gaps:
             return len(self.gaps) / math.fsum(self.gaps)
         return math.fsum(self.rates) / len(self.rates) if self.rates else None
 
     @property
     def is_steady(self) -> bool:
-        """Whether the rate is constant."""
+        """True if the rate is constant."""
         return not self.gaps and len(set(self.rates)) <= 1
 
 
-#: Independent length, or a column of a table.
+#: Independent length, or column of a table.
 ColumnOrLength = Annotated[
     Annotated[Column, Tag(TAG)] | Annotated[Length, Tag("length")],
     Discriminator(lambda value: "length" if isinstance(value, Length) else TAG),
@@ -401,7 +404,7 @@ ColumnOrLength = Annotated[
 
 
 class Lengths(Spec):
-    """Lengths of prompts and outputs: two independent distributions, or a table with both.
+    """Lengths of prompts and outputs: two independent distributions, or a table with both lengths per row.
 
     Examples
     --------
@@ -410,13 +413,13 @@ class Lengths(Spec):
     """
 
     isl: ColumnOrLength
-    """Prompt length; in tables, one per row [tokens]."""
+    """Prompt length; one per row in a table [tokens]."""
     osl: ColumnOrLength
-    """Output length; in tables, one per row [tokens]."""
+    """Output length; one per row in a table [tokens]."""
     cached: Column = ()
-    """Tables only: prompt tokens that earlier requests had, per row; 0 by default [tokens]."""
+    """Prompt tokens that an earlier request contained, per row; 0 by default [tokens]. Tables only."""
     shares: Annotated[tuple[Share, ...], Field(strict=False)] = ()
-    """Tables only: share of requests per row; equal by default [1]."""
+    """Share of requests in each row; equal for all rows by default [1]. Tables only."""
 
     def _check_fields(self) -> None:
         columns = {name: value for name in ("isl", "osl", "cached", "shares") if (value := getattr(self, name)) != ()}
@@ -437,7 +440,7 @@ class Lengths(Spec):
 
     @cached_property
     def rows(self) -> tuple[tuple[float, float, float, float], ...]:
-        """Rows of a table: prompt, output, and repeated prompt tokens, with the share of each row."""
+        """Rows of the table: prompt, output and repeated prompt tokens [tokens], and share of requests [1]."""
         if isinstance(self.isl, Length) or isinstance(self.osl, Length):
             return ()
         count = len(self.isl)
@@ -446,17 +449,17 @@ class Lengths(Spec):
 
 
 class Reuse(Spec):
-    """Reuse of earlier prompts, in blocks of tokens."""
+    """Reuse of prompt prefixes between requests, in blocks of tokens."""
 
     share: Share
-    """Share of prompt blocks (or tokens, if blocks are unknown) that an earlier request had; the hit rate of an
-    unlimited cache [1]."""
+    """Share of prompt blocks that an earlier request contained [1]. If blocks are unknown, the share of prompt tokens.
+    It equals the hit rate of an unlimited cache."""
     block_tokens: Count | None = None
     """Tokens per block; absent if blocks are unknown [tokens]."""
     blocks: Annotated[tuple[Count, ...], Field(strict=False)] = ()
-    """Sizes of an LRU cache in blocks, ascending [1]."""
+    """Sizes of an LRU cache, in blocks, in ascending order [1]."""
     found: Annotated[tuple[Share, ...], Field(strict=False)] = ()
-    """Hit rate for each size, as a share of all blocks [1]."""
+    """Hit rate for each of these sizes, as a share of all blocks [1]."""
 
     def _check_fields(self) -> None:
         if len(self.blocks) != len(self.found):
@@ -470,7 +473,7 @@ class Reuse(Spec):
 
 
 class Requests(Spec):
-    """Requests of users: prompts and outputs.
+    """Requests of users: lengths of prompts and outputs, caching, and arrivals.
 
     Examples
     --------
@@ -483,23 +486,25 @@ class Requests(Spec):
     osl: Annotated[Length, BeforeValidator(length_of)]
     """Output length [tokens]."""
     cached: Tokens = 0
-    """Mean number of cached prompt tokens [tokens]; at least the shared prefix."""
+    """Mean number of cached prompt tokens, including the shared prefix [tokens]."""
     shared_prefix: Tokens = 0
-    """Tokens at the start of all prompts (a system prompt), stored once per attention group [tokens]."""
+    """Tokens at the start of all prompts, such as a system prompt [tokens]. They are stored once per attention-DP
+    group."""
     traffic: str = ""
-    """Name of the workload; empty for requests given by their lengths."""
+    """Name of the workload; empty for requests that are given by their lengths."""
     table: Lengths | None = None
-    """Correlated prompt and output lengths; ``isl``, ``osl`` and ``cached`` are those of the table."""
+    """Table of correlated prompt and output lengths. ``isl``, ``osl`` and ``cached`` are derived from it."""
     arrivals: Arrivals | None = None
-    """Arrivals of a workload; None if the query determines them."""
+    """Arrivals of the workload; None if the query determines them."""
     blocks: Annotated[tuple[tuple[int, ...], ...], Field(strict=False)] = ()
-    """Recorded requests only: block identifiers of the prompt per row of the table, equal if prompts are the same up to
-    the end of the block. Requests are simulated in that order, and cache hits follow from the contents of the cache."""
+    """Block identifiers of the prompt, per row of the table, for recorded requests only. Prompts have an identifier in
+    common if they are equal up to the end of the block. The requests are simulated in this order, and cache hits follow
+    from the contents of the cache."""
     block_tokens: int = 0
     """Tokens per block [tokens]."""
     longest_turn: Annotated[int, Field(ge=0, le=LONGEST)] = 0
-    """Sessions only, whose lengths are those of the mean turn: prompt plus output of the longest turn; otherwise 0
-    [tokens]."""
+    """Prompt plus output of the longest turn of a session; 0 without sessions [tokens]. The other lengths are then
+    those of the mean turn."""
 
     def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
         super().__init__(**_named("Requests", lengths), **fields)
@@ -508,12 +513,12 @@ class Requests(Spec):
 
     @classmethod
     def of(cls, traffic: Traffic | Requests) -> Requests:
-        """Requests with the lengths of a workload; requests are returned unchanged.
+        """Requests with the lengths of a workload or of fixed-length traffic. Requests are returned unchanged.
 
         Raises
         ------
         InputError
-            If it is neither, or has a context or a demand, which apply to decode steps only.
+            If the argument is neither, or has a context or a demand, which apply only to decode steps.
         """
         if isinstance(traffic, Requests):
             return traffic
@@ -528,7 +533,7 @@ class Requests(Spec):
     @model_validator(mode="before")
     @classmethod
     def _shared_tokens_are_cached(cls, values: object) -> object:
-        """Values in which the shared prefix of all prompts is included in the cached tokens."""
+        """Include the shared prefix in the cached tokens."""
         if not isinstance(values, dict):
             return values
         shared, cached = values.get("shared_prefix", 0), values.get("cached", 0)
@@ -548,7 +553,7 @@ class Requests(Spec):
 
     @classmethod
     def of_table(cls, lengths: Lengths, **fields: Any) -> Requests:
-        """Requests whose lengths are the rows of a table, with further fields."""
+        """Requests whose lengths are the rows of a table; other arguments are fields of the class."""
         total = math.fsum(row[3] for row in lengths.rows)
         isl, osl = (_listed((row[column], row[3]) for row in lengths.rows) for column in (0, 1))
         cached = math.fsum(row[2] * row[3] / total for row in lengths.rows)
@@ -556,21 +561,21 @@ class Requests(Spec):
 
     @property
     def is_simple(self) -> bool:
-        """Whether the analytical model covers them: independent lengths, no bursty arrivals of a workload."""
+        """True if the analytical model is valid for them: independent lengths, and no bursty arrivals of a workload."""
         return self.table is None and (self.arrivals is None or (self.arrivals.is_steady and self.arrivals.scv <= 1))
 
     @cached_property
     def unread(self) -> Length | None:
-        """Prompt tokens to prefill, if a table contains cached tokens per row; else None [tokens]."""
+        """Uncached prompt tokens per row, if a table contains the cached tokens per row; otherwise None [tokens]."""
         if self.table is None or not self.table.cached:
             return None
         return _listed((isl - cached, share) for isl, _, cached, share in self.table.rows)
 
     @property
     def longest(self) -> float:
-        """Prompt and output of the longest request [tokens].
+        """Prompt and output length of the longest request [tokens].
 
-        For a lognormal length, which has no maximum, the 99.9th percentile is used.
+        The 99.9th percentile is used for a lognormal length, which has no maximum.
         """
         if self.table is not None:
             return max(isl + osl for isl, osl, *_ in self.table.rows)
@@ -578,17 +583,17 @@ class Requests(Spec):
 
     @property
     def new_tokens(self) -> float:
-        """Mean number of prompt tokens to prefill [tokens]."""
+        """Mean number of prompt tokens that are not cached [tokens]."""
         return self.isl.mean - self.cached
 
     @property
     def decode_steps(self) -> float:
-        """Decode steps per request; the first token comes from the prefill [1]."""
+        """Decode steps per request [1]. The first token comes from the prefill."""
         return self.osl.mean - 1.0
 
     @cached_property
     def mean_context(self) -> float:
-        """Mean number of cached tokens at a decode step; longer outputs have more steps [tokens]."""
+        """Mean number of cached tokens in a decode step [tokens]. Requests with longer outputs have more steps."""
         if self.table is not None:
             rows = self.table.rows
             written = math.fsum(osl * share for _, osl, _, share in rows)
@@ -597,21 +602,21 @@ class Requests(Spec):
 
     @property
     def spread(self) -> float:
-        """Width of the distribution of contexts while outputs grow, centered on the mean [tokens]."""
+        """Range of contexts while outputs grow, centered on the mean [tokens]."""
         return self.osl.mean * (1.0 + self.osl.scv)
 
 
 class TrafficSpec(SourcedSpec):
-    """Workload of a service: a file of ``scenarios/traffic``, or of the user."""
+    """Workload of a service: a file in ``scenarios/traffic``, or a file of the user."""
 
     arrivals: Arrivals = Arrivals()
-    """Arrivals; by default Poisson at any rate."""
+    """Arrivals of requests; by default, Poisson arrivals at any rate."""
     lengths: Lengths | None = None
-    """Lengths; omitted if sessions determine them."""
+    """Lengths of requests; absent if sessions determine them."""
     reuse: Reuse | None = None
-    """Reuse of prompts; by default none."""
+    """Reuse of prompt prefixes; by default, no reuse."""
     sessions: SessionSpec | None = None
-    """Conversations and agents that send the requests, if known."""
+    """Sessions of conversations or agents that send the requests; absent if unknown."""
 
     def _check_fields(self) -> None:
         if self.lengths is None and self.sessions is None:
@@ -622,18 +627,18 @@ class TrafficSpec(SourcedSpec):
 
     @property
     def requests(self) -> Requests:
-        """Requests of the workload, with the cached tokens of an unlimited cache.
+        """Requests of the workload, with the cached tokens of an unlimited prefix cache.
 
         Raises
         ------
         InputError
-            If only its sessions are known.
+            If only the sessions of the workload are known.
         """
         if self.lengths is None:
             raise InputError(
-                f"{self.name}: the lengths of its requests follow from its sessions, and are not in the file; "
-                "'recommend', 'load', 'price', 'buy', 'fleet' and 'cache' play them. Elsewhere name a traffic with "
-                "lengths, or give --isl and --osl"
+                f"{self.name}: the file has sessions, which determine the lengths of requests; only 'recommend', "
+                "'load', 'price', 'buy', 'fleet' and 'cache' simulate sessions. For other commands, name a workload "
+                "with lengths, or give --isl and --osl"
             )
         share = 0.0 if self.reuse is None else self.reuse.share
         lengths = self.lengths
@@ -647,7 +652,7 @@ class TrafficSpec(SourcedSpec):
 
 
 def _listed(weighed: Iterable[tuple[float, float]]) -> Length:
-    """Lengths with their shares, without duplicates."""
+    """Different lengths, each with its share of requests."""
     shares: dict[float, float] = {}
     for length, share in weighed:
         shares[length] = shares.get(length, 0.0) + share

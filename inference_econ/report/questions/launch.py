@@ -230,7 +230,7 @@ def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
         return ()
     return (
         f"predicted with one fast link between {linked} accelerators, which machines of {size} do not have between "
-        f"them: ask again with --set hardware.link_domain={size}",
+        f"them: use --set hardware.link_domain={size}",
     )
 
 

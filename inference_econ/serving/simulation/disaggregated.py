@@ -45,7 +45,7 @@ class Writing:
     def __post_init__(self) -> None:
         """Reject impossible values."""
         if self.instances < 1:
-            raise InputError(f"instances that decode must be at least 1, got {self.instances}")
+            raise InputError(f"decode instances must be at least 1, got {self.instances}")
 
 
 def simulate_apart(

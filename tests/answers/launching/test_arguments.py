@@ -48,7 +48,7 @@ def deepseek() -> Setup:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 def test_groups_of_a_dense_model_are_replicas(engine: str, llama: Setup) -> None:
-    with pytest.raises(InputError, match="has no tp1dp4 of a dense model: each of its data-parallel ranks is a whole"):
+    with pytest.raises(InputError, match="has no tp1dp4 of a dense model: each of its data-parallel ranks is a full"):
         _written(engine, _service(llama, 1, 4))
 
 
@@ -281,10 +281,10 @@ def test_what_engines_of_desks_cannot_be_told(engine: str, degrees: list[int], m
     with pytest.raises(InputError, match=message):
         _written(engine, _service(setup, tp, 1, pp=pp, slots=4), own=True)
     speculating = replace(_service(setup, 1, 1, slots=4), speculation=Speculation.of("ngram", 0.5))
-    with pytest.raises(InputError, match="is started without speculation and --dcp here; ask again with --no-spec"):
+    with pytest.raises(InputError, match="is started without speculation and --dcp here; use --no-spec"):
         _written(engine, speculating, own=True)
     service = _service(setup, 1, 1, slots=4)
     runner = plan.engine(engine)
     limits = InstanceLimits.of(service, runner, "prefill")
-    with pytest.raises(InputError, match="no servers of this engine that only prefill; ask again with --aggregated"):
+    with pytest.raises(InputError, match="no servers of this engine that only prefill; use --aggregated"):
         written(runner, service, limits, Weights("m/x", own=True), "prefill")

@@ -97,7 +97,7 @@ def test_what_nobody_counted_is_as_the_operator_table_says() -> None:
     ("engine", "error", "message"),
     [
         ("vlm", UnknownNameError, "vlm.*vllm"),
-        ("vllm new", InputError, "'new' is no version"),
+        ("vllm new", InputError, "'new' is not a version"),
         ("vllm 0.5.0", InputError, "nothing is known of versions before 0.10.0"),
     ],
 )

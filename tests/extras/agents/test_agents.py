@@ -326,7 +326,7 @@ def test_questions_about_agents_choose_the_same_fleet(
         assert sum(bill.average[kind] * bill.tokens_per_hour[kind] for kind in bill.average) / 1e6 == pytest.approx(
             best.dollars_per_hour
         )
-        with pytest.raises(NothingFitsError, match="instances that read prompts and decode are scaled"):
+        with pytest.raises(NothingFitsError, match="no aggregated deployment meets"):
             work.fleet(offers, [number, number / 2], kept)
         return
     day = work.fleet(offers, [number, number / 3, number], kept, ways=RENTED)

@@ -132,7 +132,7 @@ def test_rows_of_one_engine_say_their_recipes_and_what_is_reached_where_nothing_
     outcome = command(*asked)
     assert outcome.code == 0 and "bf16 cache, EAGLE 3" in outcome.out, outcome.err
     told = refused(*asked, "--tpot", "0.1 ms", code=1).warned
-    assert "promise less. Best reachable: NVIDIA H100 SXM5 80GB: TTFT" in told and "with the mean turn alone" in told
+    assert "relax the SLOs. Best reachable: NVIDIA H100 SXM5 80GB: TTFT" in told and "with the mean turn alone" in told
 
 
 def test_pools_for_agents_are_shown_saved_and_started(

@@ -239,7 +239,7 @@ def test_questions_that_cannot_be_answered() -> None:
         infer([])
     with pytest.raises(InputError, match=r"unknown hardware 'h1000'"):
         infer([observed_offer("speed=50,on=h1000")], samples=64)
-    with pytest.raises(InputError, match=r"'usual priors' have no chip 'l4'; theirs: a100_sxm_80, h100_sxm"):
+    with pytest.raises(InputError, match=r"'usual priors' have no chip 'l4'; known: a100_sxm_80, h100_sxm"):
         infer([observed_offer("speed=50,on=l4")], samples=64)
     with pytest.raises(InputError, match="unknown priors 'mine'; known: usual"):
         infer([offer], "mine")

@@ -162,10 +162,10 @@ def test_what_cannot_be_is_refused(layouts: Services) -> None:
         ({"rates": [0.0, 0.0]}, r"one above 0"),
         ({"policy": "moon"}, r"policy: got 'moon'; allowed: in_flight, rate, utilization"),
         ({"target": 1.5}, r"a share above 0 and at most 1 is needed, got 1.5"),
-        ({"min_replicas": -1}, r"a whole number from 0 on is needed, got -1"),
+        ({"min_replicas": -1}, r"min_replicas must be an integer >= 0, got -1"),
         ({"ways": ["lease"]}, r"pricing: got lease; allowed: reserved, on_demand, spot, owned"),
         ({"stock": {"b200": 8}}, r"stock: b200 is not among the hardware: NVIDIA H100 .*add it with --on"),
-        ({"stock": {"h100_sxm": -8}}, r"stock: h100_sxm: a whole number from 0 on is needed, got -8"),
+        ({"stock": {"h100_sxm": -8}}, r"stock of h100_sxm must be an integer >= 0, got -8"),
     ):
         with pytest.raises(InputError, match=message):
             fleet([layouts], **{"rates": DAY, "targets": TARGETS, **options})  # type: ignore[arg-type]

@@ -180,7 +180,7 @@ def test_trajectories_beyond_the_model_and_instances_beyond_the_chips() -> None:
     with pytest.raises(TooMuchError, match="100,000,000 trajectories"):
         rollout([eight], 8, prompts=1_000_000, samples=100)
     apart = market(Setup.of("llama_3_8b", "h100_sxm"), Requests(2000, 100), arrangement="disaggregated")
-    with pytest.raises(InputError, match="instances that read prompts and decode; offer some"):
+    with pytest.raises(InputError, match="aggregated instances; allow aggregated"):
         rollout(apart, 4, prompts=1)
     with pytest.raises(NothingFitsError, match="has room on 4 GPUs; the smallest has 8: give --gpus 8 or more"):
         rollout([eight], 4, prompts=1)

@@ -136,7 +136,7 @@ def test_a_process_is_the_fewest_chips_that_hold_the_model() -> None:
     assert ways.process_chips == 4
     few, odd, more = ways.rows
     assert few.ways["chain"].seconds == pytest.approx(ways.alone[30000].seconds, rel=1e-12)
-    assert odd.missing["chain"] == "6 GPUs are no whole number of processes of 4"
+    assert odd.missing["chain"] == "6 GPUs are not a multiple of the process size 4"
     assert "do not divide" in odd.missing["tensor"]
     assert odd.ways == {}
     assert len(more.ways["chain"].parts) == 2
@@ -319,7 +319,7 @@ def test_mixed_chains_that_cannot_be() -> None:
     setup, other = (Setup.of("llama_3_8b", chip) for chip in ("h100_sxm", "l40s"))
     for chains, message in (
         ([[]], "a chain of no stages reads nothing; name chips and how many of them"),
-        ([[(setup, 1), (other, 0)]], "ranks must be whole numbers from 1 to 1,024, got 0"),
+        ([[(setup, 1), (other, 0)]], "ranks must be integers from 1 to 1,024, got 0"),
         ([[(setup, 2), (other, 8)]], "a prompt of 8 tokens has no token for each of 10 ranks"),
         ([[(Setup.of("llama_3_70b", "l40s"), 2)]], "a chain reads one model, got Llama 3.1 8B and Llama 3.1 70B"),
         ([[(Setup.of("llama_3_8b", "l40s", kv="fp8"), 2)]], r"that of NVIDIA H100 .* is bf16, of NVIDIA L40S 48GB fp8"),

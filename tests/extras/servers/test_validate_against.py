@@ -158,10 +158,10 @@ def test_what_is_no_single_result_is_refused(refused: Command, answer: Path) -> 
     assert "give one result of a load generator, got 0" in refused("validate", "--against", answer).err
     several = answer.with_name("several.json")
     several.write_text(json.dumps([json.loads(result.read_text())] * 2))
-    assert "2 runs; one is held against one answer" in refused("validate", several, "--against", answer).err
+    assert "2 runs; only a single run can be compared" in refused("validate", several, "--against", answer).err
     several.write_text("{}")
     assert "no result of a known load generator" in refused("validate", several, "--against", answer).err
-    assert "no saved answer that says what was asked" in refused("validate", result, "--against", result).err.replace(
+    assert "not a saved result with its query" in refused("validate", result, "--against", result).err.replace(
         "\n", " "
     )
 

@@ -104,7 +104,7 @@ def test_what_is_shown_may_change_and_what_is_asked_may_not(begun: Path) -> None
 def test_facts_and_rows_of_another_release_are_refused(begun: Path) -> None:
     manifest = json.loads((begun / "sweep.json").read_text())
     (begun / "sweep.json").write_text(json.dumps({**manifest, "facts": "others", "version": "0.0.1"}))
-    with pytest.raises(InputError, match=r"begun with other facts \(release 0\.0\.1, or files .*; give a new folder"):
+    with pytest.raises(InputError, match=r"started with other facts \(release 0\.0\.1, or files .*; give a new folder"):
         ie.sweep(study(), begun)
     (begun / "sweep.json").write_text(json.dumps({**manifest, "digest": "others", "version": "0.0.1"}))
     with pytest.raises(InputError, match=r"begun: written by another release \(0\.0\.1\); sweep again into a new"):
@@ -151,7 +151,9 @@ def test_a_full_disk_keeps_what_is_done(begun: Path, whole: Path, monkeypatch: p
     names = _names(begun)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(InputError, match=r"part-00003\.parquet: cannot be written: No space left on device; what "):
+        with pytest.raises(
+            InputError, match=r"part-00003\.parquet: cannot be written: No space left on device; finished parts"
+        ):
             ie.sweep(study(), begun)
     assert _names(begun) == [".lock", *names]
     ie.sweep(study(), begun)

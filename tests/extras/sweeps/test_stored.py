@@ -113,7 +113,9 @@ def test_other_rows_and_other_choices_can_be_shown(swept: ie.Sweep) -> None:
     shown = swept.summary(Cheapest(rows="hardware", among="weights", speeds=(5,), where={"traffic": "documents"}))
     assert shown.names == ("l4", "h100_sxm", "gaudi3")
     assert {best.row for best in shown.best} == {"l4", "h100_sxm"}
-    with pytest.raises(InputError, match="cheapest: 'chip' is no column of the sweep; columns: combination, traffic"):
+    with pytest.raises(
+        InputError, match="cheapest: 'chip' is not a column of the sweep; columns: combination, traffic"
+    ):
         swept.summary(Cheapest(rows="chip"))
 
 

@@ -76,7 +76,7 @@ def test_lists_are_taken_as_they_are(client: TestClient) -> None:
     assert reply["answer"]["asked"]["options"]["rates"] == [1.0, 2.5]
     _, message, field = error_of(client, "load", **one, rates=[1, -2])
     assert field == "rates"
-    assert "'1,-2' is no list of positive numbers" in message
+    assert "'1,-2' is not a list of positive numbers" in message
     recipes = client.post("/api/v1/list-engines", json={"recipes": "deepseek_v3 h200_sxm"}).json()
     assert recipes["command"] == "inference-econ list engines --recipes deepseek_v3 h200_sxm"
 

@@ -19,12 +19,12 @@ from inference_econ.inputs import catalog, name_matching
 from inference_econ.inputs import name_matching as spellings
 from inference_econ.inputs.name_matching import EIGHT_BIT_FLOATS, format_in, has_other_width, plain, without_parentheses
 
-#: Texts that mean a blank cell.
+#: Texts in a cell that mean a blank cell.
 _BLANK = frozenset({"", "-", "?", "n/a", "na", "nan", "none", "null", "unknown", "not recorded", "not stated"})
 _ZERO = ("0", "0.0")
-#: Largest parallel degree or accelerator count; larger ones are typing errors [1].
+#: Largest parallel degree or accelerator count. Larger values are typing errors [1].
 _MOST = 1e6
-#: Range of valid measurements in any unit; errors outside it would overflow.
+#: Range of valid measurements in any unit. The errors of values outside would overflow.
 _SMALLEST, _LARGEST = 1e-15, 1e15
 
 
@@ -50,7 +50,7 @@ class Cells:
         return "" if text.lower() in _BLANK else text
 
     def words(self, column: str) -> str:
-        """Text of a cell, where "none" is a value."""
+        """Text of a cell, in which "none" is a value and not a blank."""
         return self.cells.get(column, "").strip()
 
     def number(self, column: str) -> float | None:
@@ -59,20 +59,20 @@ class Cells:
         Raises
         ------
         UnusableRowError
-            If it is not a number, or not positive and finite.
+            If the cell is not a number, or the number is not positive and finite.
         """
         text = self.text(column)
         return None if not text else positive(text.replace(",", ""), column)
 
     def needed(self, column: str) -> float:
-        """Positive number of a cell; blank cells are errors as in :meth:`number`."""
+        """Positive number of a cell; blank cells are rejected as in :meth:`number`."""
         value = self.number(column)
         if value is None:
             raise UnusableRowError(f"{column} is blank")
         return value
 
     def count(self, column: str) -> int:
-        """Integer of at least 1; blank cells are errors as in :meth:`number`."""
+        """Integer of at least 1; blank cells are rejected as in :meth:`number`."""
         value = self.whole(column)
         if value is None:
             raise UnusableRowError(f"{column} is blank")
@@ -88,7 +88,7 @@ class Cells:
         Raises
         ------
         UnusableRowError
-            If it contains other text.
+            If the cell contains other text.
         """
         text = self.text(column).lower()
         if text not in ("", "yes", "no"):
@@ -99,7 +99,7 @@ class Cells:
         """Integer of at least 1, or None; see :meth:`number`."""
         value = self.number(column)
         if value is not None and value != round(value):
-            raise UnusableRowError(f"{column} must be a whole number, got {value:g}")
+            raise UnusableRowError(f"{column} must be an integer, got {value:g}")
         if value is not None and value > _MOST:
             raise UnusableRowError(f"{column} must be at most {_MOST:g}, got {value:g}")
         return None if value is None else round(value)
@@ -111,12 +111,12 @@ def positive(text: str | float, name: str) -> float:
     Raises
     ------
     UnusableRowError
-        With the name of the value.
+        If the text is not such a number; names the value.
     """
     try:
         value = float(text)
     except (TypeError, ValueError):
-        raise UnusableRowError(f"{name} is no number: {text!r}") from None
+        raise UnusableRowError(f"{name} is not a number: {text!r}") from None
     if not (math.isfinite(value) and value > 0):
         shown = f"{value:g}" if math.isfinite(value) else f"{str(text)[:12]}{'...' * (len(str(text)) > 12)}"
         raise UnusableRowError(f"{name} must be positive and finite, got {shown}")
@@ -126,18 +126,19 @@ def positive(text: str | float, name: str) -> float:
 
 
 _COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*]\s*(?=[A-Za-z])|(?:\s|(?<=\d))[x*]\s*(\d{1,4})\s*$", re.IGNORECASE)
-#: Largest deviation of a given memory size from the size that a program sees (192 GB and 180 GiB of a B200) [1].
+#: Largest deviation of a stated memory size from the size that a program sees, such as 192 GB and 180 GiB of a B200
+#: [1].
 _MEMORY_TOLERANCE = 0.12
 
 _SIXTEEN_BITS = {"fp16": "bf16", "bf16": "fp16"}
 #: Endings of model files.
 _MODEL_FILES = (".yaml", ".yml", ".json")
-#: Least similarity of names that are suggested for each other [1].
+#: Minimum similarity of names that are suggested for each other [1].
 _ALIKE = 0.7
 
 
 def model_name(text: str) -> str:
-    """Catalog name of a model; paths of model files and config.json are unchanged.
+    """Catalog name of a model; paths of model files are returned unchanged.
 
     Raises
     ------
@@ -189,7 +190,7 @@ def hardware_name(text: str) -> str:
 
 
 def chip_count(text: str) -> int | None:
-    """Number of chips in a text; None if it has none.
+    """Number of chips in a text; None if the text contains no number.
 
     Examples
     --------
@@ -218,7 +219,7 @@ def check_version(engine: str, version: str) -> None:
     Raises
     ------
     UnusableRowError
-        With the newest known version.
+        If the version is newer; names the newest known version.
     """
     if engine in catalog.names("engines") and is_number(version):
         try:
@@ -238,7 +239,7 @@ def prefill_first(engine: str, version: str) -> bool:
 
 
 def compiled(engine: str, version: str) -> bool:
-    """Check whether an engine version compiled models as a whole."""
+    """Check whether an engine version compiles models as a whole."""
     return f"{engine} {version}".startswith(tuple(catalog.measured_names().compiled))
 
 
@@ -255,8 +256,8 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
     Returns
     -------
     tuple of str and (str or None)
-        The model, or its own entry for checkpoints of that format, and the format. None is the published format, in
-        which each group of tensors may differ.
+        Catalog name and weight format. The name is that of the model, or of a separate entry for checkpoints of that
+        format. A format of None is the published format, in which groups of tensors may differ.
 
     Raises
     ------
@@ -266,7 +267,7 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
     written = _written(text, model, hardware)
     native = _most_weights(model)
     if written is None:
-        # Published 16-bit weights run in the 16-bit format of the chip.
+        # Published 16-bit weights are converted to the 16-bit format of the chip.
         other = _in_other_bits(native, hardware)
         return model, None if other == native else other
     written = _in_other_bits(written, hardware)
@@ -307,7 +308,7 @@ def described(model: str, hardware: str, formats: str | None, engine: str, versi
 
 
 def written_format(text: str, model: str, hardware: str) -> str:
-    """Weight format that a text names, or the format of most published weights."""
+    """Weight format in a text, or else the format of most published weights."""
     return _written(text, model, hardware) or _most_weights(model)
 
 
@@ -318,16 +319,16 @@ def _most_weights(model: str) -> str:
 
 
 def _in_other_bits(written: str, hardware: str) -> str:
-    """Replace a 16-bit format that a chip does not support by the one that it does."""
+    """Replace a 16-bit format that a chip does not support by the 16-bit format that it supports."""
     units = catalog.hardware(hardware).dense_flops_per_second
     other = _SIXTEEN_BITS.get(written)
     return other if other is not None and written not in units and other in units else written
 
 
 def cache_format(written: str | None, hardware: str) -> str | None:
-    """KV-cache format that represents a given one on a chip: of equal width and supported.
+    """KV-cache format of equal width that a chip supports, in place of a given one.
 
-    Engines store 8-bit floats on other chips too, and widen them on use.
+    Engines can also store 8-bit floats on chips without such math units, and widen them on use.
     """
     if written is None:
         return None
@@ -338,7 +339,10 @@ def cache_format(written: str | None, hardware: str) -> str | None:
 
 
 def _written(text: str, model: str, hardware: str) -> str | None:
-    """Number format that a text names; of alternatives, the one for this model, or one that the chip supports."""
+    """Number format in a text.
+
+    A text with several alternatives gives the format for the model, or one that the chip supports.
+    """
     alternatives = [part for part in text.lower().split("/") if format_in(part) is not None]
     if not alternatives:
         return format_name(text)
@@ -350,12 +354,12 @@ def _written(text: str, model: str, hardware: str) -> str | None:
 
 
 def format_name(text: str) -> str | None:
-    """Number format that a text names; None if the text is empty or leaves it open (``auto``).
+    """Number format in a text; None if the text is empty or ``auto``.
 
     Raises
     ------
     UnusableRowError
-        If it names no known format.
+        If the text contains no known format.
     """
     dtype = format_in(text.lower())
     if dtype is None and text and not text.lower().startswith(("auto", "native", "default")):
@@ -364,7 +368,7 @@ def format_name(text: str) -> str | None:
 
 
 def format_in_name(model: str) -> str:
-    """Number format in the name of a checkpoint; empty without one, or for a model file.
+    """Number format in the name of a checkpoint; empty if the name contains none, or for a model file.
 
     Raises
     ------
@@ -380,7 +384,7 @@ def format_in_name(model: str) -> str:
         return ""
     bare = model.rsplit("/", 1)[-1].lower()
     dtype = format_in(bare)
-    # GGUF repositories contain files in many formats, whose blocks mix widths.
+    # GGUF repositories contain files in many formats.
     if "gguf" in bare or (dtype is None and has_other_width(bare)):
         raise UnusableRowError(f"the number format of the weights of {model!r} is not known; give the nearest one")
     return dtype or ""
@@ -413,12 +417,12 @@ def _chips() -> dict[str, str]:
     return names
 
 
-#: A day, a month or a year, and the end of a span: ``2026-04-17``, ``20260417``, ``2025-03..06``.
+#: A day, month or year, and the end of a period: ``2026-04-17``, ``20260417``, ``2025-03..06``.
 _DAY = r"\d{4}(?:-\d\d(?:-\d\d)?(?!\d)|\d{4})?"
 _SPAN = re.compile(rf"(?P<since>{_DAY})(?:\.\.(?P<until>{_DAY}|\d\d))?")
 #: Start of a date and time.
 _TIME = re.compile(r"(\d{4}-\d{2}-\d{2})T.*")
-#: Two years such as ``2023-24``, whose second part is not a month.
+#: Two years such as ``2023-24``. The second part is not a month.
 _YEARS = re.compile(r"(\d{2})(\d{2})-(\d{2})")
 #: Dates in the text of a source: the measurement date, or the months of nightly runs.
 _IN_SOURCE = (re.compile(r"measured=([^;,\s]+)"), re.compile(r"\b(\d{4}-\d{2}\.\.\d{4}-\d{2})\b"))
@@ -471,7 +475,7 @@ def days(text: str) -> Days:
     Raises
     ------
     UnusableRowError
-        If the text is none of these.
+        If the text has none of these forms.
 
     Examples
     --------
@@ -491,7 +495,7 @@ def days(text: str) -> Days:
         return Days(_of(since, last=False), _of(until, last=True))
     except ValueError:
         raise UnusableRowError(
-            f"{text!r} is no date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"
+            f"{text!r} is not a date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"
         ) from None
 
 
@@ -593,7 +597,7 @@ class Measurement:
     prefill_first : bool
         True if decoding pauses until all waiting prompts are processed.
     compiled : bool
-        True if the model was compiled as a whole, without per-kernel launches from an interpreter.
+        True if the engine compiled the model as a whole, so that no interpreter launches single kernels.
     eager : bool
         True if decode steps ran without CUDA graphs.
     even_routing : bool
@@ -605,11 +609,11 @@ class Measurement:
     captured_tokens : int or None
         Configured size of the largest captured prefill step; None for the engine default [tokens].
     held_steps : float
-        Configured longest delay of prefill until every attention-DP group has a prompt [decode steps].
+        Configured maximum delay of prefill until every attention-DP group has a prompt [decode steps].
     wait_steps : float
-        Mean delay of a prompt from a configured polling interval or batching of prompts [decode steps].
+        Mean delay of a prompt that a configured polling interval or batching of prompts causes [decode steps].
     warmed_up : bool
-        True if unmeasured requests preceded the run, so that no kernel ran for the first time.
+        True if unmeasured requests preceded the run, so that all kernels were compiled and tuned.
     step_tokens : float or None
         Configured token budget per step; None for the engine default [tokens].
     most_sequences : float or None
@@ -634,13 +638,13 @@ class Measurement:
     tokens_per_round : float or None
         Published mean acceptance length, including the target's own token; None without speculation or publication [1].
     spoilt : str
-        Run of the same configuration that shows that this one is invalid, in words; empty if valid.
+        Reason why the run is invalid, found by comparison with a run of the same configuration; empty if valid.
     quality, tier : str
         Values of the file.
     remarks : tuple of str
-        Interpretations made while reading.
+        Notes on interpretations by the reader.
     unknown : str
-        Missing fact that prevents a prediction; empty if none.
+        Missing fact without which no prediction is possible; empty if no such fact is missing.
     """
 
     id: str
@@ -713,10 +717,10 @@ class Measurement:
 
     @property
     def closed_loop_rate(self) -> float | None:
-        """Output throughput per accelerator that a closed loop has at the measured latencies [tokens/s].
+        """Output throughput per accelerator of a closed loop, computed from the measured latencies [tokens/s].
 
-        Each request takes its mean TTFT, and its mean TPOT for every further token. None for other loads, or if a value
-        is not recorded.
+        Each request takes the mean TTFT, and the mean TPOT for every further token. The result is None for other loads,
+        or if a value is not recorded.
         """
         ttft, tpot, requests, chips = self.ttft_seconds, self.tpot_seconds, self.concurrency, self.accelerators
         if self.load != "concurrency" or ttft is None or not (tpot and requests and chips and self.osl):
@@ -746,7 +750,7 @@ class Skipped:
     line: int | None = field(default=None, compare=False)
 
 
-#: Required columns of a table of this kind; missing other columns are blank.
+#: Required columns of this kind of table; other columns may be missing.
 NEEDED = ("model", "hardware", "accelerators", "isl", "osl", "load", "concurrency", "ttft_seconds", "tpot_seconds")
 #: Separator of remarks in their column.
 BETWEEN = " | "
@@ -774,9 +778,9 @@ def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """
     if reason := row.text("unusable"):
         raise UnusableRowError(reason)
-    row.number("value")  # published value, checked for use in other tables
+    row.number("value")  # The published value is checked, because other tables use it.
     written = row.text("model")
-    # The published format applies to catalog names; other names may contain a format.
+    # A catalog name implies the published format. Other names may contain a format.
     formats = row.text("weights") or ("" if written in catalog.names("models") else None)
     server = described(written, row.text("hardware"), formats, row.text("engine"), row.text("engine_version"))
     numbers: dict[str, Any] = {column: read(row, column) for column, read in _NUMBERS.items()}
@@ -831,7 +835,7 @@ def _one_of(row: Cells, column: str, allowed: tuple[str, ...], usual: str) -> An
     return word
 
 
-#: Mean length over nominal length in InferenceMAX, uniform from 0.8 to 1.0 [1].
+#: Mean over nominal length in InferenceMAX, whose lengths are uniform from 0.8 to 1.0 of the nominal length [1].
 MEAN_LENGTH = 0.9
 #: Range of these lengths over the mean [1].
 SPREAD = 0.2 / MEAN_LENGTH

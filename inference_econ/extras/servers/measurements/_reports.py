@@ -1,4 +1,4 @@
-"""Readers of result files: load generators, collections of their results, and metrics pages of servers."""
+"""Readers of result files: output of load generators, collections of such files, and metrics pages of servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from inference_econ.inputs.workload import percentiles
 Json = Mapping[str, Any]
 #: Seconds by measure (ttft, tpot, e2e) and statistic (mean, p50, p99).
 Latencies = Mapping[tuple[str, str], float]
-#: Names of statistics in result files that differ from ours.
+#: Names of statistics that differ between result files and this package.
 _OTHER_WORDS = {"median": "p50", "avg": percentiles.MEAN}
 
 
@@ -87,7 +87,7 @@ class BenchmarkRun:
     told : MeasuredServer
         Facts about the server in the result.
     remarks : tuple of str
-        Interpretations made while reading.
+        Notes on interpretations by the reader.
     """
 
     latencies: Latencies
@@ -143,7 +143,7 @@ def by_statistic(measure: str, values: Json, name: str, factor: float = 1.0) -> 
 
 
 def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, Any]:
-    """Load of a run as fields: a rate, a fixed concurrency, or all requests at once."""
+    """Fields for the load of a run: a rate, a fixed concurrency, or all requests at once."""
     cap = None if concurrency in (None, "", 0, math.inf) else _record.positive(concurrency, "concurrency")
     if rate not in (None, "", 0) and str(rate).lower() not in ("inf", "infinity"):
         rate_asked = _record.positive(rate, "request_rate")
@@ -153,7 +153,7 @@ def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, An
 
 
 def under_way(requests_per_second: float, request_seconds: float | None, requests: float | None) -> dict[str, Any]:
-    """Load fields if only completions are known: the mean concurrency by Little's law."""
+    """Fields for the load of a run in which only completions are known: the mean concurrency by Little's law."""
     if request_seconds is None:
         return {"load": "unknown", "requests": requests}
     return {"load": "concurrency", "concurrency": requests_per_second * request_seconds, "requests": requests}
@@ -173,7 +173,7 @@ def needed(run: Json, key: str) -> float:
 
 
 def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
-    """Positive number under a dotted path, if any; for an object with a unit, its mean in base units."""
+    """Positive number under a dotted path; None if missing. An object with a unit gives its mean in base units."""
     *_, name = keys = path.split(".")
     value: Any = nested_value(run, *keys)
     if isinstance(value, dict):
@@ -188,7 +188,7 @@ def numbers(run: Json, **paths: str) -> dict[str, Any]:
 
 
 def anywhere(value: Any, keys: Iterable[str]) -> Any:
-    """First value under one of the keys at any depth; the first entry of a list."""
+    """First value under one of the keys at any depth; of a list, the first entry."""
     if isinstance(value, dict):
         for key in keys:
             inner = value.get(key)
@@ -202,7 +202,7 @@ def anywhere(value: Any, keys: Iterable[str]) -> Any:
 
 
 def nested_value(value: Any, *keys: str) -> Any:
-    """Value under nested keys; an empty mapping if anything is missing."""
+    """Value under nested keys; an empty mapping if a key is missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return {} if value is None else value
@@ -241,7 +241,7 @@ class Generator(NamedTuple):
 
 
 def _flat(run: Json, ttft: str, tpot: str, e2e: str, factor: float = 1.0) -> dict[tuple[str, str], float]:
-    """Statistics in flat keys such as ``p99_ttft_ms``, by the ending for each measure."""
+    """Statistics in flat keys such as ``p99_ttft_ms``; each measure has its own suffix."""
     latencies: dict[tuple[str, str], float] = {}
     for measure, ending in (("ttft", ttft), ("tpot", tpot), ("e2e", e2e)):
         values = {key.removesuffix(ending): value for key, value in run.items() if key.endswith(ending)}
@@ -252,7 +252,7 @@ def _flat(run: Json, ttft: str, tpot: str, e2e: str, factor: float = 1.0) -> dic
 def _blocks(
     metrics: Json, tpot: str, factor: float | None = None, ttft: str = "time_to_first_token"
 ) -> dict[tuple[str, str], float]:
-    """Statistics from an object per metric; each has its own unit without ``factor``."""
+    """Statistics in one object per metric; the unit is stated in the object unless ``factor`` is given."""
     latencies: dict[tuple[str, str], float] = {}
     for measure, metric in (("ttft", ttft), ("tpot", tpot), ("e2e", "request_latency")):
         block = metrics.get(metric)
@@ -269,7 +269,7 @@ def _unit(metric: str, block: Json) -> float:
 
 
 def _told(run: Json) -> MeasuredServer:
-    """Model and engine of results that contain no other facts about the server."""
+    """Model and engine in results that contain no other facts about the server."""
     return MeasuredServer(
         model=str(anywhere(run, ("model_id", "model_names", "model_name", "model")) or ""),
         engine=str(run.get("backend") or run.get("endpoint_type") or ""),
@@ -306,7 +306,7 @@ def _aiperf(run: Json) -> BenchmarkRun:
 def _guidellm(run: Json) -> BenchmarkRun:
     """Read GuideLLM: one entry of ``benchmarks``.
 
-    Its inter-token latency is our TPOT; its own TPOT includes the first token.
+    GuideLLM's inter-token latency is TPOT in this package. GuideLLM's own TPOT includes the first token.
     """
     metrics = run["metrics"]
     latencies: dict[tuple[str, str], float] = {}
@@ -385,7 +385,7 @@ def _llm_d(run: Json) -> BenchmarkRun:
 
 
 def _engine_of(stack: Sequence[Json]) -> MeasuredServer:
-    """The only engine of a stack."""
+    """Engine in a stack description, which must contain a single engine."""
     parts = [nested_value(entry, "standardized") for entry in stack]
     engines = [part for part in parts if part.get("kind") == "inference_engine"]
     if any(engine.get("role") == "prefill" for engine in engines) or len(engines) > 1:
@@ -487,9 +487,9 @@ _HISTOGRAMS: Mapping[str, tuple[str, ...]] = {
     "e2e": ("e2e_request_latency_seconds",),
 }
 _ENGINES = ("vllm", "sglang")
-#: Endings of counters.
+#: Suffixes of counters.
 _GROWING = ("_sum", "_count", "_total")
-#: Counters of completed requests; first tokens if an engine has no other counter.
+#: Counters of completed requests; the number of first tokens if an engine has no other counter.
 _COMPLETED = ("e2e_request_latency_seconds_count", "time_to_first_token_seconds_count")
 
 
@@ -519,7 +519,7 @@ def is_scrape(text: str) -> bool:
 
 
 def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
-    """Run between two readings of a server's metrics, at the completed request rate.
+    """Run between two readings of a server's metrics, at the rate of completed requests.
 
     Parameters
     ----------
@@ -551,7 +551,7 @@ def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
 
 
 def _run(reading: Scrape) -> BenchmarkRun:
-    """Means of a metrics page: histogram sums over counts. Lengths are those of completed requests."""
+    """Means from a metrics page: sums of histograms divided by counts. Lengths are those of completed requests."""
     samples = reading.samples
 
     def mean(*names: str) -> float | None:
@@ -599,7 +599,7 @@ def scrape(text: str) -> Scrape:
             continue
         match = _SAMPLE.match(line)
         if match is None:
-            raise UnusableRowError(f"line {number} is no sample of Prometheus: {line[:60]!r}")
+            raise UnusableRowError(f"line {number} is not a sample of Prometheus: {line[:60]!r}")
         engine, _, name = match[1].partition(":")
         if engine not in samples_by_engine or name.endswith("_bucket"):
             continue
@@ -635,7 +635,7 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
     Returns
     -------
     list of Measurement or Skipped
-        One entry per run; runs with impossible values are skipped.
+        One entry per run. A run with impossible values becomes a :class:`Skipped`.
 
     Raises
     ------
@@ -672,7 +672,7 @@ def read_run(path: Path | str) -> BenchmarkRun:
     """
     runs = _runs(Path(path))
     if len(runs) > 1:
-        raise InputError(f"{path}: {len(runs)} runs; one is held against one answer")
+        raise InputError(f"{path}: has {len(runs)} runs; only a single run can be compared with a result")
     try:
         return _report_run(runs[0])
     except UnusableRowError as error:

@@ -21,14 +21,14 @@ from inference_econ.inputs import catalog, plugins, read_text
 from inference_econ.inputs.models.acceptance import Prompts
 
 _SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
-#: Words for latencies. Words for the time between tokens come first, because words for the first token also occur in
-#: remarks ("elapsed/osl (approx TPOT incl. prefill share)").
+#: Words that indicate latencies. Words for the time between tokens come first, because words for the first token also
+#: occur in notes ("elapsed/osl (approx TPOT incl. prefill share)").
 _LATENCIES = (
     ("tpot_seconds", ("tpot", "itl", "tbt", "per-token", "per token", "inter-token", "/osl")),
     ("ttft_seconds", ("ttft", "prefill", "first", "prompt")),
     ("request_seconds", ("e2e", "end-to-end", "end to end", "batch_latency", "request")),
 )
-#: Words for the kind of load, most specific first.
+#: Words that indicate the kind of load, the most specific first.
 _LOADS: tuple[tuple[_record.Load, tuple[str, ...]], ...] = (
     ("saturated", ("max_throughput", "mlperf_offline", "saturat")),
     ("limited", ("mlperf_server", "mlperf_interactive", "sla")),
@@ -36,7 +36,7 @@ _LOADS: tuple[tuple[_record.Load, tuple[str, ...]], ...] = (
     ("concurrency", ("concurren", "closed_loop", "closed loop", "users")),
     ("batch", ("batch",)),
 )
-#: Words for the tokens that a throughput includes.
+#: Words that indicate which tokens a throughput includes.
 _TOKENS = (
     ("input", ("input", "prefill")),
     ("output", ("output", "decode", "generat")),
@@ -49,7 +49,7 @@ _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
 
 
 def first_number(text: str) -> float | None:
-    """Number at the start of a text, if any.
+    """Number at the start of a text; None if the text starts otherwise.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def first_number(text: str) -> float | None:
 
 
 def load_of(text: str) -> _record.Load:
-    """Load of a row, from its words."""
+    """Kind of load of a row, from its words."""
     return next((load for load, words in _LOADS if any(word in text.lower() for word in words)), "unknown")
 
 
@@ -127,7 +127,7 @@ class Kind:
     read : callable
         Function of a row and the common fields that returns a measurement.
     final : bool
-        True if rows are complete, so that nothing is inferred from other rows.
+        True if rows are complete, so that no fact is inferred from other rows.
     """
 
     title: str
@@ -143,7 +143,7 @@ _STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
 def layout(
     row: Cells, prefix: str = "", *, concurrency: float | None = None
 ) -> tuple[_record.RecordedPool, tuple[str, ...]]:
-    """Layout in aiconfigurator's columns, of one pool if a prefix is given.
+    """Layout in the columns of aiconfigurator; that of one pool if a prefix is given.
 
     Parameters
     ----------
@@ -157,8 +157,8 @@ def layout(
     Returns
     -------
     RecordedPool, tuple of str
-        One worker, and remarks. A missing attention-DP degree is inferred from the expert degrees or the batch of one
-        rank.
+        One worker, and notes. A missing attention-DP degree is inferred from the expert degrees, or from the batch of
+        one rank.
 
     Notes
     -----
@@ -190,9 +190,9 @@ def layout(
 
 
 def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
-    """Number of servers behind an aggregated row, and remarks.
+    """Number of servers of an aggregated row, and notes.
 
-    Without attention-DP, a ``batch_size`` below the concurrency is that of one of several servers.
+    Without attention-DP, a ``batch_size`` below the concurrency is the batch of one of several servers.
     """
     batch = row.number("batch_size")
     if row.whole("attention_dp_size") != 1 or batch is None or batch >= concurrency:
@@ -200,8 +200,8 @@ def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
     copies = concurrency / batch
     if copies != round(copies):
         raise UnusableRowError(
-            f"{concurrency:g} requests at a time are no multiple of batch_size {batch:g}: how many servers there were "
-            "is not recorded"
+            f"{concurrency:g} concurrent requests are not a multiple of batch_size {batch:g}: the number of servers is "
+            "not recorded"
         )
     return round(copies), (f"{round(copies)} servers: batch_size {batch:g} of {concurrency:g} requests at a time",)
 
@@ -216,7 +216,8 @@ def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[_re
     prefix : str
         ``prefill_`` or ``decode_``.
     concurrency : float, optional
-        Concurrent requests in the pool [1]; with the batch of one rank, they determine a missing number of workers.
+        Concurrent requests in the pool [1]. With the batch of one rank, they determine the number of workers if it is
+        missing.
     """
     single, remarks = layout(row, prefix)
     workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
@@ -234,7 +235,7 @@ def degrees(row: Cells, accelerators: int | None) -> dict[str, Any]:
     row : Cells
         Row of a file of points.
     accelerators : int or None
-        Count in the name of the hardware ("8x H100"), used without ``n_gpus`` [1].
+        Number of accelerators in the name of the hardware ("8x H100"), used if ``n_gpus`` is missing [1].
 
     Returns
     -------
@@ -336,7 +337,7 @@ def inferencemax_pools(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def _nightly_pool(row: Cells, name: str) -> _record.RecordedPool:
-    """Pool of a nightly run. Degrees recorded as 1 are unknown if a worker has more accelerators."""
+    """Pool of a nightly run. A degree recorded as 1 is unknown if the worker has more accelerators."""
     workers, accelerators = row.count(f"{name}_num_workers"), row.count(f"num_{name}_gpu")
     ranks, ep = accelerators // workers, row.whole(f"{name}_ep")
     if ranks * workers != accelerators:
@@ -451,16 +452,17 @@ KINDS = (
     Kind("measurements", _record.NEEDED, _record.measurement, final=True),
 )
 
-#: Speed ratio above which a deployment must differ from another of the same description. Plain runs of one description
-#: in the shipped collection differ by 4% at most.
+#: Maximum speed ratio of two deployments of one description. Above it, they must differ. Plain runs in the shipped
+#: collection differ by at most 4% [1].
 _FASTER = 1.1
-#: TPOT ratio above which the slower of two runs of one configuration is invalid. In nine of ten cases reruns differ by
-#: 13% at most, and engine versions by 26%.
+#: Maximum TPOT ratio of two runs of one configuration. Above it, the slower run is invalid. In nine of ten cases,
+#: reruns differ by at most 13%, and engine versions by 26% [1].
 _SPOILT = 1.5
-#: TTFT ratio above which the slower run is invalid. Reruns differ by up to 3.5; runs whose engine compiled kernels
-#: while the first prompts waited differ by 4.6 to 25.
+#: Maximum TTFT ratio of two runs. Above it, the slower run is invalid. Reruns differ by up to 3.5. Runs differ by 4.6
+#: to 25 if the engine compiled kernels while the first prompts waited [1].
 _SPOILT_START = 4.0
-#: TPOT ratio to a run with at least the load on at most the accelerators, in any layout; usual layouts differ by less.
+#: Maximum TPOT ratio to a run with at least the same load on at most the same accelerators, in any layout. Common
+#: layouts differ by less [1].
 _OUTDONE = 3.0
 #: Descriptions of such other runs.
 _SAME, _BUSIER = "a run of the same configuration", "which has no less to do on no more accelerators"
@@ -474,14 +476,14 @@ _configuration = attrgetter(*_TRAFFIC, "concurrency", *_LAYOUT, "accelerators", 
 _description = attrgetter(*_TRAFFIC, *_LAYOUT, "prefill", "decode", "weights", "kv", "requests_per_second")
 #: Key of repeated rows.
 _repeat = attrgetter("model", "hardware", "isl", "osl", "load", "concurrency", "requests_per_second", *_record.RESULTS)
-#: Speculation of rows that a plain step can represent.
+#: Values of ``speculation`` for rows that a decode step without speculation can represent.
 _PLAIN = ("none", "unrecorded")
 
 
 def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
     """Remove repeated measurements: same subject, lengths, load and results.
 
-    The one with the best-known layout is kept, so that a run that was collected twice counts once.
+    The measurement with the best-known layout remains, so that a run that was collected twice is included once.
     """
     best: dict[tuple[object, ...], Measurement] = {}
     for row in measurements:
@@ -492,13 +494,13 @@ def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 
 def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Mark rows that are faster than another row of the same description as suspected of speculation.
+    """Mark rows as suspected of speculation that are faster than another row of the same description.
 
     Parameters
     ----------
     rows : sequence of Measurement or Skipped
         Rows of one file. Rows with unrecorded speculation and a known layout are compared with rows of equal or lower
-        concurrency, which plain steps serve at least as fast.
+        concurrency. Without speculation, these would be at least as fast.
     """
     runs: dict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
@@ -541,7 +543,7 @@ def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Ski
         sweeps[_sweep(row)].append(row)
     for index, row in enumerate(compared):
         if _is_plain_loop(row) and not row.spoilt:
-            # If most runs of a sweep were slow, this one was slow too.
+            # If most runs of a sweep were slow, the slow run is not an outlier.
             sweep = sweeps[_sweep(row)]
             outdone = sum(run.spoilt.endswith(_BUSIER) for run in sweep)
             if 2 * outdone > len(sweep):
@@ -592,9 +594,10 @@ def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
     Parameters
     ----------
     row : Measurement
-        Row whose waits are in rounds, as engines count them. The waits of the result are in steps of one token.
+        Row in which waiting times are numbers of speculation rounds, as in engines. In the result they are numbers of
+        steps of one token.
     prompts : str
-        Kind of prompts; the other kind is used if nothing is published for it.
+        Kind of prompts. If no acceptance is published for it, that of the other kind is used.
     """
     fixed = _FIXED.fullmatch(row.speculation)
     if fixed is None:
@@ -635,15 +638,15 @@ def read_measurements(path: Path | str, server: MeasuredServer | None = None) ->
     Parameters
     ----------
     path : path or str
-        The file, whose stem becomes the dataset. Further columns are ignored. Files without .csv are results; see
-        :func:`read_report`.
+        File, whose stem is the name of the dataset. Other columns are ignored. Files with other endings than .csv are
+        results; see :func:`read_report`.
     server : MeasuredServer, optional
         Facts about the server that results lack.
 
     Returns
     -------
     list of Measurement or Skipped
-        Rows in file order; rows with impossible values or unknown names are skipped.
+        Rows in the order of the file. A row with impossible values or unknown names becomes a :class:`Skipped`.
 
     Raises
     ------

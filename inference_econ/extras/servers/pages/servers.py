@@ -1,4 +1,4 @@
-"""Measured servers with predictions, as tables, plain data, and rows for spreadsheets."""
+"""Tables and records of measured servers with their predictions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from inference_econ.records.plain import attributes
 from inference_econ.records.texts import ENGINE_NAMES
 from inference_econ.report.page import Table
 
-#: Number of rows up to which all are named; of more, the first and the last [1].
+#: Maximum number of rows that are all named; of more rows, only the first and the last are [1].
 _NAMED = 3
-#: Number of rows up to which each is shown [1].
+#: Maximum number of rows that are shown one by one [1].
 _FEW = 10
 _ERRORS = ("rows", "predicted", "median", "mean", "p90", "bias")
 LEGEND = "Errors are |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two; the bias keeps the sign."
@@ -28,9 +28,9 @@ SPECULATING = (
 
 
 def error_tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]:
-    """Tables of a report: coverage, errors, errors by groups, and rows without a prediction.
+    """Tables of a report: coverage, errors, errors by group, and rows without a prediction.
 
-    If there are few rows, as from a load test, each is shown.
+    If there are few rows, as from a load test, each row is shown.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ def error_tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]
 
 
 def is_few(report: servers.Servers) -> bool:
-    """Check whether rows are shown individually instead of their median errors."""
+    """Check whether the rows are shown one by one, in place of their median errors."""
     return 0 < len(report.counted()) <= _FEW
 
 
 def coverage_table(report: servers.Servers) -> Table:
-    """Table of rows by file: read, understood, included, predicted."""
+    """Table with the number of rows by file: read, understood, included, predicted."""
     names: list[str | None] = [*report.datasets]
     if len(names) > 1:
         names.append(None)
@@ -232,7 +232,7 @@ _LEGEND = (
 def interval_table(report: servers.Servers) -> Table:
     """Table of coverage and width of 80% intervals, by engine and chips.
 
-    Rows are fitted deployments, others, and held-out deployments as recorded in their profile.
+    The rows are fitted deployments, other deployments, and held-out deployments as recorded in their profile.
     """
     lines = tuple(
         (
@@ -248,7 +248,7 @@ def interval_table(report: servers.Servers) -> Table:
 
 
 def of_chance(share: float, chance: tuple[float, float]) -> str:
-    """Text in brackets with the range of coverage expected by chance, and whether a share is outside."""
+    """Text in brackets: the range of coverage expected from random variation, marked if a share is outside."""
     low, high = chance
     return f" ({100 * low:.0f} to {100 * high:.0f}{'' if low <= share <= high else ': off'})"
 

@@ -16,9 +16,9 @@ from inference_econ.records.plain import Frame
 from inference_econ.records.texts import digits
 from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks, Table
 
-#: Difference below which a statement counts as reproduced [1].
+#: Largest difference at which a statement is reproduced [1].
 _MET = 0.05
-#: Number of rows up to which all are named; of more, the first and the last [1].
+#: Maximum number of rows that are all named; of more rows, only the first and the last are [1].
 _NAMED = 4
 _ERRORS = ("median", "mean", "p90", "bias")
 
@@ -89,7 +89,7 @@ class ValidationPage(AnswerPage[Validated]):
         return "\n".join(lines).rstrip() + "\n\n" + "\n".join(shown)
 
     def blocks(self) -> Sequence[Block]:
-        """Tables, then notes on the selection of rows."""
+        """Tables, followed by notes on the selection of rows."""
         counted = NOTES if self.answer.servers else ()
         return [*self.tables(), Remarks([*counted, *(note for report in self.answer.others for note in report.notes)])]
 

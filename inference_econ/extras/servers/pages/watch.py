@@ -48,7 +48,7 @@ class Watched:
 
     @property
     def outside(self) -> Sequence[str]:
-        """Numbers outside their intervals, with the side."""
+        """Measured numbers outside their intervals, with the side."""
         sides = {True: "above", False: "below"}
         wrong = [held for held in self.held if held.inside is False]
         return [f"{held.expected.name} {sides[held.measured > held.expected.value]}" for held in wrong]
@@ -113,8 +113,8 @@ def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arri
     Returns
     -------
     Watched
-        Not compared if request lengths differ from the prediction. Above the predicted capacity, output throughput is
-        compared with that of a full instance.
+        Window with its comparison. It is not compared if the request lengths differ from the prediction. Above the
+        predicted capacity, output throughput is compared with that of a full instance.
     """
     rate, osl = run.requests_per_second or 0.0, service.requests.osl.mean
     points = sweep(service, [rate], targets=targets, arrival_scv=arrival_scv)
@@ -123,9 +123,9 @@ def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arri
     if points[0].load.saturated:
         full = (record[f"requests_per_second_when_full{end}"] for end in ("", "_low", "_high"))
         expected = (*expected[:-1], Expected("throughput", "mean", *(end and end * osl for end in full)))
-    # End-to-end latency adds nothing to the others, unless it has an SLO.
+    # End-to-end latency adds no information, unless it has an SLO.
     expected = [entry for entry in expected if entry.measure in _SHOWN or entry.promised is not None]
-    # Cached prompts have a lower TTFT than a prediction without a cache.
+    # Prompts in a cache have a lower TTFT than a prediction without a cache.
     remarks = () if service.requests.cached or service.requests.shared_prefix else run.remarks
     try:
         held = hold(expected, OfferedLoad(rate), 1, service, run)

@@ -23,7 +23,7 @@ from inference_econ.serving import Server, Service, Services, Trace, every_servi
 from inference_econ.serving.services import services
 from inference_econ.serving.simulation import arrivals, simulator
 
-#: Speculation methods by their name in measurements, which may be followed by the draft length.
+#: Speculation methods by their name in measurements; a draft length may follow the name.
 _PROPOSERS: Mapping[str, inputs.ProposerName] = {"MTP": "mtp", "EAGLE": "eagle", "EAGLE3": "eagle"}
 _KIND = re.compile(r"(MTP|EAGLE3|EAGLE)(?:-?(\d))?(?: (?:vanilla|autoregressive)\b.*)?", re.IGNORECASE)
 
@@ -31,7 +31,7 @@ _KIND = re.compile(r"(MTP|EAGLE3|EAGLE)(?:-?(\d))?(?: (?:vanilla|autoregressive)
 def speculation_of(row: Measurement) -> Speculation | None:
     """Speculation of a server with its draft length and published acceptance; None without speculation.
 
-    Missing facts come from the recipe of the engine for the model, or from usual values of the method.
+    Missing facts are taken from the engine's recipe for the model, or from default values of the method.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def speculation_of(row: Measurement) -> Speculation | None:
 
 
 def assumed_rounds(row: Measurement) -> str:
-    """Assumptions about unrecorded facts of speculation, in words; empty without any.
+    """Assumptions about unrecorded facts of speculation, in words; empty if all facts are recorded.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | N
     if not row.speculates:
         return None
     if row.speculation == "suspected":
-        raise InputError("it may speculate or not: nothing tells which, or with how many proposals")
+        raise InputError("it is not recorded whether the server speculates, or with how many draft tokens")
     kind = _KIND.fullmatch(row.speculation)
     if kind is None:
         raise InputError(f"it speculates ({row.speculation}), but how many tokens a round proposes is not recorded")
@@ -98,32 +98,32 @@ def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | N
 
 
 def head_weights(model: str, weights: str | None) -> str | None:
-    """Format of multi-token-prediction layers: 16 bits in 4-bit checkpoints, else that of the target."""
+    """Weight format of multi-token-prediction layers: 16 bits in 4-bit checkpoints, else that of the target."""
     precision = inputs.Precision.of(inputs.catalog.model(model), weights)
     narrow = min(inputs.BYTES_PER_ELEMENT[name] for name in (precision.weights, precision.experts))
     return "bf16" if narrow < 1.0 else None
 
 
-#: Steady states per service.
+#: Number of batch sizes for which a steady state is computed, per service [1].
 _BATCHES = 24
-#: Default max_num_seqs of vLLM's server on chips of at least the given memory, and on others including A100s [1]. Other
+#: Default max_num_seqs of vLLM's server [1]: on chips of at least the given memory, and on other chips and A100s. Other
 #: engines use all memory.
 _MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
 #: Engines that admit a request only if all of its tokens fit (TensorRT-LLM's GUARANTEED_NO_EVICT).
 _WHOLE_REQUESTS = ("trtllm",)
-#: Engines whose memory share applies to the memory after weights, and only to the cache.
+#: Engines whose memory share applies only to the KV cache, and to the memory that is left after weights.
 _REST_OF_MEMORY = ("trtllm",)
-#: Requests per attention-DP group above which results do not change [1].
+#: Maximum requests per attention-DP group [1]. More requests do not change the results.
 _MOST_SLOTS = 2.0**16
 _GB = 1e9
-#: Prefill time over predicted time above which a row is rejected [1].
+#: Maximum ratio of a measured prefill time to the predicted one; rows above it are rejected [1].
 _SLOW_PROMPT = 10.0
-#: Largest instance that is tried if the layout is not recorded [1].
+#: Largest instance that is tried if the layout is not recorded [GPUs].
 _LARGEST = 64
 
 
 def instance(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> tuple[Service, float]:
-    """Service of an aggregated deployment, and its number of instances.
+    """Aggregated deployment as a service, and its number of instances.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def instance(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> tu
 
 
 def pools(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> Pools:
-    """Pools of a disaggregated deployment, of one layout each, without a price.
+    """Disaggregated deployment as pools with one layout each, without a price.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def pools(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> Pools
     """
     row, most = rows[0], _in_flight(rows)
     assert row.prefill is not None and row.decode is not None
-    # In the worst case all requests are at one worker.
+    # In the worst case, all requests are on one worker.
     reading, writing = (workers(rows, pool, assumptions, most, apart=True) for pool in (row.prefill, row.decode))
     return Pools(disaggregated.PoolLayouts(reading), disaggregated.PoolLayouts(writing), layer_by_layer=True)
 
@@ -177,7 +177,7 @@ def workers(
     *,
     apart: bool = False,
 ) -> Services:
-    """Layout of one worker of a pool as a service.
+    """One worker of a pool as a service.
 
     Parameters
     ----------
@@ -217,22 +217,22 @@ def workers(
         slots = min(slots, _most_sequences(row, setup) * pool.dp)
     if math.isinf(slots):
         raise InputError(
-            "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
+            "not one request fits in addition to the weights, and the number of concurrent requests is not recorded"
         )
     slots = min(slots, _MOST_SLOTS * pool.dp)
-    # Steady states need two batches, even if a worker runs one request at a time.
+    # Steady states need two batch sizes, even if a worker runs one request at a time.
     most_slots = np.array([max(slots, 2.0)])
     built = services(setup, requests, plans, most_slots, batches=_BATCHES, speculation=speculation)
     return built if pool.slots is None else replace(built, slots=np.minimum(built.slots, pool.slots))
 
 
 def _in_flight(rows: Sequence[Measurement]) -> float:
-    """Largest concurrency of several measurements; ``inf`` if not recorded [1]."""
+    """Largest concurrency of several measurements [1]; ``inf`` if not recorded."""
     return max((row.concurrency for row in rows if row.concurrency is not None), default=math.inf)
 
 
 def candidates(row: Measurement, assumptions: inputs.Assumptions) -> list[Service]:
-    """Services of every layout that a deployment with a number of accelerators can have.
+    """Services for every possible layout of a deployment, given its number of accelerators.
 
     Parameters
     ----------
@@ -272,8 +272,8 @@ def impossible(row: Measurement, service: Service) -> str:
     Returns
     -------
     str
-        Set if the weights exceed all memory, or if requests of a closed loop waited longer than all of them take one
-        after the other at the measured speed.
+        Reason if the weights exceed all memory, or if requests of a closed loop waited too long: longer than all of
+        them take one after the other at the measured speed.
     """
     setup, plans = service.setup, service.plans
     weights = _memory(row, setup, plans, service.speculation)[0]
@@ -292,7 +292,7 @@ def impossible(row: Measurement, service: Service) -> str:
 
 
 def shortage(row: Measurement, service: Service) -> str:
-    """Note that weights and one request exceed the memory of a server that did run; empty if they fit.
+    """Note on a server that ran, although weights and one request exceed its memory; empty if they fit.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def shortage(row: Measurement, service: Service) -> str:
 def _cuts(
     model: inputs.ModelSpec, plans: Plans, pool: RecordedPool, assumptions: inputs.Assumptions
 ) -> tuple[inputs.TensorLayout, ...]:
-    """Tensor-parallel cuts that a layout allows, at least one."""
+    """Ways to split matrices that a layout allows, at least one."""
     problems = {
         cut: [problem for problem in indivisible(model, plans, cut, assumptions) if np.any(problem.where)]
         for cut in assumptions.layout.tensor_layouts
@@ -340,7 +340,7 @@ def version_told(row: Measurement) -> str:
 
 
 def facts_of(row: Measurement) -> inputs.EngineVersion | None:
-    """Facts on the engine of a row; None if its kernels were not counted."""
+    """Facts on the engine of a row; None if its kernel counts are unknown."""
     if row.engine not in inputs.catalog.names("engines") or row.compiled:
         return None
     day = None if row.days is None else row.days.until
@@ -349,10 +349,10 @@ def facts_of(row: Measurement) -> inputs.EngineVersion | None:
 
 @cache
 def _facts_at(name: str, version: str, day: date | None, *, old: bool) -> inputs.EngineVersion | None:
-    """Facts on an engine version; None for an unknown ``old`` version.
+    """Facts on an engine version; None if the version is unknown and ``old``.
 
-    A row without an engine version has the version of its day, or the current one without a day. Before kernels were
-    counted, the first counted version applies.
+    A row without an engine version gets the version of its day, or the current version if the day is unknown. The first
+    version with known kernel counts applies to earlier ones.
     """
     spec = inputs.catalog.engine(name)
     counted = next((entry for entry in spec.versions if entry.kernels), None)
@@ -373,7 +373,7 @@ def _facts_at(name: str, version: str, day: date | None, *, old: bool) -> inputs
 
 
 def _most_sequences(row: Measurement, setup: Setup) -> float:
-    """Default maximum of concurrent sequences per attention-DP group [1]."""
+    """Default maximum number of concurrent sequences per attention-DP group [1]."""
     if row.engine != "vllm":
         return math.inf
     chip = setup.hardware
@@ -398,7 +398,7 @@ def _memory(
 
 def _requests(row: Measurement) -> inputs.Requests:
     if row.isl is None:
-        # A known context: any lengths with that mean work.
+        # Only the context is known: any lengths with this mean context give the same work.
         assert row.context is not None
         return inputs.Requests.model_validate({"isl": max(row.context - 1.0, 1.0), "osl": 2})
     return inputs.Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
@@ -407,12 +407,12 @@ def _requests(row: Measurement) -> inputs.Requests:
 def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assumptions) -> Setup:
     model = inputs.catalog.model(row.model)
     precision = inputs.Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
-    # Recorded facts of the run: token budget, kernel launches, copies of experts.
+    # Changes of assumptions for recorded facts: token budget, kernel launches, copies of experts.
     changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
     if row.step_tokens is not None and assumptions.serving.prefill_chunk:
         changes["serving.prefill_chunk"] = row.step_tokens
     if row.compiled and assumptions.host.launches == "per_operator":
-        # Compiled prompts have no launches between their kernels.
+        # Compiled models launch no single kernels in prefill.
         changes |= {"host.launch": 0.0, "serving.prefill_factor": 1.0}
     if row.memory is not None and row.engine not in _REST_OF_MEMORY:
         changes["capacity.usable_memory"] = row.memory
@@ -441,9 +441,9 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
     )
 
 
-#: Seed of random arrivals and lengths [1].
+#: Seed of random arrivals and lengths.
 _SEED = 0
-#: Least rounds and requests of a simulated closed loop, if the run has as many [1].
+#: Minimum number of rounds and requests of a simulated closed loop, if the run has as many [1].
 _PLAYED_ROUNDS, _PLAYED_REQUESTS = 5, 640
 
 
@@ -466,7 +466,7 @@ class GeneratorRun:
     requests_per_second: float
 
     def typical(self, values: Array, *, median: bool) -> float:
-        """Mean or median over the run of a value per request, shape (n,); NaN is ignored."""
+        """Mean or median over the run of a value per request, shape (n,). NaN is ignored."""
         present = ~np.isnan(values)
         values, weights = values[present], self.weights[present]
         if not median:
@@ -495,7 +495,7 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
     Returns
     -------
     GeneratorRun
-        For a long run, its start, its end, and some rounds that represent the others.
+        Simulated run. For a long run, it consists of the start, the end, and some rounds that represent the others.
     """
     number = min(count, max(_PLAYED_ROUNDS * clients, _PLAYED_REQUESTS))
     random = np.random.default_rng(_SEED)
@@ -541,7 +541,7 @@ def played(service: Service, simulated: Server, requests_per_second: float, coun
     """
     isl, osl = prompt_tokens(service), max(round(service.requests.osl.mean), 1)
     stream = arrivals.draw(count, requests_per_second, arrivals.fixed(isl), arrivals.fixed(osl), seed=_SEED)
-    # Scale to the mean duration of such a run.
+    # Arrivals are scaled to the mean duration of such a run.
     stretched = stream.arrival * (count / requests_per_second / float(stream.arrival[-1]))
     trace = simulator.play(service, simulated, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
     return trace, float(np.max(stretched + trace.e2e))

@@ -24,15 +24,15 @@ from inference_econ.serving.simulation import simulator
 #: Function that returns the assumptions for a measurement.
 Profiles = Callable[[Measurement], Assumptions]
 
-#: Number of deployments above which several processes are used, and deployments per batch of a process [1].
+#: Minimum number of deployments for several processes, and deployments per batch of a process [1].
 _MANY_DEPLOYMENTS, _CHUNK = 100, 8
-#: Rounds of a closed loop of unrecorded length [1].
+#: Number of rounds of a closed loop whose length is not recorded [1].
 _ROUNDS = 10
-#: Longest simulated open-loop run [requests].
+#: Maximum length of a simulated open-loop run [requests].
 _MOST_PLAYED = 5000
 #: Largest concurrency of a simulated closed loop [1].
 _MOST_LOOPED = 10_000
-#: Share of time for prefill below which queueing is negligible [1].
+#: Maximum share of time for prefill at which queueing is negligible [1].
 _IDLE = 0.1
 #: Reason why a disaggregated server cannot be predicted.
 _WORKERS_NOT_RECORDED = "the numbers of workers are not recorded; give prefill_num_workers and decode_num_workers"
@@ -47,7 +47,7 @@ class Prediction:
     measurement : Measurement
         The measurement.
     ttft_seconds, tpot_seconds, request_seconds : float or None
-        Latencies [s]; None if the row lacks a needed fact.
+        Latencies [s]; None if the row lacks a required fact.
     output_tokens_per_second_per_accelerator : float or None
         Output throughput [tokens/s].
     idle : bool
@@ -55,11 +55,11 @@ class Prediction:
     skipped : str
         Reason for a missing prediction; empty if there is one.
     assumed : str
-        Unrecorded facts that were chosen; empty without any.
+        Assumptions about unrecorded facts; empty if all facts are recorded.
     shortage : str
         Predicted memory shortage of a server that did run; empty if it fits.
     rounds : str
-        Assumptions about unrecorded facts of speculation, from recipes and usual values; empty without any.
+        Assumptions about unrecorded facts of speculation, from recipes and default values; empty if all are recorded.
     """
 
     measurement: Measurement
@@ -77,7 +77,7 @@ class Prediction:
     def input_tokens_per_second_per_accelerator(self) -> float | None:
         """Input throughput [tokens/s]."""
         row, rate = self.measurement, self.output_tokens_per_second_per_accelerator
-        # Without recorded output, each request has one output token.
+        # A row without a recorded output has one output token per request.
         return None if rate is None or row.isl is None else rate * row.isl / (row.osl or 1.0)
 
     @property
@@ -88,7 +88,7 @@ class Prediction:
 
 
 def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int = 1) -> list[Prediction]:
-    """Predict measurements; those of one deployment share the work.
+    """Predict measurements. Measurements of one deployment share the computation.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int =
     Returns
     -------
     list of Prediction
-        Predictions in the order of the rows; unsupported rows are skipped with a reason.
+        Predictions in the order of the rows. An unsupported row has a reason in place of a prediction.
     """
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     predictions: list[Prediction | None] = [None] * len(rows)
@@ -125,7 +125,7 @@ def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int =
 
 
 def _deployment(row: Measurement) -> tuple[object, ...]:
-    """Key that rows must share to be predicted together."""
+    """Key of the deployment of a row; rows with equal keys are predicted together."""
     facts = deployed.facts_of(row)
     return (
         row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.accelerators,
@@ -167,7 +167,7 @@ def _unusable(row: Measurement) -> str:
 
 
 def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
-    """Predict one pool of accelerators, whose replicas share the requests evenly."""
+    """Predict an aggregated deployment, whose replicas share the requests evenly."""
     first = rows[0]
     if first.tp is None:
         return [_best(row, assumptions) for row in rows]
@@ -176,7 +176,7 @@ def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Predi
 
 
 def _checked(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
-    """Add memory shortages to predictions, and remove those of runs that are impossible."""
+    """Add memory shortages to predictions, and remove predictions of impossible runs."""
     first = predictions[0].measurement
     short = next(filter(None, (deployed.shortage(first, service) for service in services)), "")
     checked = []
@@ -199,7 +199,7 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
 
 
 def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
-    """Predict closed loops: simulated if enough is known of the run, else in steady state."""
+    """Predict closed loops: by simulation if the run is known well enough, else by the steady state."""
     runs = [row for row in rows if _is_run(row)]
     if not runs:
         return [_loop(row, service, replicas) for row in rows]
@@ -226,11 +226,11 @@ def _run(
     played: Callable[[int, int, int, float], deployed.GeneratorRun],
     replicas: float,
 ) -> Prediction:
-    """Predict a run of a closed loop from the first request to the last; all clients start at once."""
+    """Predict a closed-loop run from the first request to the last. All clients start simultaneously."""
     assert row.concurrency is not None
     clients = max(round(row.concurrency / replicas), 1)
     count = _ROUNDS * clients if row.requests is None else max(round(row.requests / replicas), clients)
-    # With admission once in n steps, a prompt waits n / 2 steps on average.
+    # If requests are admitted only every n steps, a prompt waits n / 2 steps on average.
     run = played(max(round(2.0 * row.wait_steps), 1), clients, count, row.spread or 0.0)
     median = row.statistic == "median"
     ttft = run.typical(run.trace.ttft, median=median)
@@ -244,7 +244,7 @@ def _loop(row: Measurement, service: Service, replicas: float) -> Prediction:
     per_replica = max(row.concurrency / replicas, 1.0)
     state = service.at(per_replica)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
-    # Requests beyond the memory limit queue; in a closed loop, each is served once per round.
+    # Requests above the memory limit queue. In a closed loop, each is served once per round.
     wait = max(per_replica - service.most_in_flight, 0.0) / rate + row.wait_steps * tpot
     return _prediction(row, service, ttft + wait, tpot, rate, idle=per_replica <= 1.0)
 
@@ -277,7 +277,7 @@ def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> lis
             which = "p50" if row.statistic == "median" else "mean"
             ttft, tpot = load.ttft_seconds[which], load.tpot_seconds[which]
             if load.saturated:
-                # A finite run under overload ends; meanwhile all slots are in use.
+                # A finite run under overload ends. Until then, all slots are in use.
                 tpot = float(service.at(service.slots).tpot_seconds)
             seen = ttft, tpot, load.completed_per_second
         idle = rate * service.prefill_busy_seconds <= _IDLE
@@ -286,7 +286,7 @@ def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> lis
 
 
 def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
-    """Predict a batch: prefill of all prompts, then decode, in rounds if not all fit."""
+    """Predict a batch: prefill of all prompts, then decode; in several rounds if not all requests fit."""
     assert row.concurrency is not None
     batch = max(row.concurrency / replicas, 1.0)
     together = min(batch, float(service.slots))
@@ -301,7 +301,7 @@ def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
 
 
 def _most(row: Measurement, service: Service) -> float:
-    """Largest concurrency that meets the SLOs of a row, if it has any [1]."""
+    """Largest concurrency that meets the SLOs of a row [1]; the maximum if it has no SLO."""
     if row.load == "saturated":
         return float(service.slots)
     ttft, tpot = row.ttft_limit_seconds or math.inf, row.tpot_limit_seconds or math.inf
@@ -311,7 +311,7 @@ def _most(row: Measurement, service: Service) -> float:
 
 
 def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
-    """Predict a server of unknown layout: the fastest one if it is full, else the one with most tensor parallelism."""
+    """Predict a server of unknown layout: the fastest layout if it is full, else the one with the largest TP degree."""
     assert row.accelerators is not None
     chosen = deployed.candidates(row, assumptions)
     if row.load in FULL_LOADS:
@@ -338,7 +338,7 @@ def _prediction(
 
 
 def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
-    """Predict prefill and decode pools: decode runs without prefill, and prompts queue for prefill."""
+    """Predict disaggregated pools: decode runs without prefill, and prompts queue for prefill."""
     first = rows[0]
     assert first.prefill is not None and first.decode is not None
     assert first.prefill.workers is not None and first.decode.workers is not None
@@ -351,11 +351,11 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
             load = closed_loop(pools, (0, 0), instances, row.concurrency).load
             ttft, tpot, rate = load.ttft_seconds["mean"], load.tpot_seconds["mean"], load.completed_per_second
         else:
-            # Run whose first requests all arrive at once.
+            # In the run, the first requests all arrive simultaneously.
             steps = deployed.decode_steps(requests, row.spread or 0.0, max(round(row.requests), 1))
             together, host = max(round(row.concurrency), 1), pools.prefill.setup.assumptions.host
             run = played(pools, (0, 0), instances, together, steps)
-            # Within a link domain no connections are set up.
+            # Inside a link domain, pools need no connection setup.
             connects = row.accelerators > pools.prefill.setup.hardware.link_domain
             ttfts = run.ttft.copy()
             ttfts[:together] += host.warm_up + (host.transfer_warm_up if connects else 0.0)

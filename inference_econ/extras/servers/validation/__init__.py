@@ -1,4 +1,4 @@
-"""Validation datasets: predictions compared with every set of measurements."""
+"""Validation datasets, which compare predictions with every set of measurements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABLE = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text(encodi
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Validation dataset, an entry of ``datasets.toml``; the module of that name predicts it.
+    """Validation dataset: an entry of ``datasets.toml``. The module with its name predicts the rows.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def dataset(name: str) -> Dataset:
     Raises
     ------
     UnknownNameError
-        With the nearest names.
+        If the name is unknown; lists the most similar names.
     """
     if name not in DATASETS:
         near = difflib.get_close_matches(name, [*DATASETS, *SERVERS], n=2)
@@ -102,7 +102,7 @@ def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence
     measured = dataset(name)
     path = catalog.folder("scenarios") / "measured" / f"{measured.files[0]}.csv" if file is None else Path(file)
     names = tuple(dict.fromkeys(assumptions)) or tuple(measured.assumptions)
-    # Import the predicting module on use.
+    # The module that predicts the dataset is imported when needed.
     from inference_econ.extras.servers.validation._report import Report, read_rows
 
     points, before, after = import_module(f"{__name__}._{name}").compared(read_rows(path, measured.columns), names)

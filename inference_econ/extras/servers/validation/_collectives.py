@@ -1,4 +1,4 @@
-"""Compare measured collectives (all-reduce, all-to-all, ...) with the engine's model."""
+"""Comparison of measured collectives (all-reduce, all-to-all, ...) with the cost model."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from inference_econ.extras.servers.validation._report import Compared, ComparedP
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.experts import touched_fraction
 
-#: Largest rounding error of a value [1].
+#: Largest rounding error of a measured value [1].
 _ROUNDING = 0.25
 _KERNELS = ("one_shot", "two_shot")
-#: Link domain above which the nodes of a rack share links [chips].
+#: Minimum link domain of racks, in which nodes share links [chips].
 _RACK = 16
 #: Bytes per fp8 element with its share of a 32-bit scale per 128 elements, as DeepEP counts.
 _SCALED_FP8 = 1.0 + 4.0 / 128.0
@@ -40,7 +40,7 @@ class MeasuredCollective(NamedTuple):
 
 
 def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
-    """Predictions of every row under each preset, with notes on the presets and NCCL's tables."""
+    """Predictions of every row under each preset, with notes on the presets and on NCCL's tables."""
     assumed = {name: preset(name) for name in names}
     points: list[ComparedPoint] = []
     used: dict[str, inputs.HardwareSpec] = {}
@@ -68,7 +68,7 @@ def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
 
 
 def _point(blank: ComparedPoint, name: str, assumed: inputs.Assumptions, measured: MeasuredCollective) -> ComparedPoint:
-    """Point of a row with its prediction, or the reason for none."""
+    """Point of a row with its prediction, or the reason why it has none."""
     sent, chip = measured.collective, measured.chip
     ranks, domains, size = (float(values[0]) for values in (sent.ranks, sent.domains, sent.bytes_per_token))
     predicted, reason = _predicted(measured, name, assumed.for_chip(chip))
@@ -80,7 +80,7 @@ def _point(blank: ComparedPoint, name: str, assumed: inputs.Assumptions, measure
 
 
 def _predicted(measured: MeasuredCollective, name: str, assumed: inputs.Assumptions) -> tuple[float | None, str]:
-    """Predicted time of a row [s], or the reason for none."""
+    """Predicted time of a row [s], or the reason why it has none."""
     network, model = Network.of(measured.chip, assumed.network), assumed.network.collectives
     if isinstance(model, inputs.Free):
         return None, f"{name} takes communication for free"
@@ -163,7 +163,7 @@ def _series(line: NumberedRow, domains: float) -> str:
 
 
 def _pure_rdma(line: NumberedRow) -> bool:
-    """Check whether even GPUs of one node communicate over the network."""
+    """Check whether GPUs of the same node also communicate over the network."""
     return "pure rdma" in line.text("backend").lower()
 
 
@@ -188,7 +188,7 @@ def _width(line: NumberedRow) -> float:
 
 
 def _reached(line: NumberedRow, parts: float) -> float:
-    """Expected number of the ``parts`` equal domains or ranks with experts of a token, limited by group routing [1]."""
+    """Expected number of ``parts`` (equal domains or ranks) with experts of a token, limited by group routing [1]."""
     reached = parts * float(touched_fraction(parts, line.needed("topk")))
     groups = line.number("groups")
     return reached if groups is None or parts == line.number("n_gpus") else min(reached, groups)

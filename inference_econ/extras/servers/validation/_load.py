@@ -1,4 +1,4 @@
-"""Compare servers under Poisson arrivals with the analytical load model."""
+"""Comparison of servers under Poisson arrivals with the analytical load model."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from inference_econ.inputs import Assumptions, Length, Precision, Requests, cata
 from inference_econ.serving import Service, loaded, slots_of
 from inference_econ.serving.services import services
 
-#: Default maximum of concurrent requests on such GPUs: vLLM's max_num_seqs [1].
+#: Default maximum of concurrent requests on the measured GPUs: vLLM's max_num_seqs [1].
 _MOST = {"vllm": 256}
-#: Median TTFT above which requests queue for slots [s].
+#: Maximum median TTFT of a server whose requests do not queue for slots [s].
 _QUEUE = 1.0
 
 

@@ -1,4 +1,4 @@
-"""Compare memory that engines reported with the capacity check."""
+"""Comparison of the memory that engines reported with the capacity check."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from inference_econ.extras.servers.measurements import UnusableRowError, format_
 from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow, preset
 from inference_econ.inputs import Assumptions, HardwareSpec, Precision, catalog, divided, units
 
-#: Difference up to which no explanation is sought [1].
+#: Largest difference for which no explanation is needed [1].
 _SMALL = 0.02
 #: Units of counts.
 _COUNTS = ("tokens", "requests")
-#: Context for logged tokens if none is stated; any works for evenly growing caches [tokens].
+#: Context that is assumed for logged token counts if none is stated [tokens]. Any context gives the same result for
+#: caches that grow evenly.
 _LONG = 8192.0
 _GIBI = {"B": 1.0, "kB": 1000 / 2**10, "MB": 1e6 / 2**20, "GB": 1e9 / 2**30, "GiB": 1.0, "TB": 1e12 / 2**40}
 
 
 @dataclass(frozen=True, slots=True)
 class StatedDeployment:
-    """Deployment of a row.
+    """Deployment of a row of the dataset.
 
     Attributes
     ----------
@@ -71,7 +72,7 @@ class StatedDeployment:
         return self.per_chip(self.need.available_bytes - self.need.weight_bytes)
 
     def per_chip(self, whole: Array) -> float:
-        """Bytes per chip, given those of the deployment [B]."""
+        """Bytes per chip, given the bytes of the deployment [B]."""
         return float(whole.item()) / float(self.plans.accelerators[0])
 
     def cached_tokens(self) -> float:
@@ -192,20 +193,20 @@ def _deployment(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assump
         # The first published NVFP4 checkpoint of R1 keeps attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
     setup = Setup(model, chip, precision, line.number("context") or 0.0, _told(line, chip, assumed))
-    # Multi-token-prediction layers that the server had loaded.
+    # The server had loaded the multi-token-prediction layers.
     text, speculation = line.text("proposer"), None
     if text:
         proposer = re.fullmatch(r"mtp (\d+)", text)
         if proposer is None:
-            raise UnusableRowError(f"the proposer {text!r} is not understood; write for example 'mtp 2'")
+            raise UnusableRowError(f"the speculation method {text!r} is not understood; write for example 'mtp 2'")
         speculation = Speculation.of("mtp", longest=int(proposer[1]), setup=setup)
     return StatedDeployment(line, setup, _plans(line), lines, speculation)
 
 
 def _told(line: NumberedRow, chip: HardwareSpec, assumed: Assumptions) -> Assumptions:
-    """Assumptions with the engine's behavior at its version, and the recorded settings.
+    """Assumptions with the behavior of the engine at its version, and with the recorded settings.
 
-    Presets that count as in the published study ignore engines.
+    Presets with the rules of the published study ignore engines.
     """
     engine = line.text("engine")
     if not engine or assumed.capacity.embedding_format == "as_weights":
@@ -222,13 +223,13 @@ def _told(line: NumberedRow, chip: HardwareSpec, assumed: Assumptions) -> Assump
 
 
 def _plans(line: NumberedRow) -> Plans:
-    """Layout from text such as ``TP8``, ``DP8`` and ``EP8``; a bare ``EP`` covers all chips."""
+    """Layout in a text such as ``TP8``, ``DP8`` and ``EP8``. An ``EP`` without a number covers all chips."""
     chips, text = line.needed("n_gpus"), line.text("parallelism")
     degrees = {name.lower(): float(size) for name, size in re.findall(r"\b(TP|DP|PP|EP)\s*(\d+)", text)}
     spread = re.search(r"\bEP\b", text) is not None
     pp = degrees.get("pp", 1.0)
     ranks = chips / pp
-    # With expert parallelism only, engines run attention data-parallel.
+    # If only expert parallelism is stated, engines run attention data-parallel.
     apart = degrees.get("dp", ranks if spread and "tp" not in degrees else 1.0)
     tp = degrees.get("tp", ranks / apart)
     if tp * apart * pp != chips:

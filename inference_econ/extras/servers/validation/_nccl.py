@@ -1,4 +1,4 @@
-"""Compare constants of collective models with NCCL's tuning tables by version."""
+"""Comparison of the constants of collective models with NCCL's tuning tables, by version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAGS = re.compile(r"tags v(\d+)\.(\d+)[\d.-]* to v(\d+)\.(\d+)")
 
 
 class NcclConstant(NamedTuple):
-    """Constant of a model with the table value of one version."""
+    """Constant of a collective model, with the table value of one NCCL version."""
 
     field: str
     """File and field."""
@@ -34,13 +34,13 @@ class NcclConstant(NamedTuple):
 
 
 def constants() -> list[NcclConstant]:
-    """Constants of the shipped collective models that cite NCCL's tables."""
+    """Constants of the shipped collective models whose source is NCCL's tables."""
     lines = read_rows(catalog.measured_files()["nccl_constants"], COLUMNS)
     return [found for name in catalog.part_names("collectives") for found in compared(name, preset(name), lines)]
 
 
 def compared(name: str, assumed: Assumptions, lines: list[NumberedRow]) -> Iterator[NcclConstant]:
-    """Constants of the collectives of a preset, with the tables of the versions that their source names."""
+    """Constants of the collectives of a preset, with the tables of the NCCL versions in their source."""
     model = assumed.network.collectives
     if not isinstance(model, NcclTree):
         return

@@ -1,4 +1,4 @@
-"""Compare the published gain of disaggregated over aggregated serving with predictions."""
+"""Comparison of published gains of disaggregated over aggregated serving with predictions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from inference_econ.extras.servers.measurements import UnusableRowError
 from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow
 from inference_econ.inputs import Requests
 
-#: Name that stands for the profile of chip and engine.
+#: Name of the assumptions that means the profile of chip and engine.
 _OWN = "profile"
-#: Arbitrary price, since both sides use the same chips.
+#: Arbitrary price, because both sides use the same chips [USD/h].
 _PRICE = 1.0
 _WAYS: tuple[Arrangement, Arrangement] = ("aggregated", "disaggregated")
 

@@ -108,7 +108,7 @@ Compared = tuple[Sequence[ComparedPoint], Sequence[str], Sequence[str]]
 
 
 def parts_of(points: Sequence[ComparedPoint]) -> Iterator[tuple[str, Sequence[ComparedPoint]]]:
-    """All points; and if some were fitted, fitted ones and others separately."""
+    """Groups of points: all; and if some were fitted, also fitted ones and others separately."""
     yield "all rows", points
     fitted = [point for point in points if point.fitted]
     if fitted:
@@ -129,7 +129,7 @@ def accuracies_of(points: Sequence[ComparedPoint]) -> dict[str, Accuracy]:
 
 
 class NumberedRow(Cells):
-    """Row that knows its position in the file; invalid numbers are input errors.
+    """Row with its position in the file. An invalid number is an input error.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class NumberedRow(Cells):
         Raises
         ------
         InputError
-            If it is anything else.
+            If the cell contains another text.
         """
         try:
             return super().number(column)
@@ -209,9 +209,9 @@ def preset(name: str) -> Assumptions:
     Raises
     ------
     InputError
-        If there is neither.
+        If neither exists.
     """
     if name not in catalog.part_names("collectives"):
         return catalog.assumptions(name)
-    # Apply the model to every chip, without exceptions for families.
+    # The model applies to every chip, without exceptions for families.
     return catalog.assumptions("deployable", changes=[f"network.collectives={name}", "per_family={}"])

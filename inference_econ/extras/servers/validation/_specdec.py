@@ -1,4 +1,4 @@
-"""Compare measured speculative decoding with predictions, from acceptance and cost, and for whole deployments."""
+"""Comparison of measured speculative decoding with predictions, from acceptance and cost, and for whole deployments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
 
 
 def _points(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions) -> list[ComparedPoint]:
-    """Comparisons of a row, or one point with the reason for none."""
+    """Comparisons of a row, or one point with the reason why it has none."""
     metric = line.text("metric")
     subject = ", ".join(filter(None, (line.text(name) for name in ("target_model", "draft_model", "method"))))
     unit, measured = line.text("unit"), line.number("value")
@@ -43,7 +43,7 @@ def _points(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumption
         if "alpha" in metric:
             raise UnusableRowError("an acceptance rate is measured on two models and a text, not predicted")
         if "vs" in metric:
-            # Rounds under another acceptance rule differ only in their tokens.
+            # Runs with another acceptance rule differ only in the tokens per round.
             same = ("source_id", "metric", "n_draft")
             group = [other for other in lines if all(other.text(name) == line.text(name) for name in same)]
             base = next((other for other in group if other.number("value") == 1.0), None)
@@ -68,7 +68,7 @@ def _points(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumption
 def _deployed(
     line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions, blank: ComparedPoint
 ) -> Iterator[ComparedPoint]:
-    """Speed-up and speed of a deployment, and tokens per round from the acceptance of the first draft token."""
+    """Speedup and speed of a deployment, and tokens per round from the acceptance of the first draft token."""
     missing = [word for name, word in _NEEDED.items() if not line.text(name)]
     if "tree" in line.text("method"):
         missing.append("size of the tree")
@@ -93,7 +93,7 @@ def _deployed(
 
 
 def _times(line: NumberedRow, assumed: Assumptions) -> tuple[float, float]:
-    """Plain step of a row's deployment, and round with the longest draft [s].
+    """Times of a step without speculation and of a round with the longest draft, for the deployment of a row [s].
 
     Raises
     ------
@@ -119,7 +119,7 @@ def _times(line: NumberedRow, assumed: Assumptions) -> tuple[float, float]:
     kept = head_weights(name, weights)
     proposer = line.text("method")
     if "MTP" not in proposer:
-        raise UnusableRowError(f"the proposer {proposer!r} is not known")
+        raise UnusableRowError(f"the speculation method {proposer!r} is not known")
     # The acceptance does not affect the time of a round.
     speculation = Speculation.of("mtp", 1.0, line.count("n_draft"), weights=kept)
     seconds = rounds(setup, plans, speculation).seconds[0]
@@ -138,7 +138,7 @@ def _share(line: NumberedRow, column: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise UnusableRowError(f"{column} is no number: {text!r}") from None
+        raise UnusableRowError(f"{column} is not a number: {text!r}") from None
     if not 0.0 <= value <= 1.0:
         raise UnusableRowError(f"{column} must be from 0 to 1, got {value:g}")
     return value

@@ -1,4 +1,4 @@
-"""Measurements that are faster than the physical bound, which indicates an error in the specs or the record."""
+"""Measurements that exceed the physical bound, which indicates an error in the specs or the record."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from inference_econ.extras.servers.validation import TABLE
 from inference_econ.extras.servers.validation.rows import QUANTITIES, InputRow, Quantity
 from inference_econ.inputs import catalog
 
-#: Deviation of random arrivals from the offered rate in a run of some hundred requests [1].
+#: Deviation of random arrivals from the offered rate, in a run of several hundred requests [1].
 _SLACK = 0.03
 _PRESET = "ideal"
-#: Loads whose requests may queue on arrival.
+#: Kinds of load in which requests may queue on arrival.
 _LOADS = ("concurrency", "rate")
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Investigated rows, and their error.
+    """Diagnosis of rows that are faster than the bound.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ EXPLAINED = tuple(Explained(**entry) for entry in TABLE["explained"])
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Measurement that is faster than the bound.
+    """Measurement that is faster than the physical bound.
 
     Attributes
     ----------
@@ -79,24 +79,26 @@ def violations(rows: Sequence[InputRow]) -> list[Violation]:
     Parameters
     ----------
     rows : sequence of InputRow
-        All rows; those with speculation are ignored.
+        All rows. Rows with speculation are ignored.
 
     Returns
     -------
     list of Violation
-        A TTFT under load is compared with that of a request alone, because the exact arrival times are unknown.
+        Measurements that are faster than the bound. A TTFT under load is compared with the TTFT of a single request,
+        because the exact arrival times are unknown.
     """
     ideal = catalog.assumptions(_PRESET)
     plain, measured = [], []
     for row in rows:
         if (at := row.measurement) is not None and not row.apart:
-            # Another layout or more workers could be faster. For full servers the best layout was chosen.
+            # Another layout or more workers could be faster. For full servers, the prediction already uses the best
+            # layout.
             if row.assumed and (at.decode is not None or at.load not in FULL_LOADS):
                 continue
             plain.append(row)
             measured.append(at)
     every = predict(measured, lambda _: ideal)
-    # Requests alone: one prediction for all runs of a deployment that differ only in load.
+    # Runs of a deployment that differ only in load share one prediction, for a single request.
     timed = [row for row in measured if row.ttft_seconds is not None and row.load in _LOADS]
     single = list(dict.fromkeys(map(_alone, timed)))
     by_itself = dict(zip(single, predict(single, lambda _: ideal), strict=True))
@@ -116,7 +118,7 @@ def violations(rows: Sequence[InputRow]) -> list[Violation]:
 
 
 def _alone(row: Measurement) -> Measurement:
-    """Row with one request at a time; batches are unchanged, since their TTFT covers all prompts.
+    """Row whose load is a single request. Batches are unchanged, because their TTFT covers all prompts.
 
     The measured values are removed.
     """
@@ -131,7 +133,7 @@ def _alone(row: Measurement) -> Measurement:
 
 
 def diagnosis(row: Measurement) -> str:
-    """Known reason why a row violates the bound, or possible reasons."""
+    """Known reason why a row is faster than the bound, or possible reasons."""
     for explained in EXPLAINED:
         if explained.applies(row):
             return explained.why

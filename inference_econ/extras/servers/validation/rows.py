@@ -1,4 +1,4 @@
-"""Measured servers with their predictions, and counts of included rows."""
+"""Rows of measured servers with their predictions, and the number of rows by state."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from inference_econ.extras.servers.prediction.predict import Prediction
 from inference_econ.inputs import Assumptions
 from inference_econ.inputs import Quantity as Fitted
 
-#: Reason to exclude a repeated row.
+#: Reason for the exclusion of a repeated row.
 REPEATED = "repeats a row: same subject, demand and results"
-#: Prefixes of other reasons.
+#: Prefixes of other reasons for exclusion.
 SPECULATION, SPOILT = "speculation: ", "spoilt run: "
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Quantity that is measured and predicted.
+    """Quantity that measurements and predictions have in common.
 
     Attributes
     ----------
     name, title : str
-        Name in records, and in tables.
+        Name in records, and title in tables.
     field : str
         Field of :class:`Measurement` and :class:`Prediction`.
     of : str
@@ -61,7 +61,7 @@ QUANTITIES = (
     ),
 )
 
-#: Target of a fit by the field of a prediction. The rates of a run have fixed ratios.
+#: Target of a fit by field of a prediction. The rates of a run have fixed ratios, so they share a target.
 _FITTED: dict[str, Fitted] = {
     "tpot_seconds": "tpot",
     "ttft_seconds": "ttft",
@@ -93,7 +93,7 @@ class File:
 
 @dataclass(frozen=True)
 class InputRow:
-    """Input row with its prediction.
+    """Row of a file with its prediction.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class InputRow:
     skipped : str
         Reason for a missing prediction; empty if there is one.
     apart : str
-        Reason to exclude the row from error statistics; empty if included.
+        Reason why the row is excluded from error statistics; empty if it is included.
     assumptions : Assumptions or None
         Assumptions of the prediction; None without a measurement.
     fitted : bool or None
@@ -129,19 +129,19 @@ class InputRow:
 
     @property
     def idle(self) -> bool:
-        """True if latencies are without load, by the prediction or else by the row."""
+        """True if latencies are those without load, according to the prediction or else the row."""
         if self.prediction is not None and not self.skipped:
             return self.prediction.idle
         return self.measurement is not None and (self.measurement.concurrency or 2.0) <= 1.0
 
     @property
     def assumed(self) -> str:
-        """Unrecorded settings that were chosen; empty without any."""
+        """Assumptions about unrecorded settings; empty if all are recorded."""
         return "" if self.prediction is None else self.prediction.assumed
 
     @property
     def rounds(self) -> str:
-        """Assumptions about unrecorded facts of speculation; empty without any."""
+        """Assumptions about unrecorded facts of speculation; empty if all are recorded."""
         return "" if self.prediction is None else self.prediction.rounds
 
     def measured(self, quantity: Quantity) -> float | None:
@@ -161,7 +161,7 @@ class InputRow:
     def interval(self, field: str) -> Interval | None:
         """80% interval of a predicted field [base units]; None if unknown.
 
-        It is unknown if the layout was assumed or the server speculates, since no fit covers such rows.
+        The interval is unknown if the layout was assumed or the server speculates, because no fit covers such rows.
         """
         value: float | None = None if self.prediction is None else getattr(self.prediction, field)
         around = None if value is None else self._around[_FITTED[field]]
@@ -169,7 +169,7 @@ class InputRow:
 
     @cached_property
     def _around(self) -> Mapping[Fitted, Interval | None]:
-        """Intervals around 1, by target of a fit."""
+        """Relative intervals around the prediction, by target of a fit."""
         if self.assumptions is None or self.measurement is None or self.assumed or self.measurement.speculates:
             return dict.fromkeys(_FITTED.values())
         subjects = [measured_subject(self.measurement, self.assumptions.levels)]
@@ -177,7 +177,7 @@ class InputRow:
 
     @property
     def unlike(self) -> list[UnlikeReason]:
-        """Reasons why the row is outside the calibration data, including assumptions and memory shortage.
+        """Reasons why the row is outside the calibration data, including assumptions and a memory shortage.
 
         See :func:`inference_econ.engine.uncertainty.unlike_reasons`.
         """
@@ -192,30 +192,30 @@ class InputRow:
 
     @property
     def outside(self) -> list[str]:
-        """These reasons as text with numbers."""
+        """Reasons why the row is outside the calibration data, as text with numbers."""
         return [reason.text for reason in self.unlike]
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Counts of rows [1]."""
+    """Number of rows by state [1]."""
 
     read: int
-    """Rows of the input."""
+    """Rows in the files."""
     mapped: int
     """Rows with a known model and chip."""
     repeats: int
-    """Repeats among them."""
+    """Repeated rows among those with a known model and chip."""
     speculative: int
-    """Others with recorded or suspected speculation, reported separately."""
+    """Further rows with recorded or suspected speculation, which are reported separately."""
     spoilt: int
-    """Others that are much slower than another run of the same configuration."""
+    """Further rows that are much slower than another run of the same configuration."""
     plain: int
     """Remaining rows, which are included."""
     predicted: int
     """Included rows with a prediction."""
     assumed: int
-    """Predicted rows whose unrecorded layout was chosen."""
+    """Predicted rows whose layout was not recorded and is assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class Servers:
         return [row for row in self.rows if row.apart.startswith(SPECULATION)]
 
     def coverage(self, dataset: str | None = None) -> Coverage:
-        """Counts of rows, of one file or of all."""
+        """Number of rows by state, in one file or in all."""
         rows = [row for row in self.rows if dataset in (None, row.dataset)]
         mapped = [row for row in rows if row.measurement is not None]
         plain = [row for row in mapped if not row.apart]

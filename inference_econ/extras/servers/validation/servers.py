@@ -40,12 +40,12 @@ from inference_econ.inputs.engine import profiles
 from inference_econ.records.plain import Frame, attributes, frame_of, spreadsheet_cell
 from inference_econ.records.texts import ENGINE_NAMES
 
-#: Approximate largest time to predict a row [s].
+#: Approximate maximum time to predict a row [s].
 _ROW_SECONDS = 0.02
 #: Name of assumptions that are chosen per row.
 BY_HARDWARE = "by hardware"
 
-#: Keys to group rows by.
+#: Functions that give the group of a row, by name.
 GROUPS: dict[str, Callable[[Measurement], str]] = {
     "dataset": lambda row: row.dataset,
     "hardware": lambda row: row.hardware,
@@ -144,9 +144,9 @@ def predict_files(files: Sequence[File], assumptions: str | None = None, *, leve
 
 @cache
 def of_hardware(hardware: str, engine: str, *, levels: bool = True) -> Assumptions:
-    """Default assumptions for measurements on a chip: the profile of its generation and the engine.
+    """Default assumptions for measurements on a chip, cached: the profile of its generation and the engine.
 
-    Cached, because the catalog would copy them.
+    The cache avoids the copies that the catalog makes.
     """
     name = profiles.name_for(catalog.hardware(hardware).generation, engine)
     return _with(catalog.assumptions(name), levels=levels)
@@ -164,7 +164,7 @@ def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ())
     rows : iterable of InputRow
         Included rows.
     quantity : Quantity
-        Quantity; rows without it are ignored.
+        Quantity. Rows without this quantity are ignored.
     by : sequence of str
         Keys of :data:`GROUPS`; empty for one group.
 
@@ -192,7 +192,7 @@ def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ())
 
 
 def overall(rows: Iterable[InputRow], quantity: Quantity) -> Accuracy | None:
-    """Error statistics of a quantity over all rows that have it; None without any. See :func:`scores`."""
+    """Error statistics of a quantity over all rows that have it; None if no row has it. See :func:`scores`."""
     return next(iter(scores(rows, quantity).values()), None)
 
 
@@ -200,9 +200,9 @@ class Inside(NamedTuple):
     """Coverage of 80% intervals."""
 
     held: int
-    """Values within their interval [1]."""
+    """Number of values inside their interval [1]."""
     known: int
-    """Values with an interval [1]."""
+    """Number of values that have an interval [1]."""
     width: float | None
     """Median ratio of the ends of the intervals [1]; None without any."""
     runs: tuple[int, ...]
@@ -225,7 +225,7 @@ def runs_of(rows: Iterable[InputRow]) -> tuple[int, ...]:
 
 
 def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[ComparedPoint]]]:
-    """Points for charts: one list per measured quantity, in series by a key."""
+    """Points for parity plots: a list per measured quantity, in series by the value of a key."""
     check_groups([by])
     pictures = []
     for quantity in QUANTITIES:
@@ -251,7 +251,7 @@ def check_groups(by: Iterable[str]) -> None:
     Raises
     ------
     InputError
-        With the nearest keys.
+        If a key is unknown; lists the most similar keys.
     """
     for key in by:
         if key not in GROUPS:
@@ -326,8 +326,8 @@ def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
 def lines(report: Servers) -> Iterator[dict[str, object]]:
     """Yield a record per input row, with predictions in the units of the files or the reason for none.
 
-    Intervals cover 80% of such measurements, and are null for quantities without a fit. ``outside`` lists reasons why a
-    row is outside the calibration data.
+    Intervals cover 80% of such measurements. They are null for quantities to which no constants were fitted.
+    ``outside`` lists the reasons why a row is outside the calibration data.
     """
     published = [(file.unit, value) for file in report.files for value in file.published]
     units = list(dict.fromkeys(file.unit for file in report.files))
@@ -335,7 +335,7 @@ def lines(report: Servers) -> Iterator[dict[str, object]]:
     for row, (unit_of_file, value) in zip(report.rows, published, strict=True):
         line: dict[str, object] = {"id": row.id, "row": row.number, "dataset": row.dataset}
         line |= {name: getattr(row.measurement, name, None) for name in ("model", "hardware")}
-        # Empty if the assumptions depend on an unknown name.
+        # The column is empty if the assumptions depend on an unknown name.
         of_row = "" if row.assumptions is None else row.assumptions.name
         line["assumptions"] = of_row if report.assumptions == BY_HARDWARE else report.assumptions
         for unit in units:
@@ -373,7 +373,7 @@ def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
         value = float(published.replace(",", ""))
         if not (field.endswith("_seconds") and unit.lower().startswith("tok")):
             return _cells(row, "value", field, value / measured)
-        # Convert a time per token to tokens per second, which swaps the ends of the interval.
+        # A time per token is converted to tokens per second, which swaps the ends of the interval.
         times = _cells(row, "value", field, 1.0 / (value * measured))
         low, high = "predicted_value_low", "predicted_value_high"
         times[low], times[high] = times[high], times[low]
@@ -402,7 +402,8 @@ BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 #: Quantities whose intervals are validated, with their names in profiles.
 JUDGED: Mapping[str, Fitted] = {"tpot": "tpot", "ttft_under_load": "ttft", "output_rate": "throughput"}
 _UNEXPLAINED = "no fact explains"
-#: Rows with an interval, coverage, median ratio of its ends, and range of coverage by chance at a true 80% [1].
+#: Number of rows with an interval, their coverage, the median ratio of the ends, and the range of coverage that random
+#: variation allows for a true 80% [1].
 Held = dict[str, Any]
 _NONE: Held = {"rows": 0, "inside": None, "width": None, "by_chance": None}
 #: Rows by engine and chip generation.
@@ -443,7 +444,7 @@ def interval_record(report: Servers) -> list[dict[str, Any]]:
 
 
 def _interval_part(row: InputRow) -> str:
-    """Part of the table that includes a row."""
+    """Part of the table that a row belongs to."""
     measured = row.measurement
     if row.fitted or measured is None:
         return "fitted"
@@ -485,9 +486,9 @@ class Validated(Shown):
     datasets : sequence of (str, str or None)
         Other datasets by name, each with the file that replaces it.
     assumptions : sequence of str
-        Presets for other datasets; by default those of each dataset.
+        Presets for the other datasets; by default, the presets that each dataset names.
     bound : bool
-        True to check the bound of the preset ``ideal`` under other assumptions too.
+        True to compare with the bound of the preset ``ideal`` if other assumptions are given.
     """
 
     page = "extras.servers.pages.validate:ValidationPage"
@@ -528,9 +529,9 @@ class Validated(Shown):
         ]
 
     def to_frame(self) -> Frame:
-        """One line per row of servers, or of other datasets without servers, with ten digits.
+        """One line per row of servers, or of the other datasets if no server is included; numbers have ten digits.
 
-        Predictions are in the units of their files, with 80% intervals or the reason for none.
+        Predictions are in the units of their files. They have 80% intervals, or the reason why there is none.
         """
         records = self.records()
         columns = list(dict.fromkeys(name for record in records for name in record))

@@ -56,7 +56,7 @@ def test_days_in_the_future_are_refused(tmp_path: Path, column: str) -> None:
 def test_what_is_no_date_is_refused(tmp_path: Path, text: str) -> None:
     row = _read(tmp_path, measured=text)
     assert isinstance(row, Skipped)
-    assert row.reason == f"{text!r} is no date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"
+    assert row.reason == f"{text!r} is not a date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"
 
 
 def test_versions_of_a_later_series_than_all_that_are_known_are_refused(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_vllm_runs_no_more_requests_than_its_default() -> None:
 
 
 def test_what_does_not_fit_cannot_be_full() -> None:
-    said = "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
+    said = "not one request fits in addition to the weights, and the number of concurrent requests is not recorded"
     assert _one(accelerators=1, tp=1, hardware="l4", engine="", **FULL).skipped == said
     # Nor can it have run if somebody counted the requests.
     refused = _one(accelerators=1, tp=1, hardware="l4").skipped

@@ -149,4 +149,4 @@ def test_rows_say_what_was_loaded_and_how_much_memory_there_was(tmp_path: Path) 
 def test_a_proposer_that_is_not_understood_is_said(tmp_path: Path) -> None:
     (point,) = _compare(tmp_path, {**LOGGED, "proposer": "medusa"})
     assert point.predicted is None
-    assert "the proposer 'medusa' is not understood; write for example 'mtp 2'" in point.note
+    assert "the speculation method 'medusa' is not understood; write for example 'mtp 2'" in point.note

@@ -181,7 +181,7 @@ def test_repeats_are_predicted_but_do_not_count_and_what_may_speculate_is_not_pr
     assert report.rows[3].skipped == "batch_size is blank"
     assert report.rows[1].predicted(TPOT) == report.rows[0].predicted(TPOT)
     assert report.rows[2].predicted(TPOT) is None
-    assert report.rows[2].skipped.startswith("it may speculate or not")
+    assert report.rows[2].skipped.startswith("it is not recorded whether the server speculates")
 
 
 def test_speculating_servers_are_a_class_of_their_own() -> None:
@@ -293,7 +293,7 @@ def test_predictions_in_the_units_of_the_file_and_in_its_order(tmp_path: Path) -
         ("false", "true", ""),
         ("true", "false", "batch_size is blank"),
         ("false", "false", "repeats a row: same subject, demand and results"),
-        ("true", "false", "it may speculate or not: nothing tells which, or with how many proposals"),
+        ("true", "false", "it is not recorded whether the server speculates, or with how many draft tokens"),
     ]
     assert lines[1]["predicted_tpot_ms"] == lines[1]["measured_tpot_ms"] == ""
 
