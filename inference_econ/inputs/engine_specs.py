@@ -95,6 +95,8 @@ class EngineMemory(Spec):
     """True if recurrent states are stored in pages of the cache, so that a page is as large as a state."""
     states_held: Count = 1
     """Default maximum number of states of each recurrent layer per request [1]."""
+    state_share: Fraction | None = None
+    """Share of the memory for cache that is reserved for recurrent states [1]; absent if states and keys share it."""
     profiled_images: bool = False
     """True if the profile run includes images: the number of the largest ones that fit the largest step, at least one.
     """
@@ -599,6 +601,7 @@ def divided(
         "capacity.compressed_padding": kept.compressed_padding,
         "capacity.state_pages": kept.state_pages,
         "capacity.states_held": kept.states_held,
+        "capacity.state_share": kept.state_share,
         "capacity.profiled_images": kept.step_inside and kept.profiled_images,
     }
 

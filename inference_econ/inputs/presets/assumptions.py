@@ -329,6 +329,8 @@ class CapacityAssumptions(Spec):
     """Whether recurrent states are stored in pages of the cache, which are then as large as a state."""
     states_held: Annotated[int, Field(ge=1, le=100)] = 1
     """States of each recurrent layer per request; one more with prefix caching [1]."""
+    state_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
+    """Share of the memory for cache that is reserved for recurrent states [1]; absent if states and keys share it."""
     vision_tower: bool = True
     """Whether the vision tower of a model is loaded."""
     profiled_images: bool = False
