@@ -487,6 +487,10 @@ _HISTOGRAMS: Mapping[str, tuple[str, ...]] = {
     "e2e": ("e2e_request_latency_seconds",),
 }
 _ENGINES = ("vllm", "sglang")
+#: Labels of ranks that process the same requests.
+_SAME_REQUESTS = ("tp_rank", "pp_rank", "moe_ep_rank")
+#: Gauges that are shares, not amounts.
+_SHARES = ("cache_hit_rate", "token_usage")
 #: Endings of counters.
 _GROWING = ("_sum", "_count", "_total")
 #: Counters of completed requests; first tokens if an engine has no other counter.
@@ -504,7 +508,8 @@ class Scrape:
     model : str
         Served model name; empty if no metric has one.
     samples : mapping of str to float
-        Samples by name without the engine prefix, summed over engines and ranks, without buckets.
+        Samples by name without the engine prefix and without buckets. Replicas and data-parallel ranks are added up
+        (averaged for shares); tensor, pipeline and expert ranks report the same requests, so the largest value counts.
     """
 
     engine: str
@@ -592,7 +597,8 @@ def scrape(text: str) -> Scrape:
     UnusableRowError
         If a line is invalid, no known engine has a metric, or several models are served.
     """
-    samples_by_engine: Mapping[str, dict[str, float]] = {engine: defaultdict(float) for engine in _ENGINES}
+    found: Mapping[str, dict[str, dict[frozenset[tuple[str, str]], float]]]
+    found = {engine: defaultdict(dict) for engine in _ENGINES}
     models = set()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
@@ -601,17 +607,22 @@ def scrape(text: str) -> Scrape:
         if match is None:
             raise UnusableRowError(f"line {number} is no sample of Prometheus: {line[:60]!r}")
         engine, _, name = match[1].partition(":")
-        if engine not in samples_by_engine or name.endswith("_bucket"):
+        if engine not in found or name.endswith("_bucket"):
             continue
-        labels: dict[str, Any] = dict(_LABEL.findall(match[2] or ""))
+        labels: dict[str, str] = dict(_LABEL.findall(match[2] or ""))
         models |= {labels["model_name"]} if labels.get("model_name") else set()
-        samples_by_engine[engine][name] += float(match[3])
-    engine = max(samples_by_engine, key=lambda name: len(samples_by_engine[name]))
-    if not samples_by_engine[engine]:
+        series = frozenset(label for label in labels.items() if label[0] not in _SAME_REQUESTS)
+        values, value = found[engine][name], float(match[3])
+        values[series] = max(values.get(series, value), value)
+    engine = max(found, key=lambda name: len(found[name]))
+    if not found[engine]:
         raise UnusableRowError("no metric of vLLM (vllm:...) or SGLang (sglang:...) in it")
     if len(models) > 1:
         raise UnusableRowError(f"it is about {len(models)} models, {', '.join(sorted(models))}; give the page of one")
-    return Scrape(engine, next(iter(models), ""), samples_by_engine[engine])
+    merged = {
+        name: sum(values.values()) / (len(values) if name in _SHARES else 1) for name, values in found[engine].items()
+    }
+    return Scrape(engine, next(iter(models), ""), merged)
 
 
 def _per(samples: Mapping[str, float], name: str, requests: float) -> float:

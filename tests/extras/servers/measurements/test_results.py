@@ -128,6 +128,21 @@ def test_a_page_of_metrics_of_sglang_with_a_queue_is_saturated() -> None:
     assert one.output_tokens_per_second_per_accelerator == pytest.approx(86.508, rel=1e-4)
 
 
+@pytest.mark.parametrize(("rank", "running"), [("tp_rank", 32.0), ("pp_rank", 32.0), ("dp_rank", 64.0)])
+def test_only_data_parallel_ranks_of_sglang_add_up(tmp_path: Path, rank: str, running: float) -> None:
+    totals = {"prompt_tokens_total": 2e6, "generation_tokens_total": 4e5}
+    totals |= {"inter_token_latency_seconds_count": 399e3, "inter_token_latency_seconds_sum": 7980.0}
+    totals |= {"e2e_request_latency_seconds_count": 1000.0, "e2e_request_latency_seconds_sum": 8300.0}
+    lines = [f'sglang:{name}{{model_name="Qwen/Qwen3-32B"}} {value}' for name, value in totals.items()]
+    gauges = {"num_running_reqs": 32, "cache_hit_rate": 0.25}
+    lines += [f'sglang:{name}{{{rank}="{index}"}} {value}' for name, value in gauges.items() for index in (0, 1)]
+    (tmp_path / "server.prom").write_text("\n".join(lines), encoding="utf-8")
+    (one,) = measurements.read_measurements(tmp_path / "server.prom", MeasuredServer(hardware="h100_sxm", tp=2))
+    assert isinstance(one, Measurement)
+    assert one.concurrency == running
+    assert one.remarks == ("25 % of prompt tokens were found in the prefix cache",)
+
+
 @pytest.mark.rows
 def test_files_of_no_form(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
