@@ -84,6 +84,27 @@ def test_a_report_of_llm_d_says_what_it_ran_on() -> None:
     assert one.output_tokens_per_second_per_accelerator == pytest.approx(2262.448 / 16)
 
 
+@pytest.mark.parametrize(
+    ("name", "model", "concurrency"),
+    [("aiperf.json", "llama_3_70b", 64.0), ("llm_d_first_report.yaml", "gpt_oss_120b", 42.58 * 2.78)],
+)
+def test_runs_without_a_set_load_have_the_concurrency_that_was_measured(
+    name: str, model: str, concurrency: float
+) -> None:
+    (one,) = _all(name, HERE)
+    assert (one.model, one.load) == (model, "concurrency")
+    assert one.concurrency == pytest.approx(concurrency)
+
+
+def test_phases_of_aiperf_say_the_load(tmp_path: Path) -> None:
+    run = json.loads((RESULTS / "aiperf.json").read_text())
+    run["input_config"]["phases"][1] = {"name": "profiling", "type": "concurrency", "concurrency": 60}
+    (tmp_path / "mine.json").write_text(json.dumps(run))
+    (one,) = measurements.read_measurements(tmp_path / "mine.json", HERE)
+    assert isinstance(one, Measurement)
+    assert one.concurrency == 60.0
+
+
 def test_a_result_of_inferencex_is_the_row_of_its_nightly_run() -> None:
     (one,) = _all("agg_gptoss_fp4_vllm_tp2.json")
     row = next(
