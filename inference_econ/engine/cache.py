@@ -85,7 +85,16 @@ def held_cache(
             held["state"] += kept * assumptions.capacity.states_held
         else:
             held["kv_cache"] += kept
-    return held
+    return _in_separate_pools(held, assumptions.capacity)
+
+
+def _in_separate_pools(held: dict[str, Array | float], assumed: CapacityAssumptions) -> dict[str, Array | float]:
+    """Memory that a sequence takes from two pools of fixed sizes: the pool that fills first limits both."""
+    share, states, keys = assumed.state_share, held["state"], held["kv_cache"]
+    if share is None or np.all(np.asarray(states) == 0.0) or np.all(np.asarray(keys) == 0.0):
+        return held
+    taken = np.maximum(states / share, keys / (1.0 - share))
+    return {"kv_cache": taken * (1.0 - share), "state": taken * share}
 
 
 def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | None:

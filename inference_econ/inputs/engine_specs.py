@@ -96,6 +96,8 @@ class EngineMemory(Spec):
     """True if recurrent states are stored in cache pages. A page is then as large as a state."""
     states_held: Count = 1
     """Default maximum number of states of each recurrent layer per request [1]."""
+    state_share: Fraction | None = None
+    """Share of the memory for cache that is reserved for recurrent states [1]. Absent if states and keys share it."""
     profiled_images: bool = False
     """True if the profile run includes images: as many of the largest ones as fit the largest step, at least one."""
     compressed_padding: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
@@ -603,6 +605,7 @@ def divided(
         "capacity.compressed_padding": kept.compressed_padding,
         "capacity.state_pages": kept.state_pages,
         "capacity.states_held": kept.states_held,
+        "capacity.state_share": kept.state_share,
         "capacity.profiled_images": kept.step_inside and kept.profiled_images,
     }
 

@@ -50,6 +50,29 @@ def test_pages_of_a_hybrid_by_hand() -> None:
         assert held[2] == 2.0 * held[1]
 
 
+def test_hybrids_under_sglang_have_a_pool_of_states_by_hand() -> None:
+    # 0.9 / 1.9 of the cache memory holds states, five slots per request; the pool that fills first limits requests.
+    setup = Setup.of("qwen3_5_27b", "b200", engine="sglang@0.5.15", context=8704.0)
+    shared = replace(setup, assumptions=setup.assumptions.changed({"capacity.state_share": None}))
+    alone = held_cache(shared.model, shared.precision, plan_of(1), 8704.0, shared.assumptions)
+    states, keys = (np.ravel(alone[name])[0] for name in ("state", "kv_cache"))
+    assert _cache(setup, 8704.0) / 0.5263 == pytest.approx(max(states / 0.4737, keys / 0.5263))
+    assert states == pytest.approx(5 * 48 * (48 * 128 * 128 * 4 + 4 * 10_240 * 2), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("model", "total_tokens_per_second", "tpot"),
+    [("qwen3_5_35b_a3b", 38_729, 0.02247), ("qwen3_5_27b", 12_164, 0.03161)],
+)
+def test_slots_of_hybrids_under_sglang_as_measured(model: str, total_tokens_per_second: float, tpot: float) -> None:
+    # SGLang 0.5.15 on one B200 with 4,096 requests of 8,192 and 1,024 tokens: requests in decode by Little's law.
+    running = total_tokens_per_second * 1024 / 9216 * tpot
+    setup = Setup.of(model, "b200", engine="sglang@0.5.15", context=8192 + 1024 / 2)
+    setup = replace(setup, assumptions=setup.assumptions.changed({"capacity.usable_memory": 0.8}))
+    tokens = memory.cached_tokens(setup.memory(plan_of(1)), plan_of(1), setup.context, setup.assumptions).item()
+    assert 0.7 < running / (tokens / setup.context) < 1.0
+
+
 def test_a_vision_tower_fills_up_what_is_published() -> None:
     # Qwen3.8 27B, of the same sizes, is 55,563,006,776 bytes on disk, of which about 150 kB are headers.
     model = catalog.model("qwen3_5_27b")

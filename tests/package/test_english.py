@@ -20,12 +20,7 @@ FINISHED: tuple[str, ...] = (
     *("docs/reading.md", "docs/faq.md", "docs/glossary.md", "docs/evidence/index.md", "docs/evidence/fidelity.md"),
     *("docs/tutorials", "docs/howto", "docs/model", "docs/notebooks", "docs/evidence/asks.md", "docs/reference/cli.md"),
     *("docs/reference/formulas.md", "docs/reference/index.md", "docs/reference/python.md", "docs/reference/yaml.md"),
-    *(
-        f"inference_econ/{name}"
-        for name in ("answers", "engine", "formulas", "records", "report", "requests", "search")
-    ),
-    *("inference_econ/serving", "inference_econ/studies", "inference_econ/inputs"),
-    *("inference_econ/extras", "data/**/*.py", "benchmarks", "cli"),
+    *("inference_econ", "data/**/*.py", "benchmarks", "cli"),
 )
 #: Private words as regular expressions, with the trade's words and contexts in which they are allowed.
 WORDS = [

@@ -335,7 +335,9 @@ class CapacityAssumptions(Spec):
     state_pages: bool = False
     """True if recurrent states are stored in cache pages. A page is then as large as a state."""
     states_held: Annotated[int, Field(ge=1, le=100)] = 1
-    """States of each recurrent layer per request [1]. Prefix caching adds one."""
+    """States of each recurrent layer per request [1]. Prefix caching adds states."""
+    state_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
+    """Share of the memory for cache that is reserved for recurrent states [1]. Absent if states and keys share it."""
     vision_tower: bool = True
     """True if the vision tower of a multimodal model is loaded."""
     profiled_images: bool = False

@@ -143,13 +143,34 @@ def by_statistic(measure: str, values: Json, name: str, factor: float = 1.0) -> 
 
 
 def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, Any]:
-    """Fields for the load of a run: a rate, a fixed concurrency, or all requests at once."""
+    """Fields for the load of a run: a rate, a fixed concurrency, or all requests at once if the rate is infinite.
+
+    Raises
+    ------
+    UnusableRowError
+        If there is no rate and no concurrency.
+    """
     cap = None if concurrency in (None, "", 0, math.inf) else _record.positive(concurrency, "concurrency")
-    if rate not in (None, "", 0) and str(rate).lower() not in ("inf", "infinity"):
+    burst = str(rate).lower() in ("inf", "infinity")
+    if rate not in (None, "", 0) and not burst:
         rate_asked = _record.positive(rate, "request_rate")
         return {"load": "rate", "requests_per_second": rate_asked, "concurrency": cap, "requests": requests}
+    if cap is None and not burst:
+        raise UnusableRowError("no request rate and no concurrency in it, so the load is unknown")
     load = "batch" if cap is None else "concurrency"
     return {"load": load, "concurrency": requests if cap is None else cap, "requests": requests}
+
+
+def check_failures(failed: float | None, total: float | None) -> None:
+    """Reject a run in which many requests failed, because its load and its latencies are not those of the settings.
+
+    Raises
+    ------
+    UnusableRowError
+        If more than 5% of the requests failed.
+    """
+    if failed and total and failed > _MOST_FAILURES * total:
+        raise UnusableRowError(f"{failed / total:.0%} of {total:,.0f} requests failed")
 
 
 def under_way(requests_per_second: float, request_seconds: float | None, requests: float | None) -> dict[str, Any]:
@@ -208,6 +229,8 @@ def nested_value(value: Any, *keys: str) -> Any:
     return {} if value is None else value
 
 
+#: Largest share of failed requests in a usable run [1].
+_MOST_FAILURES = 0.05
 #: Units of AIPerf and llm-d in base units.
 _UNITS = {
     "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "tokens/sec": 1.0, "tokens/s": 1.0, "tokens": 1.0,
@@ -293,14 +316,29 @@ def _bench(run: Json) -> BenchmarkRun:
 
 def _aiperf(run: Json) -> BenchmarkRun:
     """Read genai-perf and AIPerf: an object with unit and statistics per metric, and the settings."""
-    settings, count = run.get("input_config") or {}, nested_value(run, "request_count")
-    requests = optional({"request_count": count.get("avg", count.get("mean"))}, "request_count")
+    if run.get("was_cancelled"):
+        raise UnusableRowError(f"the run was cancelled ({run.get('incomplete_reason') or 'no reason is given'})")
+    settings = run.get("input_config") or {}
+    # Since version 0.13 settings have phases; the last one is measured.
+    phases = settings.get("phases") or [settings]
+    requests, failed, running = (
+        _mean(run, name) for name in ("request_count", "error_request_count", "effective_concurrency")
+    )
+    check_failures(failed, (requests or 0.0) + (failed or 0.0))
+    rate, concurrency = anywhere(phases[-1], ("request_rate", "rate")), anywhere(phases[-1], ("concurrency",))
     return BenchmarkRun(
         latencies=_blocks(run, "inter_token_latency"),
         **numbers(run, throughput="output_token_throughput", isl="input_sequence_length", osl="output_sequence_length"),
-        **offered(anywhere(settings, ("request_rate",)), anywhere(settings, ("concurrency",)), requests or 1.0),
-        told=_told(run),
+        **offered(rate, concurrency or (None if rate else running), requests),
+        told=_told({**run, "model_name": (nested_value(settings, "models", "items") or [{}])[0].get("name")}),
     )
+
+
+def _mean(run: Json, name: str) -> float | None:
+    """Mean of a metric without a unit of time; None if it is absent or zero."""
+    block = nested_value(run, name)
+    value = block.get("avg", block.get("mean")) if isinstance(block, dict) else block
+    return _record.positive(value, name) if value else None
 
 
 def _guidellm(run: Json) -> BenchmarkRun:
@@ -323,6 +361,12 @@ def _guidellm(run: Json) -> BenchmarkRun:
     kind = strategy.get("type_")
     streams = 1 if kind == "synchronous" else strategy.get("streams")
     rate = strategy.get("rate") if kind in ("constant", "poisson") else None
+    if rate is None and streams is None:
+        # A sweep's maximum, or a trace: requests in flight as measured, or as limited.
+        running = optional(metrics, "request_concurrency.successful.mean")
+        streams = running or strategy.get("max_concurrency")
+    totals = nested_value(metrics, "request_totals")
+    check_failures(totals.get("errored"), totals.get("total"))
     return BenchmarkRun(
         latencies=latencies,
         **numbers(
@@ -365,9 +409,13 @@ def _inference_perf(run: Json) -> BenchmarkRun:
 
 
 def _llm_d(run: Json) -> BenchmarkRun:
-    """Read llm-d's benchmark report 0.2 and 0.2.1: statistics with units, the load, and the stack."""
+    """Read llm-d's benchmark report 0.1, 0.2 and 0.2.1: statistics with units, the load, and the stack."""
+    if str(run["version"]) == "0.1":
+        return _llm_d_first(run)
     if not str(run["version"]).startswith("0.2"):
-        raise UnusableRowError(f"benchmark reports of llm-d are read in versions 0.2 and 0.2.1, got {run['version']}")
+        raise UnusableRowError(
+            f"benchmark reports of llm-d are read in versions 0.1, 0.2 and 0.2.1, got {run['version']}"
+        )
     whole = nested_value(run, "results", "request_performance", "aggregate")
     load = nested_value(run, "scenario", "load", "standardized")
     return BenchmarkRun(
@@ -381,6 +429,26 @@ def _llm_d(run: Json) -> BenchmarkRun:
         ),
         **offered(load.get("rate_qps"), load.get("concurrency"), optional(whole, "requests.total")),
         told=_engine_of(nested_value(run, "scenario", "stack") or []),
+    )
+
+
+def _llm_d_first(run: Json) -> BenchmarkRun:
+    """Read llm-d's benchmark report 0.1, whose stages may differ in load: the mean concurrency by Little's law."""
+    metrics, data = nested_value(run, "metrics"), nested_value(run, "scenario", "data")
+    requests, server = nested_value(metrics, "requests"), nested_value(run, "scenario", "server")
+    check_failures(requests.get("failures"), requests.get("total"))
+    latencies = _blocks(nested_value(metrics, "latency"), "time_per_output_token")
+    completed = needed(nested_value(metrics, "throughput"), "requests_per_sec")
+    return BenchmarkRun(
+        latencies=latencies,
+        **numbers(
+            metrics,
+            throughput="throughput.output_tokens_per_sec",
+            total_throughput="throughput.total_tokens_per_sec",
+        ),
+        **numbers(data, isl="input_distribution.mean", osl="output_distribution.mean"),
+        **under_way(completed, latencies.get(("e2e", "mean")), optional(requests, "total")),
+        told=MeasuredServer(model=str(server.get("model_name") or ""), engine=str(server.get("type") or "")),
     )
 
 
@@ -467,7 +535,12 @@ GENERATORS: Sequence[Generator] = (
     Generator("genai-perf and AIPerf", "inter_token_latency", "inter_token_latency | request_latency", _aiperf),
     Generator("GuideLLM", "benchmarks with metrics", "metrics.request_latency", _guidellm),
     Generator("inference-perf", "successes with latency", "successes.latency", _inference_perf),
-    Generator("llm-d", "version, scenario and results (benchmark report 0.2)", "version results", _llm_d),
+    Generator(
+        "llm-d",
+        "version, scenario and results or metrics",
+        "version results | version scenario metrics.latency",
+        _llm_d,
+    ),
     Generator("InferenceX", "conc and output_tput_per_gpu", "conc output_tput_per_gpu", _inferencex),
 )
 
@@ -487,7 +560,11 @@ _HISTOGRAMS: Mapping[str, tuple[str, ...]] = {
     "e2e": ("e2e_request_latency_seconds",),
 }
 _ENGINES = ("vllm", "sglang")
-#: Suffixes of counters.
+#: Labels of ranks that process the same requests.
+_SAME_REQUESTS = ("tp_rank", "pp_rank", "moe_ep_rank")
+#: Gauges that are shares, not amounts.
+_SHARES = ("cache_hit_rate", "token_usage")
+#: Endings of counters.
 _GROWING = ("_sum", "_count", "_total")
 #: Counters of completed requests; the number of first tokens if an engine has no other counter.
 _COMPLETED = ("e2e_request_latency_seconds_count", "time_to_first_token_seconds_count")
@@ -504,7 +581,8 @@ class Scrape:
     model : str
         Served model name; empty if no metric has one.
     samples : mapping of str to float
-        Samples by name without the engine prefix, summed over engines and ranks, without buckets.
+        Samples by name without the engine prefix and without buckets. Replicas and data-parallel ranks are added up
+        (averaged for shares); tensor, pipeline and expert ranks report the same requests, so the largest value counts.
     """
 
     engine: str
@@ -592,7 +670,8 @@ def scrape(text: str) -> Scrape:
     UnusableRowError
         If a line is invalid, no known engine has a metric, or several models are served.
     """
-    samples_by_engine: Mapping[str, dict[str, float]] = {engine: defaultdict(float) for engine in _ENGINES}
+    found: Mapping[str, dict[str, dict[frozenset[tuple[str, str]], float]]]
+    found = {engine: defaultdict(dict) for engine in _ENGINES}
     models = set()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
@@ -601,17 +680,22 @@ def scrape(text: str) -> Scrape:
         if match is None:
             raise UnusableRowError(f"line {number} is not a sample of Prometheus: {line[:60]!r}")
         engine, _, name = match[1].partition(":")
-        if engine not in samples_by_engine or name.endswith("_bucket"):
+        if engine not in found or name.endswith("_bucket"):
             continue
-        labels: dict[str, Any] = dict(_LABEL.findall(match[2] or ""))
+        labels: dict[str, str] = dict(_LABEL.findall(match[2] or ""))
         models |= {labels["model_name"]} if labels.get("model_name") else set()
-        samples_by_engine[engine][name] += float(match[3])
-    engine = max(samples_by_engine, key=lambda name: len(samples_by_engine[name]))
-    if not samples_by_engine[engine]:
+        series = frozenset(label for label in labels.items() if label[0] not in _SAME_REQUESTS)
+        values, value = found[engine][name], float(match[3])
+        values[series] = max(values.get(series, value), value)
+    engine = max(found, key=lambda name: len(found[name]))
+    if not found[engine]:
         raise UnusableRowError("no metric of vLLM (vllm:...) or SGLang (sglang:...) in it")
     if len(models) > 1:
         raise UnusableRowError(f"it is about {len(models)} models, {', '.join(sorted(models))}; give the page of one")
-    return Scrape(engine, next(iter(models), ""), samples_by_engine[engine])
+    merged = {
+        name: sum(values.values()) / (len(values) if name in _SHARES else 1) for name, values in found[engine].items()
+    }
+    return Scrape(engine, next(iter(models), ""), merged)
 
 
 def _per(samples: Mapping[str, float], name: str, requests: float) -> float:

@@ -419,6 +419,9 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
     if row.eager:
         changes["host.cuda_graphs"] = False
     facts = facts_of(row)
+    if facts is not None and facts.memory is not None and facts.memory.state_share is not None:
+        changes["capacity.state_share"] = facts.memory.state_share
+        changes["capacity.states_held"] = facts.memory.states_held
     if assumptions.host.engine is not None and facts is not None:
         changes["host.engine"] = f"{row.engine} {facts.version}"
     if assumptions.host.captured_tokens and row.engine in inputs.catalog.names("engines"):

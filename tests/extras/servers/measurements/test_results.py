@@ -84,6 +84,27 @@ def test_a_report_of_llm_d_says_what_it_ran_on() -> None:
     assert one.output_tokens_per_second_per_accelerator == pytest.approx(2262.448 / 16)
 
 
+@pytest.mark.parametrize(
+    ("name", "model", "concurrency"),
+    [("aiperf.json", "llama_3_70b", 64.0), ("llm_d_first_report.yaml", "gpt_oss_120b", 42.58 * 2.78)],
+)
+def test_runs_without_a_set_load_have_the_concurrency_that_was_measured(
+    name: str, model: str, concurrency: float
+) -> None:
+    (one,) = _all(name, HERE)
+    assert (one.model, one.load) == (model, "concurrency")
+    assert one.concurrency == pytest.approx(concurrency)
+
+
+def test_phases_of_aiperf_say_the_load(tmp_path: Path) -> None:
+    run = json.loads((RESULTS / "aiperf.json").read_text())
+    run["input_config"]["phases"][1] = {"name": "profiling", "type": "concurrency", "concurrency": 60}
+    (tmp_path / "mine.json").write_text(json.dumps(run))
+    (one,) = measurements.read_measurements(tmp_path / "mine.json", HERE)
+    assert isinstance(one, Measurement)
+    assert one.concurrency == 60.0
+
+
 def test_a_result_of_inferencex_is_the_row_of_its_nightly_run() -> None:
     (one,) = _all("agg_gptoss_fp4_vllm_tp2.json")
     row = next(
@@ -126,6 +147,21 @@ def test_a_page_of_metrics_of_sglang_with_a_queue_is_saturated() -> None:
     assert (one.engine, one.model, one.load, one.concurrency) == ("sglang", "llama_3_8b", "saturated", 162.0)
     assert one.tpot_seconds == pytest.approx(866964.579 / 7.400757e6)
     assert one.output_tokens_per_second_per_accelerator == pytest.approx(86.508, rel=1e-4)
+
+
+@pytest.mark.parametrize(("rank", "running"), [("tp_rank", 32.0), ("pp_rank", 32.0), ("dp_rank", 64.0)])
+def test_only_data_parallel_ranks_of_sglang_add_up(tmp_path: Path, rank: str, running: float) -> None:
+    totals = {"prompt_tokens_total": 2e6, "generation_tokens_total": 4e5}
+    totals |= {"inter_token_latency_seconds_count": 399e3, "inter_token_latency_seconds_sum": 7980.0}
+    totals |= {"e2e_request_latency_seconds_count": 1000.0, "e2e_request_latency_seconds_sum": 8300.0}
+    lines = [f'sglang:{name}{{model_name="Qwen/Qwen3-32B"}} {value}' for name, value in totals.items()]
+    gauges = {"num_running_reqs": 32, "cache_hit_rate": 0.25}
+    lines += [f'sglang:{name}{{{rank}="{index}"}} {value}' for name, value in gauges.items() for index in (0, 1)]
+    (tmp_path / "server.prom").write_text("\n".join(lines), encoding="utf-8")
+    (one,) = measurements.read_measurements(tmp_path / "server.prom", MeasuredServer(hardware="h100_sxm", tp=2))
+    assert isinstance(one, Measurement)
+    assert one.concurrency == running
+    assert one.remarks == ("25 % of prompt tokens were found in the prefix cache",)
 
 
 @pytest.mark.rows
