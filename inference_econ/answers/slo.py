@@ -619,8 +619,8 @@ class Likely(NamedTuple):
         return (low + high) / 2.0, (high - low) / 2.0 / _HALF_WIDTH
 
 
-#: Scales of :func:`interval_scale` [1], each set so that 80% of the servers of docs/evidence/costs.md lie inside: of
-#: aggregated deployments with ``measured`` evidence and with less, of disaggregated ones, and of disaggregated ones that
+#: Scales of :func:`interval_scale` [1], each set so that 80% of the servers of docs/evidence/costs.md lie inside:
+#: aggregated deployments with ``measured`` evidence, and with less; disaggregated ones, and those of them that
 #: speculate in layouts without measurements.
 _WIDTH_MEASURED, _WIDTH_UNMEASURED, _WIDTH_DISAGGREGATED, _WIDTH_UNKNOWN = 0.55, 0.85, 0.6, 1.1
 

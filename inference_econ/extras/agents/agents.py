@@ -742,7 +742,7 @@ class Agents(AgentSessions):
         InputError
             If numbers are out of range, or a stock is for a chip that is no candidate; see also :meth:`check`.
         NothingFitsError
-            If nothing meets the SLOs, or the stock is too small.
+            If nothing meets the SLOs, or too few GPUs are available.
         """
         market, day = self._market(offers, targets, router, tiers, progress), tuple(map(float, agents))
         check_day(day, policy, target, min_replicas, ways, "agents", "agents", POLICIES)

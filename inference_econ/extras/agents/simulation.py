@@ -234,7 +234,7 @@ class AgentDeployment(Deployment):
     use : AgentLoad
         Load of the agents.
     parts : int
-        Number of instances or disaggregated groups [1]. Of these, :attr:`AgentLoad.instances` were simulated together.
+        Number of instances or disaggregated groups [1]. :attr:`AgentLoad.instances` of them were simulated together.
     """
 
     use: AgentLoad = field(kw_only=True)

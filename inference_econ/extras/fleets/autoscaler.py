@@ -27,7 +27,7 @@ TARGETS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4)
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class SimulatedDay:
     """Result of a simulated day.
 
     Attributes
@@ -56,7 +56,7 @@ class Played:
     fewest: Array
     most: Array
 
-    def of(self, places: Indices) -> Played:
+    def of(self, places: Indices) -> SimulatedDay:
         """Copy with only the rental units at some places; the other units must be unused."""
         return replace(self, serving=self.serving[places], fewest=self.fewest[places], most=self.most[places])
 
@@ -142,7 +142,7 @@ class Look:
     arriving, served : float
         Arriving and served requests [1/s].
     promised : float
-        SLO capacity of the serving lots [1/s].
+        SLO capacity of the serving rental units [1/s].
     in_flight, in_flight_at_target : float
         Running and queued requests, and their number at the target [1].
     """
@@ -205,7 +205,7 @@ def play(
     target: float = 1.0,
     foreseen: bool = False,
     longest_wait: float = math.inf,
-) -> Played:
+) -> SimulatedDay:
     """Simulate a day.
 
     Parameters
@@ -229,7 +229,7 @@ def play(
 
     Returns
     -------
-    Played
+    SimulatedDay
         Simulated day. Requests are treated as a continuous flow: arrivals are shared in proportion to capacity, and the
         excess queues. Between two polls, a unit either meets the SLOs or does not. Latencies are those of its steady
         load.
@@ -297,7 +297,7 @@ def play(
         chips_at_once = max(chips_at_once, int(there @ chips))
     shares = np.divide(kept, came, out=np.ones(hours), where=came > 0.0)
     whole = float(kept.sum() / came.sum())
-    return Played(serving, chips @ rented, bill @ rented, shares, whole, chips_at_once, least, most)
+    return SimulatedDay(serving, chips @ rented, bill @ rented, shares, whole, chips_at_once, least, most)
 
 
 def _taken_back(

@@ -220,7 +220,7 @@ def buy(
         Prices of providers by kind of token, by name [USD per 1e6 tokens]
         (:func:`inference_econ.answers.price.prices_of`).
     targets : Targets, optional
-        SLOs of fleets; by default the usual speed of API offers for the model.
+        SLOs of fleets; by default the median speed of API offers for the model.
     ways : collection of {'on_demand', 'reserved', 'owned', 'spot'}
         Pricing models, for all hours of the month.
     arrival_scv : float

@@ -21,9 +21,9 @@ from inference_econ.extras.fleets.autoscaler import (
     POLICIES,
     TARGETS,
     Look,
-    Played,
     Policy,
     RentedFleet,
+    SimulatedDay,
     autoscaler,
     cheapest_first,
     play,
@@ -59,7 +59,7 @@ class DayOfFleet(Shown):
         Metric of the autoscaler.
     target : float
         Target of the autoscaler, as a share of the SLO capacity [1].
-    runs : mapping of str to Played
+    runs : mapping of str to SimulatedDay
         Simulated days: ``constant``, ``autoscaled`` and ``planned``.
     elasticity : Elasticity
         Scaling behavior of replicas.
@@ -77,7 +77,7 @@ class DayOfFleet(Shown):
     plan: Plan
     policy: Policy
     target: float
-    runs: Mapping[str, Played]
+    runs: Mapping[str, SimulatedDay]
     elasticity: Elasticity
     left_out: tuple[str, ...] = ()
 
@@ -218,9 +218,9 @@ def fleet(
     Raises
     ------
     InputError
-        If a rate, share or number is out of range, or the stock names a chip that is not a candidate.
+        If a rate, share or number is out of range, or ``stock`` names a chip that is not a candidate.
     NothingFitsError
-        If no deployment meets the SLOs, or the stock is too small.
+        If no deployment meets the SLOs, or too few GPUs are available.
     """
     day = tuple(map(float, rates))
     check_day(day, policy, target, min_replicas, ways)
@@ -260,7 +260,7 @@ def planned(
     Parameters
     ----------
     offered : sequence of CapacityBlock
-        Available lots.
+        Available rental units.
     day : sequence of float
         Load of each hour, in the unit of :attr:`CapacityBlock.carried`.
     targets, offers, ways, stock, policy, target, min_replicas, elasticity, progress
@@ -290,7 +290,7 @@ def planned(
     scaled = RentedFleet(offered, reserved, room, usual, min_replicas)
     largest = usual.most_of_peak * max(demand)
 
-    def autoscaled(share: float) -> Played:
+    def autoscaled(share: float) -> SimulatedDay:
         start = scaled.wanted(float(curve(np.zeros(1))[0]) / share)
         return playing(scaled, autoscaler(policy, share, scaled, largest / share), start, target=share)
 
@@ -300,7 +300,7 @@ def planned(
     kept = [tried for tried in days if tried[1].slo_met_share >= enough]
     share, best = min(kept, key=lambda tried: float(tried[1].dollars.sum()))
 
-    def fixed(counts: Array) -> Played:
+    def fixed(counts: Array) -> SimulatedDay:
         def decide(look: Look) -> Sequence[int]:
             return [int(count) for count in counts[:, int(look.second // 3600.0)]]
 

@@ -58,7 +58,7 @@ def plan(
     Parameters
     ----------
     lots : sequence of CapacityBlock
-        Available lots.
+        Available rental units.
     needed : sequence of float
         Largest load of each hour [1/s]; the day repeats.
     elasticity : Elasticity
@@ -80,12 +80,12 @@ def plan(
     InputError
         If the solver finds no solution in time.
     NothingFitsError
-        If the stock is too small; the message contains its capacity.
+        If too few GPUs are available; the message contains their capacity.
 
     Notes
     -----
-    For lots i and hours h, minimize sum_ih c_i (x_ih + T s_ih). The start-ups are s_ih >= x_ih - x_i,h-1, and T is the
-    start-up time [h]. Reserved lots have equal x_ih in all hours. The constraint is sum_i q_i x_ih >= needed_h.
+    For rental units i and hours h, minimize sum_ih c_i (x_ih + T s_ih). The start-ups are s_ih >= x_ih - x_i,h-1, and T is
+    the start-up time [h]. Reserved units have equal x_ih in all hours. The constraint is sum_i q_i x_ih >= needed_h.
 
     This is the unit commitment problem of power plants (Padhy, 2004), solved by HiGHS.
     """

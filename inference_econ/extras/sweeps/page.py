@@ -175,8 +175,8 @@ def sweep(
     Raises
     ------
     InputError
-        If the scenario is not a sweep or has an unknown name; if the folder belongs to another sweep, other facts or
-        another program, is in use or not writable; or if workers cannot start. Finished parts are kept.
+        If the scenario is not a sweep or has an unknown name, or if workers cannot start. If the folder is in use, is
+        not writable, or belongs to another sweep, other facts or another program. Finished parts are kept.
     TooMuchError
         If it would take longer than ten minutes, unless :func:`inference_econ.allow` permits it.
     """

@@ -211,10 +211,10 @@ def practices(
 
     Returns
     -------
-    tuple of Practice
+    tuple
         At least one configuration, without duplicates; configurations without speculation come first. A recipe is
-        skipped if the engine does not support its cache format on the chip, if engine or model do not support its
-        speculation method, or if no acceptance is published for its draft length.
+        skipped if the engine does not support its cache format on the chip or its speculation method. It is also
+        skipped if the model does not support this method, or if no acceptance is published for the draft length.
 
     Raises
     ------

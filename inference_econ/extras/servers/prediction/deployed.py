@@ -491,7 +491,7 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
     clients : int
         Concurrent requests, all sent at the start of the run [1].
     count : int
-        Requests of the run, at least as many as clients [1].
+        Requests of the run, at least the number of clients [1].
     spread : float
         Range over mean of uniform lengths; 0 if all are equal [1].
 
