@@ -84,8 +84,9 @@ def plan(
 
     Notes
     -----
-    For rental units i and hours h, minimize sum_ih c_i (x_ih + T s_ih). The start-ups are s_ih >= x_ih - x_i,h-1, and T is
-    the start-up time [h]. Reserved units have equal x_ih in all hours. The constraint is sum_i q_i x_ih >= needed_h.
+    For rental units i and hours h, minimize sum_ih c_i (x_ih + T s_ih). The start-ups are s_ih >= x_ih - x_i,h-1, and
+    T is the start-up time [h]. Reserved units have equal x_ih in all hours. The constraint is
+    sum_i q_i x_ih >= needed_h.
 
     This is the unit commitment problem of power plants (Padhy, 2004), solved by HiGHS.
     """
