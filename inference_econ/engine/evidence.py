@@ -52,6 +52,11 @@ class Evidence(NamedTuple):
     """Number of similar measured runs [1]."""
 
     @property
+    def order(self) -> int:
+        """0 for ``measured``, 1 for ``near``, 2 for ``model only``."""
+        return KINDS.index(self.kind)
+
+    @property
     def text(self) -> str:
         """Text of a table cell: the kind, and for measured deployments the number of runs.
 

@@ -151,9 +151,10 @@ def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> 
     return [*chosen, plain]
 
 
-def rank(targets: Targets, choice: Deployment) -> tuple[float, float, float]:
-    """Sort key of deployments: cost, then P(SLO met) at equal cost, then mean TPOT."""
-    return round(choice.dollars_per_hour, 6), -least_chance(choice.chances(targets)), choice.load.tpot_seconds["mean"]
+def rank(targets: Targets, choice: Deployment) -> tuple[float, float, int, float]:
+    """Sort key of deployments: cost; at equal cost P(SLO met) to the nearest 10%, then evidence, then mean TPOT."""
+    likely = round(least_chance(choice.chances(targets)), 1)
+    return round(choice.dollars_per_hour, 6), -likely, choice.evidence.order, choice.load.tpot_seconds["mean"]
 
 
 def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:

@@ -440,7 +440,7 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
     return right
 
 
-def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float, float, float]]:
+def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float, float, int, float]]:
     """Sort key: kind of the price, then whether the numbers are a bound, then :func:`rank`."""
     bound = any(setup.is_bound for setup in choice.setups)
     return choice.service.setup.hour_price.order, bound, rank(targets, choice)
