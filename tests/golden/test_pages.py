@@ -15,7 +15,7 @@ from benchmarks import pages
 from inference_econ.report.page import Page
 
 #: Widths in which tables must fit [characters].
-WIDTHS = (80, 100, 140)
+WIDTHS = (80, 140)
 DIGESTS = json.loads((pages.GOLDEN / "digests.json").read_text(encoding="utf-8"))
 
 
