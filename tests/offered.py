@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from benchmarks.validation import costs
+from inference_econ.answers.deployments.serving_options import Arrangement
 from inference_econ.engine import Pins
 from inference_econ.inputs import Length, Requests, catalog
 from inference_econ.serving import Service, Services
@@ -52,3 +54,11 @@ def service_of(
 ) -> Service:
     """One layout as a service."""
     return offer_of(model, isl, osl, cached, pins, changes, preset=preset, engine=engine).service(0)
+
+
+@cache
+def curves_of(
+    asked: costs.Combination, assumptions: str | None, arrangement: Arrangement = "both"
+) -> tuple[costs.Curves, ...]:
+    """Curves of the default frontier of a model on a chip."""
+    return tuple(costs.default_market(asked, assumptions, arrangement))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
@@ -17,14 +18,17 @@ TRAFFIC, TARGETS = ie.Traffic(isl=1000, osl=200), ie.Targets(tpot_seconds=0.05)
 PRICE = "lognorm(s=0.2, relative)"
 
 
+@cache
 def setup(**options: Any) -> ie.Setup:
     return ie.Setup.of("llama_3_8b", "h100_sxm", weights="fp8", **options)
 
 
+@cache
 def layouts() -> Any:
     return ie.offer(setup(), LENGTHS, SPACE)
 
 
+@cache
 def market(arrangement: Any = "both") -> tuple[Candidate, ...]:
     return ie.market(setup(), LENGTHS, SPACE, arrangement=arrangement)
 

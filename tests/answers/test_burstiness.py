@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import cache
 
 import pytest
 
@@ -14,6 +15,7 @@ from inference_econ.serving import Gamma, Service, loaded
 from tests.offered import service_of
 
 
+@cache
 def service() -> Service:
     return service_of(isl="500", osl="500")
 

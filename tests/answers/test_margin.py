@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -17,6 +18,7 @@ RATE = 60.0
 pytestmark = pytest.mark.usefixtures("short_runs")
 
 
+@cache
 def best(margin: Margin, rate: float = RATE) -> Deployment:
     return recommend(small.market("aggregated"), rate, small.TARGETS, most=1, margin=margin)[0]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
-from inference_econ.answers.deployments.most_traffic import most_traffic
+from inference_econ.answers.deployments.most_traffic import MostTraffic, most_traffic
 from inference_econ.answers.deployments.power import fleet_power
 from inference_econ.answers.deployments.recommend import recommend
 from inference_econ.answers.deployments.serving_options import market
@@ -30,16 +31,25 @@ PROMISED = Targets(0.5, 0.02)
 REQUESTS = Requests.build({"isl": 2000, "osl": 200}, origin="test")
 
 
+@cache
 def _setup(rent: Rent) -> Setup:
     return replace(Setup.of("llama_3_8b", "h100_sxm"), rent=rent)
 
 
+@cache
 def small(rent: Rent = "gpu") -> Services:
     return offer(_setup(rent), REQUESTS, Space(max_accelerators=4))
 
 
+@cache
 def two(rent: Rent = "gpu") -> Pools:
     return pools_of(_setup(rent), REQUESTS, Space(max_accelerators=2))
+
+
+@cache
+def carried(means: Means) -> MostTraffic:
+    """The most that some means carry on small instances."""
+    return most_traffic([small()], means, PROMISED)
 
 
 @pytest.mark.parametrize("chips", [1, 5, 8])
@@ -53,7 +63,7 @@ def test_it_is_the_inverse_of_a_recommendation(chips: int) -> None:
 
 def test_no_layout_of_the_offer_carries_more() -> None:
     layouts = small()
-    best = most_traffic([layouts], Means(4), PROMISED)[0]
+    best = carried(Means(4))[0]
     more = best.replicas * best.load.requests_per_second * 1.01
     for index in range(len(layouts)):
         service = layouts.service(index)
@@ -62,7 +72,7 @@ def test_no_layout_of_the_offer_carries_more() -> None:
 
 
 def test_a_budget_is_as_many_chips_as_it_pays_for() -> None:
-    by_chips, by_money = (most_traffic([small()], means, PROMISED) for means in (Means(4), Means(None, 4 * 3.99 + 1.0)))
+    by_chips, by_money = (carried(means) for means in (Means(4), Means(None, 4 * 3.99 + 1.0)))
     assert [choice.load for choice in by_chips] == [choice.load for choice in by_money]
     assert all(choice.dollars_per_hour <= 4 * 3.99 + 1e-9 for choice in by_money)
 
@@ -106,7 +116,7 @@ def test_means_are_one_positive_number(means: tuple[int | None, float | None], m
 
 def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
     """1.2 x 1400 W each."""
-    by_chips, by_power = (most_traffic([small()], means, PROMISED) for means in (Means(4), Means(None, None, 8.3e3)))
+    by_chips, by_power = (carried(means) for means in (Means(4), Means(None, None, 8.3e3)))
     assert [choice.load for choice in by_power] == [choice.load for choice in by_chips]
     assert by_power.record()["means"] == {"accelerators": None, "dollars_per_hour": None, "provisioned_watts": 8.3e3}
     best = by_power.records()[0]

@@ -31,6 +31,7 @@ OFFERS = {
 names = st.sampled_from(tuple(OFFERS))
 
 
+@cache
 def front_of(name: str = "dense") -> ServiceFrontier:
     return frontier_of(OFFERS[name]())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -58,6 +59,7 @@ def test_what_makes_a_deployment_complex(name: str, chips: float, pp: float, dis
     assert complexity(catalog.hardware(name), plans, disaggregated=disaggregated).tolist() == [level]
 
 
+@cache
 def _candidates() -> tuple[Candidate, ...]:
     setup = ie.Setup.of("qwen3_32b", "h100_sxm", weights="fp8", engine="vllm")
     return market(setup, ie.Requests(isl=2000, osl=500), ie.Space(max_accelerators=4), speculation=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from inference_econ.serving.simulation import simulator
 ONE = Space(Pins(tp=1, dp=1, pp=1))
 
 
+@cache
 def offered(*changes: str) -> Services:
     requests = Requests.build({"isl": 2000, "osl": 200}, origin="test")
     return ie.offer(Setup.of("llama_3_8b", "h100_sxm", changes=changes), requests, ONE)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from benchmarks.agreement import SETUPS, Pair, disagreements, pairs
+from benchmarks.agreement import SETUPS, Pair, disagreements
 
 
 def test_commands_agree_about_a_small_model() -> None:
     told: list[str] = []
     assert disagreements([("llama_3_8b", "l40s")], told.append) == 0, told
-    assert len(list(pairs("llama_3_8b", "l40s"))) >= 5
+    assert int(told[-1].split()[0]) >= 5
     assert len(SETUPS) == 40
 
 

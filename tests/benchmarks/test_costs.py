@@ -20,7 +20,6 @@ from benchmarks.validation.costs import (
     Curves,
     combinations,
     cost_score,
-    default_market,
     dollars_of,
 )
 from benchmarks.validation.costs import stages as cost_stages
@@ -34,6 +33,7 @@ from inference_econ.extras.servers.measurements import RecordedPool
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.inputs import Traffic, catalog
+from tests import offered
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
 SERVER = Measurement(
@@ -55,7 +55,7 @@ def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> costs.Mark
 
     def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
         assert (assumptions, arrangement) == (None, "aggregated")
-        plain = default_market(asked, assumptions, arrangement)[0]
+        plain = offered.curves_of(asked, assumptions, arrangement)[0]
         made = []
         for speeds, rates, speculates in parts:
             services = replace(
@@ -176,7 +176,7 @@ def test_what_an_error_is_made_of() -> None:
 
 def test_pools_are_compared_in_the_layout_of_theirs_that_decodes() -> None:
     asked = Combination("deepseek_v3", "h200_sxm", None, 7372.8, 921.6)
-    curves = next(each for each in default_market(asked, None) if each.apart and "trtllm" in each.label)
+    curves = next(each for each in offered.curves_of(asked, None) if each.apart and "trtllm" in each.label)
     alone = curves.of_layout("tp1dp8")
     kept = np.flatnonzero(np.isfinite(alone.dollars).any(axis=1))
     assert {curves.layouts[place].partition("ep")[0] for place in kept} == {"tp1dp8"}
@@ -243,10 +243,10 @@ def test_a_combination_that_nobody_can_answer_says_why() -> None:
 def test_the_market_of_default_answers_is_compared() -> None:
     """All that frontiers choose from: every engine, plain and speculating, together and apart."""
     asked = Combination("deepseek_v3", "h200_sxm", None, 1000.0, 100.0)
-    together = default_market(asked, None, "aggregated")
+    together = offered.curves_of(asked, None, "aggregated")
     assert {(each.speculates, each.apart) for each in together} == {(False, False), (True, False)}
     assert {each.label.partition(" ")[0] for each in together} == {"sglang", "trtllm", "vllm"}
-    curves = default_market(ASKED, None)
+    curves = offered.curves_of(ASKED, None)
     assert {each.apart for each in curves} == {False, True}
     setup = Setup.of(ASKED.model, ASKED.hardware, weights=ASKED.weights, price=1.0)
     front = frontier(setup, Traffic(isl=ASKED.isl, osl=ASKED.osl))
@@ -255,7 +255,7 @@ def test_the_market_of_default_answers_is_compared() -> None:
         assert least is not None
         # Between two batches something can be cheaper than at either.
         assert 0.9 < least.dollars / point.dollars_per_million_output_tokens < 1.0 + 1e-6
-    (llama,) = default_market(ASKED, "deployable", "aggregated")
+    (llama,) = offered.curves_of(ASKED, "deployable", "aggregated")
     assert llama.services.setup.assumptions.name == "deployable"
 
 

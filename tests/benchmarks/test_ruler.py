@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,13 @@ import numpy as np
 import pytest
 
 from benchmarks.validation import ruler
-from benchmarks.validation.costs import Combination, CostPoint, Curves, cost_score, default_market
+from benchmarks.validation.costs import Combination, CostPoint, Curves, cost_score
 from data.levels.judged import deployment_of
 from inference_econ.answers.deployments.serving_options import Arrangement
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import Measurement
 from inference_econ.inputs import catalog
+from tests import offered
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
 SERVER = Measurement(
@@ -49,17 +49,12 @@ def corrections(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return known
 
 
-@cache
-def _plain(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> Curves:
-    return default_market(asked, assumptions, arrangement)[0]
-
-
 def _market(fastest: float) -> Any:
     """Candidates of one layout, with a bill of 1 dollar at any speed up to the fastest."""
 
     def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> Sequence[Curves]:
         flights = np.array([[8.0, 1.0]])
-        services = _plain(asked, assumptions, arrangement).services.take(np.array([0]))
+        services = offered.curves_of(asked, assumptions, arrangement)[0].services.take(np.array([0]))
         return [Curves(services, np.array([[1.0, fastest]]), np.ones((1, 2)), np.ones((1, 2)), flights)]
 
     return market

@@ -22,8 +22,10 @@ SPARSE_BYTES = 2_000_000_000
 
 
 @pytest.mark.rows
-def test_too_much_work_is_refused_with_what_makes_it_less(refused: Command, arguments: list[str], message: str) -> None:
-    with ie.allow(seconds=60):  # ten minutes are; these refusals come sooner
+def test_too_much_work_is_refused_with_what_makes_it_less(
+    refused: Command, seconds: int, arguments: list[str], message: str
+) -> None:
+    with ie.allow(seconds=seconds):  # ten minutes are; these refusals come sooner
         outcome = refused(*arguments)
     assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1

@@ -523,7 +523,7 @@ def test_a_server_holds_the_longest_requests_that_its_model_is_made_for(command:
 
 
 def test_an_answer_is_started_by_its_engine(tmp_path: Path, command: Command) -> None:
-    asked = ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 5)
+    asked = ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 5, "--tp", 1, "--dp", 1, "--aggregated")
     command(*asked, "--engine", "sglang", "-o", tmp_path / "answer.json")
     assert "sglang.launch_server" in command("launch", tmp_path / "answer.json").out
     command(*asked, "--any-layout", "-o", tmp_path / "any.json")

@@ -17,7 +17,7 @@ from inference_econ.report.page import Page, Table
 from tests.package.test_english import problems
 
 #: Widths in which tables must fit [characters].
-WIDTHS = (80, 100, 140)
+WIDTHS = (80, 140)
 DIGESTS = json.loads((pages.GOLDEN / "digests.json").read_text(encoding="utf-8"))
 
 

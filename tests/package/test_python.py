@@ -42,8 +42,10 @@ def test_a_line_says_what_it_is(answer: Shown) -> None:
     assert len(line) < 140
 
 
-def test_a_notebook_shows_tables_and_a_picture(name: str, answer: Shown) -> None:
-    html = answer._repr_html_()
+@pytest.mark.parametrize("name", ["frontier", "run", "load", "fits"])
+def test_a_notebook_shows_tables_and_a_picture(name: str) -> None:
+    """Tables and pictures of the others are made in the tests below."""
+    html = ANSWERS[name]()._repr_html_()
     assert html.count("<table>") >= 1
     assert ("<svg" in html) is (name not in UNDRAWN)
     assert "<?xml" not in html
@@ -54,10 +56,9 @@ def test_pictures(name: str, answer: Shown, tmp_path: Path) -> None:
         with pytest.raises(ie.InputError, match="this answer has no picture; to_frame"):
             answer.plot()
         return
-    picture = answer.plot(tmp_path / "a.png")
-    assert picture._repr_svg_().startswith("<svg")
+    picture = answer.plot(tmp_path / "a.svg")
+    assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert "characters of SVG" in repr(picture)
-    assert (tmp_path / "a.png").stat().st_size > 3000
     with pytest.raises(ie.InputError, match=r"must end in \.svg"):
         answer.plot(tmp_path / "a.xlsx")
     bundle = picture._repr_mimebundle_()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Literal, get_args, get_origin
 
 import numpy as np
@@ -58,6 +59,7 @@ SPECULATIONS = (
 )
 
 
+@cache
 def _setup(model: str, changes: tuple[str, ...], context: float = 2000.0) -> Setup:
     # Few depths, for speed.
     return setup_of(model, "h100_sxm", context, "layout.pipeline_steps=2", *changes, preset="paper", weights="fp8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ TOLERANCE = 1e-9
 MODELS = ["paper/llama_3_70b", "paper/mixtral_8x22b", "paper/deepseek_v3"]  # dense, experts, experts with MLA
 
 
+@cache
 def _question(model: str, *, whole: bool, context: float = 0.0, weights: str = "int8") -> Setup:
     return asking.setup(model, "paper/h100", context, assumptions="deployable" if whole else "paper", weights=weights)
 

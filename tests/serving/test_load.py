@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -47,6 +48,7 @@ names = st.sampled_from(tuple(SERVICES))
 shares = st.floats(0.01, 0.99)
 
 
+@cache
 def service(name: str) -> Service:
     return SERVICES[name]()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ REQUESTS = Requests(16000, 300)
 ALONE = ("assumptions.serving.prefill_chunk=0", "assumptions.host.handover=0 us")
 
 
+@cache
 def _pools(chip: str, chains: tuple[int, ...], *changes: str, assumptions: str = "deployable") -> Pools:
     setup = Setup.of("llama_3_8b", chip, assumptions=assumptions, changes=changes)
     return pools_of(setup, REQUESTS, Space(max_accelerators=4, pipeline=False), chains=chains)

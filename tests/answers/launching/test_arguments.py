@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -245,6 +246,7 @@ def test_kernels_that_a_version_has_not_are_not_asked_for() -> None:
     assert "--attention-backend" not in arguments
 
 
+@cache
 def _card(engine: str = "llama_cpp", chip: str = "rtx_3090", weights: str = "q4_k_m") -> Setup:
     return Setup.of("llama_3_8b", chip, engine=engine, weights=weights, price=1.0)
 

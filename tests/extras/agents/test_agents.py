@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,7 @@ def test_measured_requests_of_one_agent(
     assert request_seconds(setup, float(prompt - new)) == pytest.approx(rest, rel=0.27)
 
 
+@cache
 def small(space: Space | None = None) -> tuple[Agents, tuple[Candidate, ...]]:
     """Agents of short sessions, and who competes for them."""
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)

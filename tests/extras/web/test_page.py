@@ -187,6 +187,7 @@ def test_hand_written_javascript_stays_small() -> None:
     assert len((STATIC / "page.js").read_text().splitlines()) <= 370
 
 
+@pytest.mark.long
 @pytest.mark.rows
 def test_javascript_is_checked(command: str) -> None:
     npx = shutil.which("npx")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
 DENSE = ("llama_3_8b", "qwen3_32b")
 
 
+@cache
 def _service(model: str, isl: int, osl: int, budget: int, pins: tuple[tuple[str, int], ...] = EIGHT_CHIPS) -> Service:
     changes = (f"serving.prefill_chunk={budget}",)
     return service_of(model, isl=str(isl), osl=str(osl), pins=pins, changes=changes)
