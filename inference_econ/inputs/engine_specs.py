@@ -561,7 +561,7 @@ def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
 
 def divided(
     facts: EngineFacts, hardware: HardwareSpec, *, step_tokens: float, slots: float | None, share: float | None
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """Capacity assumptions for a server with a given largest step, number of slots and memory share.
 
     Parameters
