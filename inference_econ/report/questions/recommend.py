@@ -17,7 +17,7 @@ from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import assumptions_label, dollars, layout_label, per_hour
 from inference_econ.report import charts
-from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, details, view
 from inference_econ.report.headings import price_cell, promises_label
@@ -74,6 +74,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of cost against latency of the deployments, with the cheapest marked."""
         title = f"What do deployments that meet the SLOs cost?\n{recommend_title(self.answer, self.answer.targets)}"
+        title += "\nHollow marks are disaggregated." if any(choice.fleet is not None for choice in self.answer) else ""
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
     def question(self) -> str:
@@ -269,13 +270,24 @@ def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Pl
                 [1e3 * record[f"{name}_seconds"][which]],
                 [record["dollars_per_hour"]],
                 points=True,
+                band=_interval(record, name, which),
                 details=details([record], _HOVER),
+                hollow=record["serving"] == "disaggregated",
             )
             for label, record in kinds.items()
         )
         marks = {} if limit is None else {f"{name.upper()} SLO {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
-        plots.append(Plot(title, f"{name.upper()} {which} [ms]", "US dollars per hour", series, marks=marks))
+        label = f"{name.upper()} {which} [ms]"
+        plots.append(Plot(title, label, "US dollars per hour", series, marks=marks, bands="80% interval"))
     return plots
+
+
+def _interval(record: Mapping[str, Any], name: str, which: str) -> Band | None:
+    """80% interval of a latency at the cost of a deployment [ms]; None if it is unknown."""
+    low, high = (record.get(f"{name}_seconds_{end}", {}).get(which) for end in ("low", "high"))
+    if low is None or high is None:
+        return None
+    return Band([1e3 * low], [record["dollars_per_hour"]], [1e3 * high], [record["dollars_per_hour"]])
 
 
 def choice_label(choice: Deployment) -> str:
