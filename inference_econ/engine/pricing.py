@@ -34,9 +34,9 @@ def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | Non
         return owned_price(chip) if listed is None and chip.purchase and chip.watts else listed
     if isinstance(price, (int, float)):
         return HourPrice(float(price))
-    if price == prices.UNPRICED:
-        return HourPrice(1.0, prices.UNPRICED)
     words = prices.checked(price)
+    if words == prices.UNPRICED:
+        return HourPrice(1.0, prices.UNPRICED)
     if prices.is_amount(words):
         return HourPrice(prices.amount(chip, words))
     if words == prices.OWNED:

@@ -20,8 +20,8 @@ SELLERS: tuple[str, ...] = get_args(Seller)
 OWNED = "owned"
 #: Kind of a price that the user typed.
 GIVEN = "given"
-#: Placeholder for a chip without a price in a table of several chips; costs are omitted.
-UNPRICED = "(no price)"
+#: Placeholder for a chip without a price in a table of several chips; costs are omitted. It is no word that users type.
+UNPRICED = "no_price_"
 #: Requests prices of one source for all chips.
 ALIKE = "alike"
 #: Newest date of the prices in the repository; checked by a test.
@@ -184,7 +184,7 @@ def checked(text: str) -> str:
         If it is neither.
     """
     kind = text.strip().replace("-", "_").lower()
-    if kind in (*KINDS, OWNED, ALIKE, *_CLASSES) or kind.rpartition(":")[0] in _CLASSES:
+    if kind in (*KINDS, OWNED, ALIKE, UNPRICED, *_CLASSES) or kind.rpartition(":")[0] in _CLASSES:
         return kind
     match = _PER.fullmatch(text.strip().lower())
     if match is None:
