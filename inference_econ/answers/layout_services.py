@@ -247,3 +247,7 @@ def _allowed(pins: Pins, largest: int | None) -> str:
     if pins.given():
         return f"{pins.text} leaves no instance of that size"
     return f"at most {largest} are allowed (--max-instance-gpus allows more)"
+
+
+#: Public name of :func:`offer`.
+layouts = offer

@@ -131,7 +131,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     columns = (
         *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
         "dollars_per_million_output_tokens", *power_columns(setups), "concurrency_per_replica", "utilization", ttft,
-        tpot, e2e, *chances_column(targets, kept), evidence_column(choices), "binding",
+        tpot, e2e, *chances_column(targets, kept), evidence_column(choices), "limiting_constraint",
     )  # fmt: skip
     notes, why = planned_notes(targets, kept), list[str]()
     chance, place = first_before_second(choices)
@@ -167,7 +167,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
             "accelerators_rented",
             "concurrency_per_replica",
             e2e,
-            "binding",
+            "limiting_constraint",
         ),
     )
 
@@ -248,7 +248,7 @@ def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
 #: Hover texts of a deployment.
 _HOVER = (
     *("accelerators", "replicas", "layout", "engine", "recipe", "dollars_per_million_output_tokens"),
-    *("utilization", "binding"),
+    *("utilization", "limiting_constraint"),
 )
 #: Latencies of SLOs, and their axis labels.
 _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
@@ -311,7 +311,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         columns = (
             *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",
             "output_tokens_per_second", *power, "dollars_per_hour", "dollars_per_million_output_tokens", "utilization",
-            ttft, tpot, *chances_column(targets, kept), evidence_column(answer), "binding",
+            ttft, tpot, *chances_column(targets, kept), evidence_column(answer), "limiting_constraint",
         )  # fmt: skip
         services = [choice.service for choice in answer]
         within = "within the SLOs" if targets.given else f"{100 * targets.fullest:g} % of what is completed"
@@ -332,7 +332,11 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             ),
             least=(
                 *("output_tokens_per_second", "utilization", "accelerators_rented"),
-                *("dollars_per_million_output_tokens", "binding", *(("dollars_per_hour",) if power else ())),
+                *(
+                    "dollars_per_million_output_tokens",
+                    "limiting_constraint",
+                    *(("dollars_per_hour",) if power else ()),
+                ),
             ),
         )
         return (table,)

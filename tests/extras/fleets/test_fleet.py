@@ -28,7 +28,7 @@ DAY = (10.0, 5.0, 30.0, 60.0, 40.0, 20.0)
 
 @pytest.fixture(scope="module")
 def layouts() -> Services:
-    return ie.offer(ie.Setup.of("llama_3_8b", "h100_sxm"), REQUESTS, ie.Space(ie.Pins(tp=1)))
+    return ie.layouts(ie.Setup.of("llama_3_8b", "h100_sxm"), REQUESTS, ie.Space(ie.Pins(tp=1)))
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def test_what_cannot_be_is_refused(layouts: Services) -> None:
         ({"policy": "moon"}, r"policy: got 'moon'; allowed: in_flight, rate, utilization"),
         ({"target": 1.5}, r"a share above 0 and at most 1 is needed, got 1.5"),
         ({"min_replicas": -1}, r"a whole number from 0 on is needed, got -1"),
-        ({"ways": ["lease"]}, r"pricing: got lease; allowed: reserved, on_demand, spot, owned"),
+        ({"prefill_methods": ["lease"]}, r"pricing: got lease; allowed: reserved, on_demand, spot, owned"),
         ({"stock": {"b200": 8}}, r"stock: b200 is not among the hardware: NVIDIA H100 .*add it with --on"),
         ({"stock": {"h100_sxm": -8}}, r"stock: h100_sxm: a whole number from 0 on is needed, got -8"),
     ):
@@ -174,10 +174,10 @@ def test_what_cannot_be_is_refused(layouts: Services) -> None:
 def test_pools_that_would_be_cheaper_are_said_with_their_numbers() -> None:
     """As many of either kind as recommendations for the hours have; nothing where only instances that do both are."""
     setup, targets = ie.Setup.of("qwen3_32b", "h200_sxm", engine="vllm"), ie.Targets(0.5, 0.03)
-    offers = ie.market(setup, ie.Requests(isl=2000, osl=500), ie.Space(max_accelerators=4))
+    offers = ie.candidates(setup, ie.Requests(isl=2000, osl=500), ie.Space(max_accelerators=4))
     day, together = (10.0, 50.0), [offer for offer in offers if offer.pools is None]
     # The most of an hour is where it meets the other one.
-    asked = {"elasticity": CALM, "target": 0.8, "ways": ("on_demand",)}
+    asked = {"elasticity": CALM, "target": 0.8, "prefill_methods": ("on_demand",)}
     answer = fleet(offers, day, targets, **asked)  # type: ignore[arg-type]
     (said,) = answer.left_out
     small, large = (ie.recommend(offers, rate, targets, most=1)[0] for rate in (30.0, 50.0))
