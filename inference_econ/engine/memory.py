@@ -77,7 +77,7 @@ class Memory:
         Host memory for it [B].
     cpu_kv_bytes : ndarray, broadcastable to (...)
         KV cache of the layers on the CPU, in host memory [B].
-    cpu_room_bytes : float
+    cpu_room_bytes : ndarray or float
         Host memory for it [B].
     """
 
@@ -89,7 +89,7 @@ class Memory:
     pageable_bytes: Array = field(default_factory=lambda: np.zeros(()))
     host_bytes: Array = field(default_factory=lambda: np.zeros(()))
     cpu_kv_bytes: Array = field(default_factory=lambda: np.zeros(()))
-    cpu_room_bytes: float = np.inf
+    cpu_room_bytes: Array | float = np.inf
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
@@ -308,12 +308,11 @@ def cpu_weight_bytes(setup: Served) -> float:
 def mixed(parts: Sequence[Memory], contexts: Contexts, plans: Plans) -> Memory:
     """Memory of plans whose sequences have different contexts, averaged over the memory at each context."""
     counts = [count for _, count in contexts]
-    names = ("kv_bytes", "pageable_bytes", "cpu_kv_bytes")
-    means = {
-        name: np.average([np.broadcast_to(getattr(part, name), plans.shape) for part in parts], axis=0, weights=counts)
-        for name in names
-    }
-    return replace(parts[-1], **means)
+    cache, pageable, on_cpu = (
+        np.average([np.broadcast_to(held, plans.shape) for held in of_parts], axis=0, weights=counts)
+        for of_parts in zip(*((part.kv_bytes, part.pageable_bytes, part.cpu_kv_bytes) for part in parts), strict=True)
+    )
+    return replace(parts[-1], kv_bytes=cache, pageable_bytes=pageable, cpu_kv_bytes=on_cpu)
 
 
 def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float], Array]:

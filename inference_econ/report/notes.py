@@ -152,8 +152,8 @@ def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
     longest = max((length for length, _ in setup.contexts), default=setup.context)
     if not lengths_told and model.max_context is not None and longest > model.max_context:
         notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
-    changed = dict.fromkeys(used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
-    changed = [where for where in changed if "assumptions.cpu." not in where]
+    wheres = (used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
+    changed = dict.fromkeys(where for where in wheres if "assumptions.cpu." not in where)
     if changed:
         notes.append(f"What if: {', '.join(changed)}.")
     notes += cpu_notes(setup)

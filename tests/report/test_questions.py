@@ -18,7 +18,7 @@ from tests.offered import offer_of
 
 
 @pytest.mark.parametrize(
-    ("busy", "limiting_constraint", "said"), [(0.01, "ttft", True), (0.01, "instance", False), (0.3, "ttft", False)]
+    ("busy", "binding", "said"), [(0.01, "ttft", True), (0.01, "instance", False), (0.3, "ttft", False)]
 )
 def test_a_fleet_that_is_idle_for_the_sake_of_a_promise_is_said_to_be(busy: float, binding: str, said: bool) -> None:
     targets = Targets(ttft_seconds=1.0)

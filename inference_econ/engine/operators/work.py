@@ -193,9 +193,9 @@ def decode_work(setup: Served, plans: Plans) -> Work:
     operators += adapters(table, layers)
     norms = list(pointwise(table, pace)) if assumptions.chip.pointwise == "counted" else []
     host_rows: tuple[Operator, ...] = ()
-    if share := assumptions.cpu.layers / model.layers:
-        host_rows = tuple(replace(row, repeats=row.repeats * share) for row in (*operators, *norms))
-        on_chip = np.where(table.tokens < assumptions.cpu.copied_from, 1.0 - share, 1.0)
+    if on_cpu := assumptions.cpu.layers / model.layers:
+        host_rows = tuple(replace(row, repeats=row.repeats * on_cpu) for row in (*operators, *norms))
+        on_chip = np.where(table.tokens < assumptions.cpu.copied_from, 1.0 - on_cpu, 1.0)
         operators, norms = repeated(operators, on_chip), repeated(norms, on_chip)
     operators += [embedding, _pipeline(table), *norms, *sampling]
     # A step with prompt tokens is launched as a prefill step.

@@ -163,7 +163,7 @@ def test_what_cannot_be_is_refused(layouts: Services) -> None:
         ({"policy": "moon"}, r"policy: got 'moon'; allowed: in_flight, rate, utilization"),
         ({"target": 1.5}, r"a share above 0 and at most 1 is needed, got 1.5"),
         ({"min_replicas": -1}, r"a whole number from 0 on is needed, got -1"),
-        ({"prefill_methods": ["lease"]}, r"pricing: got lease; allowed: reserved, on_demand, spot, owned"),
+        ({"ways": ["lease"]}, r"pricing: got lease; allowed: reserved, on_demand, spot, owned"),
         ({"stock": {"b200": 8}}, r"stock: b200 is not among the hardware: NVIDIA H100 .*add it with --on"),
         ({"stock": {"h100_sxm": -8}}, r"stock: h100_sxm: a whole number from 0 on is needed, got -8"),
     ):
@@ -177,7 +177,7 @@ def test_pools_that_would_be_cheaper_are_said_with_their_numbers() -> None:
     offers = ie.candidates(setup, ie.Requests(isl=2000, osl=500), ie.Space(max_accelerators=4))
     day, together = (10.0, 50.0), [offer for offer in offers if offer.pools is None]
     # The most of an hour is where it meets the other one.
-    asked = {"elasticity": CALM, "target": 0.8, "prefill_methods": ("on_demand",)}
+    asked = {"elasticity": CALM, "target": 0.8, "ways": ("on_demand",)}
     answer = fleet(offers, day, targets, **asked)  # type: ignore[arg-type]
     (said,) = answer.left_out
     small, large = (ie.recommend(offers, rate, targets, most=1)[0] for rate in (30.0, 50.0))

@@ -156,7 +156,7 @@ PUBLISHED = (
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("model", "gpus", "tp", "osl", "schedule", "seconds"), PUBLISHED)
+@pytest.mark.parametrize(("model", "gpus", "tp", "osl", "way", "seconds"), PUBLISHED)
 def test_published_steps_of_training(model: str, gpus: int, tp: int, osl: str, way: str, seconds: float) -> None:
     """Of the first and third the share of the peak is derived that all but the generation reaches; others are told."""
     layouts = offer(Setup.of(model, "h100_sxm", engine="vllm"), Requests(130, osl), Space(Pins(tp=tp, dp=1, pp=1)))
