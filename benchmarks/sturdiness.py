@@ -465,7 +465,7 @@ def _better(model: str, chip: str) -> Iterator[tuple[str, ie.Setup]]:
 def _bills(setup: ie.Setup, requests: ie.Requests, gpus: int, rate: float, targets: ie.Targets) -> dict[str, float]:
     """Hourly cost of the cheapest deployment by command [USD/h]; empty if nothing fits or meets the SLOs."""
     with contextlib.suppress(NothingFitsError, InputError):
-        offers = ie.market(setup, requests, ie.Space(max_accelerators=gpus))
+        offers = ie.candidates(setup, requests, ie.Space(max_accelerators=gpus))
         return {
             "recommend": ie.recommend(offers, rate, targets).choices[0].dollars_per_hour,
             "price": ie.price(offers, rate, targets=targets).dollars_per_hour,

@@ -27,14 +27,14 @@ from .answers.deployments.recommend import Recommendation as Recommendation
 from .answers.deployments.serving_frontier import ServiceFrontier as ServiceFrontier
 from .answers.deployments.serving_frontier import ServicePoint as ServicePoint
 from .answers.deployments.serving_options import Pooling as Pooling
-from .answers.deployments.serving_options import market as market
+from .answers.deployments.serving_options import candidates as candidates
 from .answers.explain import Explanation as Explanation
 from .answers.fits import Fits as Fits
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
 from .answers.intensity import Intensity as Intensity
 from .answers.intensity import intensity as intensity
-from .answers.layout_services import offer as offer
+from .answers.layout_services import layouts as layouts
 from .answers.load import LoadCurve as LoadCurve
 from .answers.prefix_cache import Conversation as Conversation
 from .answers.price import Sheet as Sheet

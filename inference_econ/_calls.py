@@ -22,10 +22,10 @@ _ADVICE: Mapping[str, str] = {
     "Targets": "give latency targets, for example Targets(tpot_seconds=0.03)",
     "Speculation": "give a Speculation, for example Speculation.of('draft', 0.8, model=model('llama_3_8b'))",
     "Observation": "give a measurement, for example Observation(45.0, 4, batch=8)",
-    "Services": "give what offer(setup, requests) makes, for example offer(Setup.of('llama_3_70b', 'h100_sxm'), "
+    "Services": "give the result of layouts(setup, requests), for example layouts(Setup.of('llama_3_70b', 'h100_sxm'), "
     "Requests(2000, 500))",
-    "Sequence[Candidate": "give what market(setup, requests) makes, for example market(Setup.of('llama_3_70b', "
-    "'h100_sxm'), Requests(2000, 500))",
+    "Sequence[Candidate": "give the result of candidates(setup, requests), for example "
+    "candidates(Setup.of('llama_3_70b', 'h100_sxm'), Requests(2000, 500))",
     "Shown": "give a result, for example recommend('llama_3_70b', 'h100_sxm', request_rate=20)",
 }
 

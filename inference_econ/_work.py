@@ -100,7 +100,7 @@ def allow(seconds: float = math.inf) -> Iterator[None]:
     --------
     >>> import inference_econ as ie
     >>> with ie.allow(seconds=3600):
-    ...     layouts = ie.offer(ie.Setup.of("llama_3_8b", "h100_sxm"), ie.Requests(isl=2000, osl=500))
+    ...     layouts = ie.layouts(ie.Setup.of("llama_3_8b", "h100_sxm"), ie.Requests(isl=2000, osl=500))
     """
     if not seconds > 0.0:
         raise InputError(f"seconds: a positive time can be allowed, got {seconds:g}")

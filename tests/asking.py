@@ -82,7 +82,7 @@ def offer(model: Any, hardware: Any, requests: ie.Requests, **settings: Any) -> 
     """See :func:`inference_econ.offer`; pins may come as such."""
     pins = settings.pop("pins", None)
     space = ie.Space(ie.Pins() if pins is None else pins, **_taken(settings, _SPACE))
-    return ie.offer(_setup(model, hardware, settings), requests, space, **settings)
+    return ie.layouts(_setup(model, hardware, settings), requests, space, **settings)
 
 
 def speculate(
@@ -113,9 +113,9 @@ def pools_of(
     """Pools of the layouts that a space offers, see :func:`inference_econ.answers.disaggregated.pools.pools`."""
     prompts, alone = requests.replace(osl=Length(values=(1.0,))), setup.for_role(apart=True)
     writing = alone if decode is None else decode.for_role(apart=True)
-    reading = ie.offer(alone, prompts, space, speculation)
+    reading = ie.layouts(alone, prompts, space, speculation)
     largest = (space and space.max_accelerators) or math.inf
-    return disaggregated.pools(reading, ie.offer(writing, requests, space, speculation), largest=largest, **settings)
+    return disaggregated.pools(reading, ie.layouts(writing, requests, space, speculation), largest=largest, **settings)
 
 
 def apart_frontier(found: Pools) -> ie.ServiceFrontier:

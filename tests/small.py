@@ -25,12 +25,12 @@ def setup(**options: Any) -> ie.Setup:
 
 @cache
 def layouts() -> Any:
-    return ie.offer(setup(), LENGTHS, SPACE)
+    return ie.layouts(setup(), LENGTHS, SPACE)
 
 
 @cache
 def market(arrangement: Any = "both") -> tuple[Candidate, ...]:
-    return ie.market(setup(), LENGTHS, SPACE, arrangement=arrangement)
+    return ie.candidates(setup(), LENGTHS, SPACE, arrangement=arrangement)
 
 
 ANSWERS: dict[str, Callable[[], Shown]] = {

@@ -120,6 +120,8 @@ class Explanation(Shown):
     @property
     def streamed_seconds(self) -> float:
         """Time in which the host link transfers the bytes that a step reads over it [s]."""
+        if self.setup.assumptions.cpu.layers:
+            return 0.0
         streamed = self.streamed_bytes + self.paged_bytes
         return streamed / self.setup.rates.host_bytes_per_second if streamed else 0.0
 

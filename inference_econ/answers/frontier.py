@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Progress
-from inference_econ.answers.layout_services import check_space, refuse_impossible
+from inference_econ.answers.layout_services import check_space, cpu_layers_advice, refuse_impossible
 from inference_econ.engine import Setup, Space, Speculation, largest_sparsity, memory
 from inference_econ.engine.layouts import grids
 from inference_econ.errors import InputError, NothingFitsError
@@ -99,7 +99,7 @@ def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
         If the weights do not fit in the largest allowed instance.
     """
     _check_pins(setup, space)
-    pins, largest = space.pins, space.max_accelerators
+    pins, largest = space.pins, 1 if setup.assumptions.cpu.layers else space.max_accelerators
     weights = memory.weight_bytes(setup.model, setup.precision, setup.assumptions.capacity.host_weights)
     usable = setup.hardware.hbm_bytes * setup.assumptions.capacity.usable_memory
     smallest = weights / usable
@@ -109,7 +109,7 @@ def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
         raise NothingFitsError(
             f"nothing fits: {setup.model.name} ({setup.precision.weights}) needs {weights / 1e9:.4g} GB for its "
             f"weights, at least {np.ceil(smallest):.7g} accelerators of {usable / 1e9:.4g} usable GB "
-            f"({setup.hardware.name}); at most {most:.7g} are allowed"
+            f"({setup.hardware.name}); at most {most:.7g} are allowed{cpu_layers_advice(setup)}"
         )
     if space.grid == "whole":
         limit = None if largest is None else int(most)

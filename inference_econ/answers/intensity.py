@@ -133,7 +133,7 @@ class Intensity(Shown):
             "batch": None if self.over == "batch" else self.batch,
             "prompt": None if self.over == "prompt" else self.prompt,
             "values": self.values.tolist(),
-            "room": self.room,
+            "largest_that_fits": self.room,
             "sparsity": self.sparsity,
             "ridge_flop_per_byte": {unit: ridge(setup, unit) for unit in units},
             "step": _record(self.step),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import replace
 
 import numpy as np
@@ -163,6 +164,8 @@ def offer(
     2
     """
     tried, requests = Space() if space is None else space, Requests.of(traffic)
+    if setup.assumptions.cpu.layers:
+        tried = replace(tried, max_accelerators=1)
     served = replace(
         setup,
         context=requests.mean_context,
@@ -186,6 +189,7 @@ def offer(
         raise NothingFitsError(
             f"nothing fits: the weights of {served.model.name} ({served.precision.weights}) alone need "
             f"{math.ceil(smallest)} accelerators ({served.hardware.name}); {_allowed(tried.pins, largest)}"
+            f"{cpu_layers_advice(served)}"
         )
     try:
         return every_service(served, requests, grid, speculation)
@@ -193,8 +197,32 @@ def offer(
         refuse_impossible(served, tried)
         laid_out = services_offer.layouts(served, grid).accelerators.size
         reason = str(error) if laid_out else why_nothing_fits(served, grid, speculation=speculation)
+        reason += cpu_layers_advice(served)
         too_long = beyond_model(setup.model, requests)
         raise NothingFitsError(f"{reason}; {too_long}, or larger chips" if too_long else reason) from None
+
+
+def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
+    """Return the fewest layers on the CPU with which a model fits on one desk GPU; empty if that does not help.
+
+    Parameters
+    ----------
+    setup : Setup
+        Model, GPU and formats, at the context that must fit [tokens].
+    start : str
+        Start of the text.
+    """
+    layers, link = setup.model.layers, setup.hardware.host_link_bytes_per_second_one_way
+    if not (setup.hardware.desk and link and any(engine.name == "llama_cpp" for engine in setup.engines)):
+        return ""
+    one = deployments(setup, Pins(1, 1, 1))
+
+    def fits(count: int) -> bool:
+        assumed = setup.assumptions.changed({"cpu.layers": count, "cpu.memory_bytes": None})
+        return bool(np.all(replace(setup, assumptions=assumed).memory(one).fits))
+
+    fewest = bisect_left(range(1, layers), True, key=fits) + 1
+    return f"{start} GPU is enough with --cpu-layers {fewest} (llama.cpp)" if fewest < layers else ""
 
 
 def beyond_model(model: ModelSpec, requests: Requests) -> str:
@@ -222,3 +250,7 @@ def _allowed(pins: Pins, largest: int | None) -> str:
     if pins.given():
         return f"{pins.text} leaves no instance of that size"
     return f"at most {largest} are allowed (--max-instance-gpus allows more)"
+
+
+#: Public name of :func:`offer`.
+layouts = offer

@@ -75,6 +75,10 @@ class Memory:
         Further cache, which may be placed in host memory [B].
     host_bytes : ndarray, broadcastable to (...)
         Host memory for the pageable cache [B].
+    cpu_kv_bytes : ndarray, broadcastable to (...)
+        KV cache of the layers on the CPU, in host memory [B].
+    cpu_room_bytes : ndarray or float
+        Host memory for this KV cache [B].
     """
 
     weight_bytes: Array
@@ -84,11 +88,14 @@ class Memory:
     prefix_bytes: Array = field(default_factory=lambda: np.zeros(()))
     pageable_bytes: Array = field(default_factory=lambda: np.zeros(()))
     host_bytes: Array = field(default_factory=lambda: np.zeros(()))
+    cpu_kv_bytes: Array = field(default_factory=lambda: np.zeros(()))
+    cpu_room_bytes: Array | float = np.inf
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
         """True if weights and cache fit, broadcastable to (...)."""
         beside = self.available_bytes >= self.kv_bytes + self.weight_bytes
+        beside = beside & (self.cpu_kv_bytes <= self.cpu_room_bytes)
         return np.asarray(beside & (self.paged_bytes <= self.host_bytes))
 
     @property
@@ -279,7 +286,8 @@ def need(setup: Served, plans: Plans) -> Memory:
     share, sequences = assumptions.capacity.host_cache, _counted(plans, assumptions)
     workspace = plans.accelerators * workspace_bytes(setup, plans)
     usable = setup.hardware.hbm_bytes * assumptions.capacity.usable_memory
-    hosts = np.zeros(())
+    hosts, on_cpu, limit = np.zeros(()), assumptions.cpu.layers / setup.model.layers, assumptions.cpu.memory_bytes
+    held = np.asarray((sum(cache.values()) - share * cache["kv_cache"]) * sequences + prefix)
     if share:
         # Cache can use the host memory that the weights leave free.
         tier = host_memory(assumptions.capacity.host_memory)
@@ -287,23 +295,31 @@ def need(setup: Served, plans: Plans) -> Memory:
         hosts = np.asarray(plans.accelerators * tier.bytes_per_accelerator - weights)
     return Memory(
         weight_bytes=np.asarray(sum(_held_weights(setup, plans).values())),
-        kv_bytes=np.asarray((sum(cache.values()) - share * cache["kv_cache"]) * sequences + prefix),
+        kv_bytes=held * (1.0 - on_cpu),
         available_bytes=plans.accelerators * (usable - reserved_bytes(plans, assumptions.capacity)) - workspace,
         workspace_bytes=workspace,
-        prefix_bytes=prefix,
+        prefix_bytes=prefix * (1.0 - on_cpu),
         pageable_bytes=np.asarray(share * cache["kv_cache"] * sequences),
         host_bytes=hosts,
+        cpu_kv_bytes=held * on_cpu,
+        cpu_room_bytes=np.inf if limit is None else limit - cpu_weight_bytes(setup),
     )
+
+
+def cpu_weight_bytes(setup: Served) -> float:
+    """Weights of the layers on the CPU, in host memory [B]."""
+    share = setup.assumptions.cpu.layers / setup.model.layers
+    return weight_bytes(setup.model, setup.precision) - weight_bytes(setup.model, setup.precision, share)
 
 
 def mixed(parts: Sequence[Memory], contexts: Contexts, plans: Plans) -> Memory:
     """Memory of plans whose sequences have different contexts, averaged over the memory at each context."""
     counts = [count for _, count in contexts]
-    cache, pageable = (
+    cache, pageable, on_cpu = (
         np.average([np.broadcast_to(held, plans.shape) for held in of_parts], axis=0, weights=counts)
-        for of_parts in zip(*((part.kv_bytes, part.pageable_bytes) for part in parts), strict=True)
+        for of_parts in zip(*((part.kv_bytes, part.pageable_bytes, part.cpu_kv_bytes) for part in parts), strict=True)
     )
-    return replace(parts[-1], kv_bytes=cache, pageable_bytes=pageable)
+    return replace(parts[-1], kv_bytes=cache, pageable_bytes=pageable, cpu_kv_bytes=on_cpu)
 
 
 def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float], Array]:
@@ -355,10 +371,11 @@ def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
     assumed, hbm_bytes = setup.assumptions.capacity, setup.hardware.hbm_bytes
     cache, prefix = _held_by_one(setup, plan)
     sequences = _counted(plan, setup.assumptions)
+    on_chip = 1.0 - setup.assumptions.cpu.layers / setup.model.layers
     shared = {
         **_held_weights(setup, plan),
-        **{name: held * sequences for name, held in cache.items()},
-        "shared_prefix": prefix,
+        **{name: held * sequences * on_chip for name, held in cache.items()},
+        "shared_prefix": prefix * on_chip,
     }
     if assumed.host_cache:
         shared["kv_cache"] = shared["kv_cache"] - need(setup, plan).paged_bytes
@@ -420,6 +437,8 @@ def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -
     code = np.where(_too_deep(plans), DEPTH, np.where(needed.fits, FITS, too_small))
     if setup.most_linked is not None:
         code = np.where(plans.accelerators > setup.most_linked, NETWORK, code)
+    if setup.assumptions.cpu.layers:
+        code = np.where(plans.accelerators > 1, ENGINE, code)
     if plans.whole:
         for problem in indivisible(setup.model, plans, layout, setup.assumptions, setup.precision.blocks):
             code = np.where(problem.where, DIVIDE, code)

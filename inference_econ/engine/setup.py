@@ -183,6 +183,8 @@ class Setup:
                 option="rent",
             )
         object.__setattr__(self, "assumptions", self.assumptions.for_chip(self.hardware))
+        if self.assumptions.cpu.layers:
+            self._place_cpu_layers()
         for name in ("host_weights", "host_cache"):
             share = getattr(self.assumptions.capacity, name)
             if share and self.hardware.host_link_bytes_per_second_one_way is None:
@@ -190,6 +192,28 @@ class Setup:
                     f"capacity.{name} is {share:g}, but {self.hardware.name} lists no link to the memory of its host; "
                     f"set hardware.host_link_bytes_per_second_one_way, or {name} to 0"
                 )
+
+    def _place_cpu_layers(self) -> None:
+        """Move the weights of ``cpu.layers`` to host memory, or reject them."""
+        layers, most, link = self.assumptions.cpu.layers, self.model.layers, "host_link_bytes_per_second_one_way"
+        if layers >= most:
+            text = f"--cpu-layers: {self.model.name} has {most} layers (got {layers}); one at least stays on the GPU"
+            raise InputError(text, option="cpu_layers")
+        if self.hardware.host_link_bytes_per_second_one_way is None:
+            raise InputError(
+                f"--cpu-layers: {self.hardware.name} lists no link to a separate host memory; leave the option out, "
+                f"or give the link, for example --set hardware.{link}='32 GB/s'",
+                option="cpu_layers",
+            )
+        placed = self.assumptions.changed({"capacity.host_weights": layers / most})
+        object.__setattr__(self, "assumptions", placed)
+        needed, held = memory.cpu_weight_bytes(self), self.assumptions.cpu.memory_bytes
+        if held is not None and needed > held:
+            raise InputError(
+                f"--host-memory: {layers} layers of {self.model.name} need {needed / 1e9:.3g} GB "
+                f"(got {held / 1e9:g}); give fewer --cpu-layers",
+                option="host_memory",
+            )
 
     @classmethod
     def of(
@@ -265,6 +289,14 @@ class Setup:
         opinions = without_exceptions(
             profiles.assumed(assumptions, chip, engine_name, changes=what_ifs["assumptions"]), what_ifs["assumptions"]
         )
+        if opinions.cpu.layers:
+            if (engine_name or engine or _CPU_LAYERS_ENGINE) != _CPU_LAYERS_ENGINE:
+                given = " and ".join(engine) if isinstance(engine, tuple) else engine
+                raise InputError(
+                    f"--cpu-layers: only llama_cpp computes layers on the CPU (got {given}); give --engine llama_cpp",
+                    option="engine",
+                )
+            engine, engine_name = engine or _CPU_LAYERS_ENGINE, _CPU_LAYERS_ENGINE
         rate = hour_price(chip, price)
         copies = opinions.experts.redundant
         if copies and not has_experts(served):
@@ -492,6 +524,8 @@ class Setup:
         return [tuple(compress(names, (mask[row] for mask in able))) for row in range(plans.shape[0])]
 
 
+#: Engine that computes layers in host memory on the CPU.
+_CPU_LAYERS_ENGINE = "llama_cpp"
 #: Number format of models on desktop chips, and the width per weight above which they are converted to it [B].
 _DESK_WEIGHTS, _DESK_WIDTH = "q4_k_m", 0.9
 

@@ -76,7 +76,7 @@ class Proposer:
             precision = replace(of_head, embeddings=precision.embeddings)
         # The host schedules a round once. A draft model is small enough to fit on the chips, and has no adapters.
         none = ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache")
-        assumed = target.assumptions.changed({**dict.fromkeys(none, 0.0), "adapters.loras": 0})
+        assumed = target.assumptions.changed({**dict.fromkeys(none, 0.0), "adapters.loras": 0, "cpu.layers": 0})
         seen = {"shared_prefix": target.shared_prefix, "contexts": target.contexts}
         helper = Setup(model, target.hardware, precision, target.context, assumed, **seen)  # type: ignore[arg-type]
         helper = replace(helper, levels=target.levels)

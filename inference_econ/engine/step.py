@@ -17,7 +17,7 @@ from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.power import CLOCKS, at_clock, capped_seconds, chip_power, step_joules
 from inference_econ.engine.setup import Setup
-from inference_econ.inputs import TensorLayout
+from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
 
 #: Parts of a step. Arithmetic and memory traffic include only the time that does not overlap.
 PARTS = (
@@ -123,7 +123,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
         for index, seconds in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone + taken * seconds, seconds), host)
             totals[index] = np.where(possible, np.minimum(totals[index], turns), totals[index])
-    overhead, streamed = overhead_seconds(setup, plans), streamed_seconds(setup, plans)
+    overhead, streamed = overhead_seconds(setup, plans) + cpu_seconds(setup, work), streamed_seconds(setup, plans)
     if np.any(streamed):
         totals = [np.maximum(total, streamed) for total in totals]
     measured = 1.0 if plans.prefill else setup.measured_factor(plans, prefill=False)
@@ -210,6 +210,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
         )
     costs = _not_before(streamed_seconds(setup, plans), costs, "host_memory")
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
+    parts["host_memory"] = parts["host_memory"] + cpu_seconds(setup, work)
     if setup.levels is not None and not plans.prefill:
         beyond = setup.measured_factor(plans, prefill=False) - 1.0
         parts[MEASURED] = beyond * np.sum(list(parts.values()), axis=0)
@@ -426,12 +427,35 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
     with reads.
     """
     assumed, rate = setup.assumptions.capacity, setup.rates.host_bytes_per_second
-    if not rate or not (assumed.host_weights or assumed.host_cache):
+    if not rate or not (assumed.host_weights or assumed.host_cache) or setup.assumptions.cpu.layers:
         return 0.0
     streamed = memory.streamed_bytes(setup, plans)
     if assumed.host_cache:
         streamed = streamed + memory.paged_bytes(setup.memory(plans), plans, setup.assumptions)
     return streamed / rate
+
+
+def cpu_seconds(setup: Setup, work: Work) -> Array | float:
+    """Time of the layers in host memory in a step, while the chip waits [s].
+
+    Notes
+    -----
+    In small steps, the CPU computes these layers: arithmetic and reads from host memory overlap. In larger steps, the
+    chip computes them after their weights and cache were copied over the host link, once per ``cpu.copied_together``
+    tokens. Activations cross the link once in each direction.
+    """
+    if not work.in_host_memory:
+        return 0.0
+    assumed, rows, tokens, sequences = setup.assumptions.cpu, work.in_host_memory, work.tokens, work.sequences
+    width = setup.model.hidden_size * BYTES_PER_ELEMENT[setup.precision.activations]
+    weights = sum(row.repeats * row.weight_bytes for row in rows)
+    cache = sum(row.repeats * (row.kv_bytes_per_sequence * sequences + row.shared_kv_bytes) for row in rows)
+    flop = sum(row.repeats * (row.flop_per_token * tokens + row.flop_per_sequence * sequences) for row in rows)
+    rate = assumed.memory_bandwidth * assumed.memory_efficiency
+    computed = np.maximum(flop / assumed.flops_per_second, (weights + cache) / rate)
+    copied = weights * np.ceil(tokens / assumed.copied_together) + cache
+    link = setup.rates.host_bytes_per_second
+    return np.asarray(np.where(tokens < assumed.copied_from, computed, copied / link) + 2.0 * width * tokens / link)
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:
@@ -472,10 +496,12 @@ def mfu(
     """
     single = np.ones(())
     alone = Plans(single, single, single, single, single, new_tokens=prompt or 1, prefill=prompt is not None)
+    work = setup.work(alone)
+    on_cpu = work.in_host_memory if alone.new_tokens < setup.assumptions.cpu.copied_from else ()
     useful = sum(
         row.repeats
         * (row.flop_per_token * alone.new_tokens + row.flop_per_sequence)
         / setup.peaks[setup.rates.unit(row.dtype)]
-        for row in setup.work(alone).operators
+        for row in (*work.operators, *on_cpu)
     )
     return np.asarray(useful * np.asarray(batch) / (np.asarray(accelerators) * np.asarray(seconds)))

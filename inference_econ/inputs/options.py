@@ -51,7 +51,7 @@ class Option(NamedTuple):
     @property
     def spelled(self) -> str:
         """Spelling on the command line, including dashes."""
-        return self.typed or f"--{self.name.replace('_', '-')}"
+        return (self.typed or f"--{self.name.replace('_', '-')}").split()[0]
 
 
 def rows(table: Path) -> Iterator[dict[str, Any]]:

@@ -20,8 +20,8 @@ SELLERS: tuple[str, ...] = get_args(Seller)
 OWNED = "owned"
 #: Kind of a price that the user gave.
 GIVEN = "given"
-#: Kind of the missing price of a chip in a table of several chips. Its costs are omitted.
-UNPRICED = "unpriced"
+#: Placeholder for the missing price of a chip in a table of several chips. Its costs are omitted. Users cannot type it.
+UNPRICED = "no_price_"
 #: Value that requests prices from the same source for all chips.
 ALIKE = "alike"
 #: Date of the newest price in the repository; a test checks it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, get_args
 
@@ -17,6 +18,7 @@ from inference_econ.inputs.prices import checked, in_words
 from inference_econ.inputs.workload import percentiles
 from inference_econ.inputs.workload.traffic import Mix, Tokens, check_lengths
 
+_LOG = logging.getLogger(__name__)
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
 #: One acceptance probability for all draft tokens, or one per position.
@@ -59,10 +61,16 @@ GridName = Literal["paper", "whole"]
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 
 
-ArrangementName = Annotated[
-    Literal["both", "aggregated", "disaggregated"],
-    BeforeValidator(lambda name: OLD_ARRANGEMENTS.get(name, name) if isinstance(name, str) else name),
-]
+def _current_arrangement(name: object) -> object:
+    """Arrangement of a scenario by its current name; old names are logged."""
+    current = OLD_ARRANGEMENTS.get(name) if isinstance(name, str) else None
+    if current is None:
+        return name
+    _LOG.warning("note: arrangement %r is now %r; the old name works until 0.3.0", name, current)
+    return current
+
+
+ArrangementName = Annotated[Literal["both", "aggregated", "disaggregated"], BeforeValidator(_current_arrangement)]
 ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
 #: Settings that select a speculation method.
 PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)

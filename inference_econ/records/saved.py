@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from inference_econ.records.plain import Frame, csv_text, flat_frame, frame_of, 
 if TYPE_CHECKING:
     from inference_econ.engine import Setup
 
+_LOG = logging.getLogger(__name__)
 #: Header keys: results saved by Python, with their rows; results of the command line, with the query.
 _SAVED, _QUESTION = "saved", "asked"
 _PROGRAM = "inference-econ"
@@ -33,9 +35,12 @@ _ROWS = {
 }
 #: Old names of record keys and options in development versions of 0.2.0, and of the values of one.
 _OLD_KEYS = {
+    "binding": "limiting_constraint",
     "autoscaled_kept_share": "autoscaled_slo_met_share",
     "in_flight_per_instance": "concurrency_per_replica",
     "kept_share": "slo_met_share",
+    "lots": "rental_units",
+    "lots_by_hour": "rental_units_by_hour",
     "pay": "pricing",
     "planned_kept_share": "planned_slo_met_share",
     "played": "is_simulated",
@@ -47,6 +52,10 @@ _OLD_KEYS = {
     "promises": "slos",
     "propose_seconds": "draft_seconds",
     "proposer": "method",
+    "room": "largest_that_fits",
+    **{f"room_to_{name}": f"{name}_margin_elasticity" for name in ("ttft", "tpot", "e2e")},
+    "way": "schedule",
+    "ways": "prefill_methods",
     **OLD_ARRANGEMENTS,
 }
 #: Advice on how to write files for :func:`load_answer`, and files whose query can be repeated.
@@ -251,6 +260,7 @@ def of_command(record: object, origin: str, how: str) -> SavedAnswer:
 def _answer(record: Mapping[str, Any], head: Mapping[str, Any], origin: str) -> SavedAnswer:
     kind, options = str(head.get("kind") or head.get("command")), head.get("options")
     rest = {key: value for key, value in record.items() if key not in (_SAVED, _QUESTION)}
-    return SavedAnswer(
-        kind, str(head.get("version")), _current(rest), head.get("rows"), _current(options or {}), origin
-    )
+    current = _current(rest)
+    if current != rest:
+        _LOG.warning("note: %s has old names of keys, which are read until 0.3.0; save it again", origin)
+    return SavedAnswer(kind, str(head.get("version")), current, head.get("rows"), _current(options or {}), origin)

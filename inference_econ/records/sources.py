@@ -66,7 +66,8 @@ def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSou
     specs = [("model", setup.model), ("hardware", setup.hardware), ("assumptions", setup.assumptions)]
     if draft is not None:
         specs.append(("draft model", draft))
-    return tuple(used for kind, spec in specs for used in spec_sources(kind, spec))
+    every = (used for kind, spec in specs for used in spec_sources(kind, spec))
+    return tuple(used for used in every if setup.assumptions.cpu.layers or not used.field.startswith("cpu."))
 
 
 def spec_sources(kind: str, spec: SourcedSpec) -> tuple[UsedSource, ...]:

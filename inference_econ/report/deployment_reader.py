@@ -120,7 +120,7 @@ def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
             load = OfferedLoad(concurrency=max(1, round(entry["concurrency"])))
             return Chosen(parts, practice, load, expected_in_flight(entry), in_flight)
         expected = expected_under_load(entry, record["targets"], entry["osl"])
-        scaling = _scaling(saved, entry, number or 1) if entries == "lots" else None
+        scaling = _scaling(saved, entry, number or 1) if entries == "rental_units" else None
         parts, in_flight = _at_rate(entry)
         load = OfferedLoad(_finite(entry["request_rate"]), arrival_scv=_finite(saved.options["arrival_scv"]))
         use = entry.get("agent_use")
@@ -134,7 +134,7 @@ def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
 _DEPLOYMENTS: Mapping[str, tuple[str, int | None]] = {
     "recommend": ("choices", 1),
     "frontier": ("points", None),
-    "fleet": ("lots", None),
+    "fleet": ("rental_units", None),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from inference_econ import inputs
+from inference_econ.answers.layout_services import cpu_layers_advice
 from inference_econ.engine import Instances, Setup, lacks_engine
 from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Quantity, known_engines, lacks
 from inference_econ.records.sources import setup_sources
@@ -156,12 +157,31 @@ def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
     longest = max((length for length, _ in setup.contexts), default=setup.context)
     if not lengths_told and model.max_context is not None and longest > model.max_context:
         notes.append(f"The model supports at most {model.max_context:,} tokens of context.")
-    changed = dict.fromkeys(used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
+    wheres = (used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
+    changed = dict.fromkeys(where for where in wheres if "assumptions.cpu." not in where)
     if changed:
         notes.append(f"Changed inputs: {', '.join(changed)}.")
+    notes += cpu_notes(setup)
     if model.rumoured:
         notes.append("The architecture of this model is unconfirmed.")
     return [*notes, *scale_notes([setup])]
+
+
+def cpu_notes(setup: Setup) -> list[str]:
+    """Note on layers that the CPU computes, with the bandwidth that sets their time."""
+    cpu = setup.assumptions.cpu
+    if not cpu.layers:
+        return []
+    return [
+        f"The CPU computes {cpu.layers} of {setup.model.layers} layers. Host memory is assumed to deliver "
+        f"{100 * cpu.memory_efficiency:.0f} % of {cpu.memory_bandwidth / 1e9:g} GB/s (--host-bandwidth)."
+    ]
+
+
+def one_gpu_notes(setup: Setup) -> list[str]:
+    """Note on layers on the CPU that make one desk GPU enough, if there are any."""
+    advice = cpu_layers_advice(setup, "One")
+    return [f"{advice}."] if advice else []
 
 
 def scale_notes(setups: Iterable[Setup]) -> list[str]:

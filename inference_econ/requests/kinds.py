@@ -467,6 +467,15 @@ def _chain(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((chips.read(name), COUNT.read(number)) for name, _, number in parts)
 
 
+def _gigabytes(text: str, unit: str) -> float:
+    """Memory or bandwidth above 0, in GB or GB/s or with its unit [B or B/s]."""
+    bare = _bare(text)
+    size = parse_quantity(text, unit) if bare is None else 1e9 * bare
+    if not 1e6 <= size <= 1e15:
+        raise InputError(f"{text!r} is out of range; write for example {'64' if unit == 'B' else '89.6'}")
+    return size
+
+
 def _times(text: str) -> float:
     """Factor of at least 1: ``3x`` or ``3``."""
     factor = _bare(text.strip().lower().removesuffix("x"))
@@ -523,6 +532,8 @@ _KINDS: Mapping[str, ValueKind] = {
     "flag": Flag(),
     "folder": FolderKind("DIRECTORY"),
     "format": FormatKind(),
+    "gigabytes": Parsed("GB", partial(_gigabytes, unit="B")),
+    "gigabytes_per_second": Parsed("GB/S", partial(_gigabytes, unit="B/s")),
     "hardware": Name("hardware"),
     "mix": Parsed("TOKENSXN,..", _mix),
     "model": Name("models"),

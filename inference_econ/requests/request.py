@@ -224,6 +224,10 @@ class Request:
     loras: int | None = None
     lora_rank: int | None = None
     power_cap: float | None = None
+    cpu_layers: int | None = None
+    n_gpu_layers: int | None = None
+    host_bandwidth: float | None = None
+    host_memory: float | None = None
     carbon: str | None = None
     domain: int | None = None
 

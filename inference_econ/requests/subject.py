@@ -47,6 +47,11 @@ def what_ifs(request: Request) -> tuple[str, ...]:
         raise InputError("--lora-rank is that of --loras; give --loras N, too", option="lora_rank")
     for name, key in WHAT_IFS.items():
         value = getattr(request, name)
+        if name == "cpu_layers" and request.n_gpu_layers is not None:
+            if value is not None:
+                raise InputError("give either --cpu-layers or --n-gpu-layers, not both", option="n_gpu_layers")
+            # llama.cpp counts the output layer, and places it on the GPU first.
+            value = max(inputs.catalog.model(request.model).layers + 1 - request.n_gpu_layers, 0)
         if value is None:
             continue
         if any(change.partition("=")[0].strip() == key for change in changes):
@@ -377,6 +382,7 @@ def shared_settings(request: Request) -> dict[str, Any]:
         "disaggregated",
         "price",
         "y",
+        "n_gpu_layers",
     }
     apart |= set() if request.decode_only else {"decode_only"}
     if _proposer(request) is not None:

@@ -375,7 +375,8 @@ def gone(command: str, option: str) -> str:
 def lacking(command: Command, option: str) -> str:
     """Return the replacement of an option that a command lacks; empty if unknown."""
     if advice := gone(command.name, option):
-        return f"there is no {option}: {advice}"
+        known = any(other.has(option) for other in COMMANDS.values())
+        return f"{f'{command.name} has' if known else 'there is'} no {option}: {advice}"
     if option in _SPEEDS and command.has("--tpot"):
         return f"{command.name} has no {option}: {_AS_PROMISE}"
     return ""

@@ -75,6 +75,9 @@ def _with_room(needed: Memory, batch: Array) -> Array:
     """Requests of the mean context that fit in an instance, given the memory of a batch [1]."""
     room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
     of_request = needed.kv_bytes - needed.prefix_bytes
+    if np.any(needed.cpu_kv_bytes):
+        on_cpu = needed.cpu_room_bytes / needed.cpu_kv_bytes * batch
+        return np.asarray(np.minimum(on_cpu, room / of_request * batch))
     beside, paged = (
         room / (of_request / batch),
         (room + needed.host_bytes) / ((of_request + needed.pageable_bytes) / batch),

@@ -201,7 +201,7 @@ class WhatIf(Shown):
                 "tokens_per_second_at_same_cost": finite_or_none(effect.speed),
                 "tokens_per_second_of_deployment": finite_or_none(effect.held_speed),
                 "dollars_of_deployment": finite_or_none(effect.held_cost),
-                **{f"room_to_{name}": finite_or_none(room) for name, room in self.rooms(effect).items()},
+                **{f"{name}_margin_elasticity": finite_or_none(room) for name, room in self.rooms(effect).items()},
             },
             "dollars": [[finite_or_none(best.dollars) for best in row] for row in effect.best],
             "tokens_per_second_at_same_cost": [finite_or_none(speed) for speed in effect.fastest],

@@ -21,7 +21,7 @@ def test_slots_are_those_of_a_service() -> None:
     setup = ie.Setup.of("llama_3_70b", "h100_sxm", engine="vllm")
     found = fits(setup, REQUESTS)
     assert [fit.service.accelerators for fit in found.instances] == [2, 4, 8]
-    offered = ie.offer(setup, REQUESTS, ie.Space(max_accelerators=8))
+    offered = ie.layouts(setup, REQUESTS, ie.Space(max_accelerators=8))
     for fit in found.instances:
         assert fit.service.slots == max(
             offered.service(index).slots

@@ -250,11 +250,11 @@ def test_load_of_what_is_recommended_says_the_same(model: str, chip: str, engine
     setup, requests = ie.Setup.of(model, chip, engine=engine), ie.Requests(isl=2000, osl=500)
     usual = practices(engine, setup.model, setup.hardware)[0].kv or "bf16"
     assert setup.precision.kv == usual
-    offers = ie.market(setup, requests, speculation=None, arrangement="aggregated")
+    offers = ie.candidates(setup, requests, speculation=None, arrangement="aggregated")
     (choice, *_) = ie.recommend(offers, 10.0, ie.Targets(), play=False).choices
     tp, dp, pp, ep = (int(layout_of(choice.service)[name]) for name in ("tp", "dp", "pp", "ep"))
     space = ie.Space(ie.Pins(tp=tp, dp=dp, pp=pp, ep=ep))
-    same = ie.market(setup, requests, space, speculation=None, arrangement="aggregated")
+    same = ie.candidates(setup, requests, space, speculation=None, arrangement="aggregated")
     (point,) = ie.load(same, [10.0], replicas=choice.replicas, simulate=False).points
     assert point.closed.ttft_seconds["p90"] == pytest.approx(choice.load.ttft_seconds["p90"], rel=1e-9)
     # Another engine, or a word, may have it otherwise.

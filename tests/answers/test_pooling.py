@@ -25,7 +25,7 @@ def setup(chip: str, price: float) -> ie.Setup:
 def mixed(arrangement: Arrangement = "disaggregated") -> tuple[Candidate, ...]:
     """Prompts on H100s of 2 dollars, answers on H200s of 5."""
     pooling = ie.Pooling(setup("h200_sxm", 5.0))
-    return ie.market(setup("h100_sxm", 2.0), REQUESTS, SPACE, arrangement=arrangement, pooling=pooling)
+    return ie.candidates(setup("h100_sxm", 2.0), REQUESTS, SPACE, arrangement=arrangement, pooling=pooling)
 
 
 def test_both_pools_have_one_engine_and_one_cache() -> None:
@@ -75,13 +75,13 @@ def test_a_frontier_is_of_one_pair_of_chips() -> None:
 
 def test_what_is_asked_of_pools_is_refused_where_there_are_none() -> None:
     with pytest.raises(NothingFitsError, match="a chain of 8 within 2 GPUs"):
-        ie.market(setup("h100_sxm", 2.0), REQUESTS, SPACE, pooling=ie.Pooling(chains=(8,)))
+        ie.candidates(setup("h100_sxm", 2.0), REQUESTS, SPACE, pooling=ie.Pooling(chains=(8,)))
 
 
 def test_a_cache_that_is_sent_whole_arrives_later() -> None:
     for kept, layers in ((True, 32), (False, 1)):
         pooling = ie.Pooling(layer_by_layer=kept)
-        first = ie.market(setup("h100_sxm", 2.0), REQUESTS, SPACE, arrangement="disaggregated", pooling=pooling)[0]
+        first = ie.candidates(setup("h100_sxm", 2.0), REQUESTS, SPACE, arrangement="disaggregated", pooling=pooling)[0]
         assert first.pools is not None
         moved = first.pools.pools.transfer
         assert moved.exposed_seconds.min() == pytest.approx(moved.seconds.min() / layers)

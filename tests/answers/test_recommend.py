@@ -467,7 +467,7 @@ def test_bounds_come_last_however_cheap_they_are() -> None:
 def test_bursty_plans_have_no_more_instances_than_the_simulation_needs() -> None:
     """As many instances of four chips as keep the SLOs when they are played, and one less does not."""
     setup = ie.Setup.of("llama_3_70b", "h200_sxm", weights="fp8", kv="fp8", engine="vllm")
-    layouts = ie.offer(setup, Requests.build({"isl": 8000, "osl": 500}, origin="test"), ie.Space(ie.Pins(tp=4)))
+    layouts = ie.layouts(setup, Requests.build({"isl": 8000, "osl": 500}, origin="test"), ie.Space(ie.Pins(tp=4)))
     targets = Targets(2.0, 0.05)
     best = recommend([layouts], 5.0, targets, arrival_scv=10.0)[0]
     play = simulate_where_needed(best.service, Gamma(10.0))

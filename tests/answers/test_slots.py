@@ -21,7 +21,7 @@ ONE = Space(Pins(tp=1, dp=1, pp=1))
 @cache
 def offered(*changes: str) -> Services:
     requests = Requests.build({"isl": 2000, "osl": 200}, origin="test")
-    return ie.offer(Setup.of("llama_3_8b", "h100_sxm", changes=changes), requests, ONE)
+    return ie.layouts(Setup.of("llama_3_8b", "h100_sxm", changes=changes), requests, ONE)
 
 
 def test_the_full_instance_has_as_many_requests_as_slots() -> None:

@@ -36,7 +36,7 @@ def written(tmp_path: Path) -> Written:
 
 def _service(requests: ie.Requests) -> Service:
     setup = ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm")
-    return ie.offer(setup, requests, ie.Space(ie.Pins(tp=1))).service(0)
+    return ie.layouts(setup, requests, ie.Space(ie.Pins(tp=1))).service(0)
 
 
 def _poisson(count: int, rate: float, seed: int = 0) -> list[tuple[float, int, int]]:
@@ -231,7 +231,7 @@ def test_a_traffic_is_played_with_its_bursts() -> None:
     """Of the Azure code trace played at its rate 1 % wait for longer than 37 s; of Poisson arrivals for 0.8 s."""
     setup = ie.Setup.of("llama_3_1_70b", "h100_sxm", weights="fp8", engine="vllm")
     requests = ie.traffic("azure_code").requests
-    curve = ie.load(ie.offer(setup, requests, ie.Space(ie.Pins(tp=4))), [2.52])
+    curve = ie.load(ie.layouts(setup, requests, ie.Space(ie.Pins(tp=4))), [2.52])
     assert curve.points[0].load.ttft_seconds["p99"] > 10.0
     assert curve.bursts is not None
     assert curve.bursts.other.ttft_seconds["p99"] < 1.5
@@ -257,6 +257,6 @@ def test_contexts_beyond_the_model_are_refused(written: Written) -> None:
 def test_pools_do_not_compete_for_bursts() -> None:
     setup, requests = ie.Setup.of("llama_3_8b", "h100_sxm"), ie.traffic("azure_conversation").requests
     space = ie.Space(max_accelerators=1)
-    assert all(candidate.pools is None for candidate in ie.market(setup, requests, space, speculation=None))
+    assert all(candidate.pools is None for candidate in ie.candidates(setup, requests, space, speculation=None))
     with pytest.raises(ie.InputError, match="is not supported for disaggregated serving"):
-        ie.market(setup, requests, space, speculation=None, arrangement="disaggregated")
+        ie.candidates(setup, requests, space, speculation=None, arrangement="disaggregated")

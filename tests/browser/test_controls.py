@@ -28,7 +28,7 @@ def test_the_first_page_answers_its_question_with_pictures_bars_and_a_command_to
 
     assert "llama_3_70b" in command(page, "compare")
     expect(page.locator("#bars tr")).to_have_count(1)
-    expect(page.locator("#chosen-said")).to_contain_text("requests in flight")
+    expect(page.locator("#chosen-said")).to_contain_text("concurrent requests")
     speed = re.search(r"([\d.]+) tokens/s per user", str(page.locator("#chosen-said").text_content()))
     assert speed is not None
     expect(panel(page, "launch").locator("pre").first).to_contain_text("serve")
@@ -39,7 +39,7 @@ def test_the_first_page_answers_its_question_with_pictures_bars_and_a_command_to
     # What is said below controls names other controls, not options of the command line.
     said = " ".join(page.locator("small.help").all_text_contents())
     assert "Workload, instead of lengths" in said
-    assert not re.search(r"(?<!command line's )--[a-z]", said)
+    assert not re.search(r"(?<!command line option )--[a-z]", said)
 
 
 TABLES = tables(Path(__file__))
@@ -51,7 +51,7 @@ RESULT, CONFIG = TABLES["RESULT"], TABLES["CONFIG"]
 
 @pytest.mark.long
 def test_every_control_is_asked_and_stands_in_the_address(page: Page, server: str) -> None:
-    open_page(page, server, QUICK.replace("&arrangement=together", ""))
+    open_page(page, server, QUICK.replace("&arrangement=aggregated", ""))
 
     for name, (value, question, said) in CONTROLS.items():
         control = page.locator(f"[name={name}]").first
@@ -153,12 +153,12 @@ def test_mistakes_name_controls_and_no_options_of_the_command_line(page: Page, s
 
     expect(page.locator(".error").first).to_contain_text("for example 'Price of a GPU-hour' 2.50")
     said = page.evaluate("worded('give --ttft, --weights or --tp 8, without --no-speculation')")
-    assert said == "give 'TTFT', 'Weights' or the command line's --tp 8, without 'Tokens are proposed by'"
+    assert said == "give 'TTFT', 'Weights' or the command line option --tp 8, without 'Speculative decoding'"
 
 
 @pytest.mark.long
 def test_a_series_that_cannot_be_is_said_beside_it_and_the_others_are_shown(page: Page, server: str) -> None:
-    open_page(page, server, f"{_series('h100_sxm', 'mi300x')}&engine=vllm&engine=trtllm&arrangement=together")
+    open_page(page, server, f"{_series('h100_sxm', 'mi300x')}&engine=vllm&engine=trtllm&arrangement=aggregated")
 
     assert "trtllm" in wrong(page.get_by_role("group", name="Series B").locator("[name=engine]"))
     expect(page.locator("#bars tr")).to_have_count(1)
@@ -198,7 +198,7 @@ def test_a_lost_server_is_said_and_asked_again_on_the_next_change(page: Page, se
 
     typed(page, "Output tokens", "300")
 
-    expect(page.locator("#lost")).to_contain_text("The server does not answer")
+    expect(page.locator("#lost")).to_contain_text("The server does not respond")
     page.context.set_offline(False)
     typed(page, "Output tokens", "301")
     expect(commands(page, "compare")).to_contain_text("--osl 301")
@@ -240,7 +240,7 @@ def test_nothing_is_asked_while_nothing_has_changed(page: Page, server: str) -> 
 
 def _paste(page: Page, text: str) -> None:
     page.locator("#pasted").fill(text)
-    page.get_by_role("button", name="Read it").click()
+    page.get_by_role("button", name="Read text").click()
 
 
 def test_a_result_of_ones_own_is_held_against_the_chosen_deployment(page: Page, server: str) -> None:

@@ -72,7 +72,7 @@ def test_the_keyboard_alone_reaches_and_changes_everything(page: Page, server: s
     open_page(page, server)
 
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the answers")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to the results")).to_be_focused()
     reached = []
     for _ in range(100):
         page.keyboard.press("Tab")
@@ -130,5 +130,5 @@ def test_a_link_for_the_keyboard_goes_to_the_answers(page: Page, server: str) ->
 def test_each_panel_is_a_region_with_a_name(page: Page, server: str) -> None:
     open_page(page, server)
 
-    for question, name in (("compare", "Against the speed of a user"), ("price", "What tokens cost at this traffic")):
+    for question, name in (("compare", "Pareto frontier"), ("price", "Cost per token at this load")):
         expect(panel(page, question)).to_have_accessible_name(name)

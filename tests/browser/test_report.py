@@ -32,7 +32,7 @@ def _front(price: float) -> ie.ServiceFrontier:
 
 def _sheet(price: float, cached: float = 500) -> ie.Sheet:
     requests = ie.Requests.build({"isl": 1000, "osl": 200, "cached": cached}, origin="test")
-    return ie.price(ie.offer(ie.Setup.of("llama_3_8b", "h100_sxm", price=price), requests, SPACE), 5.0)
+    return ie.price(ie.layouts(ie.Setup.of("llama_3_8b", "h100_sxm", price=price), requests, SPACE), 5.0)
 
 
 @pytest.fixture(scope="module")

@@ -181,7 +181,7 @@ def day(tmp_path: Path, command: Command) -> Path:
 
 
 def test_keda_scales_each_lot_behind_the_cheaper_ones(command: Command, day: Path) -> None:
-    lots = json.loads(day.read_text())["lots"]
+    lots = json.loads(day.read_text())["rental_units"]
     assert [lot["paid"] for lot in lots] == ["reserved", "on_demand", "spot"]
     assert lots[2]["scaling"]["held_before"] < lots[1]["scaling"]["held_before"]
     first, third = (_documents(command("launch", day, "--choice", number, "--as", "keda").out) for number in (1, 3))
@@ -200,7 +200,7 @@ def test_keda_scales_each_lot_behind_the_cheaper_ones(command: Command, day: Pat
 def test_llm_d_manages_an_autoscaler_that_knows_the_cost(command: Command, day: Path) -> None:
     documents = _documents(command("launch", day, "--choice", 3, "--as", "llm-d-autoscaling").out)
     autoscaler = _of_kind(documents, "HorizontalPodAutoscaler")
-    lot = json.loads(day.read_text())["lots"][2]
+    lot = json.loads(day.read_text())["rental_units"][2]
     assert float(autoscaler["metadata"]["annotations"]["llm-d.ai/variant-cost"]) == lot["dollars_per_hour"]
     assert autoscaler["spec"]["maxReplicas"] == lot["scaling"]["most"]
 

@@ -18,9 +18,9 @@ def test_a_chain_of_several_kinds_of_chips(command: Command) -> None:
         "2 x NVIDIA H100 SXM5 80GB + 1 x NVIDIA L40S 48GB",
     ]
     for row in rows:
-        assert set(row["ways"]) == {"even", "chain"} and row["gpus"] == 3
-        assert len(row["ways"]["chain"]["parts"]) == 3
-        assert row["ways"]["chain"]["ttft_seconds"] < row["ways"]["even"]["ttft_seconds"]
+        assert set(row["prefill_methods"]) == {"even", "chain"} and row["gpus"] == 3
+        assert len(row["prefill_methods"]["chain"]["parts"]) == 3
+        assert row["prefill_methods"]["chain"]["ttft_seconds"] < row["prefill_methods"]["even"]["ttft_seconds"]
     beside = command(
         *PREFILL, "--prompt", "8000", *chains, "--ranks", "2", "--price", "l40s=1", "--price", "h100_sxm=3"
     )

@@ -94,7 +94,7 @@ def test_an_answer_that_becomes_data_needs_no_report() -> None:
         "import sys, inference_econ as ie\n"
         "setup = ie.Setup.of('llama_3_8b', 'h100_sxm')\n"
         "requests = ie.Requests(isl=ie.Length.parse('1000'), osl=ie.Length.parse('200'))\n"
-        "layouts = ie.offer(setup, requests, ie.Space(max_accelerators=1))\n"
+        "layouts = ie.layouts(setup, requests, ie.Space(max_accelerators=1))\n"
         "curve = ie.load(layouts, [1.0], simulate=False)\n"
         "assert ie.hour_cost('h100_sxm').to_dict() and curve.to_dict() and len(curve.to_frame())\n"
         "print(*{name for name in sys.modules if 'report' in name or 'studies' in name or 'calibration.' in name})"

@@ -58,7 +58,7 @@ def test_a_setup_is_shown_in_a_line() -> None:
     setup = ie.Setup.of("llama_3_8b", "h100_sxm", weights="fp8")
     line = "<Setup: Llama 3.1 8B on NVIDIA H100 SXM5 80GB; weights fp8, KV bf16; profiles/hopper>"
     assert repr(setup) == line
-    assert line in repr(ie.offer(setup, ie.Requests(isl=1000, osl=200)))
+    assert line in repr(ie.layouts(setup, ie.Requests(isl=1000, osl=200)))
 
 
 @pytest.mark.rows

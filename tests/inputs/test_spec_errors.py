@@ -126,7 +126,7 @@ def test_assumptions_from_nothing_must_be_complete(tmp_path: Path) -> None:
     mistakes = _mistakes(catalog.assumptions, tmp_path / "mine.yaml", "name: Mine\n")
     assert "mine.yaml:1: chip is missing" in mistakes
     assert any(mistake.startswith("mine.yaml:1: sources is missing") for mistake in mistakes)
-    assert len(mistakes) == 9
+    assert len(mistakes) == 10
     mistakes = _mistakes(catalog.assumptions, tmp_path / "mine.yaml", "name: Mine\nchip: {hbm_efficiency: 0.5}\n")
     assert "mine.yaml:2: chip.overlap is missing" in mistakes
 

@@ -234,7 +234,7 @@ def test_a_model_and_a_chip_are_a_question() -> None:
 
 #: As who does not check types may call it.
 FRONTIER: Callable[..., Shown] = ie.frontier
-MARKET: Callable[..., object] = ie.market
+MARKET: Callable[..., object] = ie.candidates
 FITS: Callable[..., object] = ie.fits
 LOAD: Callable[..., object] = ie.load
 PRICED: Callable[..., object] = ie.price
@@ -250,10 +250,10 @@ PRICED: Callable[..., object] = ie.price
         (lambda: MARKET("llama_3_8b", "h100_sxm"), "setup: got 'llama_3_8b'; make one of a model and a chip"),
         (lambda: FITS(MARKET, TRAFFIC), "setup: got <function"),
         (lambda: MARKET(setup(), 2000), "traffic: got 2000; give lengths, for example Requests"),
-        (lambda: ie.offer(setup(), ie.Traffic(context=2000)), "services need isl and osl"),
-        (lambda: LOAD(setup()), r"offers: got <Setup: .*; give what market"),
-        (lambda: PRICED(setup()), r"offers: got <Setup: .*; give what market"),
-        (lambda: PRICED([]), r"offers: got \[\]; give what market"),
+        (lambda: ie.layouts(setup(), ie.Traffic(context=2000)), "services need isl and osl"),
+        (lambda: LOAD(setup()), r"offers: got <Setup: .*; give the result of candidates"),
+        (lambda: PRICED(setup()), r"offers: got <Setup: .*; give the result of candidates"),
+        (lambda: PRICED([]), r"offers: got \[\]; give the result of candidates"),
         (lambda: ie.Traffic(1, 2, 3), "Traffic takes isl and osl by position, got 3 values"),
         (lambda: ie.explain(setup(), ie.Pins(tp=1)).launch(), "Explanation starts nothing; recommend, price, load and"),
         (lambda: ie.frontier(setup(), TRAFFIC, SPACE).launch("nemo"), "--to nemo: what was chosen is served by"),

@@ -121,7 +121,7 @@ def test_types_of_the_glossary_are_schemas() -> None:
     assert choice["ttft_seconds"]["$ref"] == "#/$defs/statistics"
     assert choice["ttft_seconds_low"]["anyOf"] == [{"$ref": "#/$defs/statistics"}, {"type": "null"}]
     assert choice["accelerators_rented"]["type"] == "integer"
-    assert (choice["ttft_seconds"]["unit"], choice["binding"].get("unit")) == ("s", None)
+    assert (choice["ttft_seconds"]["unit"], choice["limiting_constraint"].get("unit")) == ("s", None)
     cost = json_schema("what_if_input")["properties"]["dollars"]
     number = {"anyOf": [{"type": "number"}, {"type": "null"}]}
     assert (cost["type"], cost["items"]) == ("array", {"type": "array", "items": number})

@@ -151,7 +151,7 @@ class Deployment:
                 **service_record(service, self.replicas, self.load),
                 "dollars_per_hour": self.dollars_per_hour,
                 "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
-                "binding": self.binding,
+                "limiting_constraint": self.binding,
                 **bounded_load(service, self.load, self.replicas, targets),
                 **self.power(),
                 **chances_record(self.chances(targets)),
@@ -166,7 +166,7 @@ class Deployment:
             "speculation": None if service.speculation is None else service.speculation.record(),
             "layout": layout_of(service),
             "replicas": 1,
-            "binding": self.binding,
+            "limiting_constraint": self.binding,
             **fleet_record(self.fleet, targets),
             "concurrency_per_replica": self.instance_load.in_flight,
         }

@@ -434,8 +434,8 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
     if not right or len(right) < len(candidates):
         wrong = next((offer for offer in candidates if not isinstance(offer, Candidate)), offers)
         raise InputError(
-            f"offers: got {reprlib.repr(wrong)}; give what market(setup, requests) makes, for example "
-            "market(Setup.of('llama_3_70b', 'h100_sxm'), Requests(2000, 500))"
+            f"offers: got {reprlib.repr(wrong)}; give the result of candidates(setup, requests), for example "
+            "candidates(Setup.of('llama_3_70b', 'h100_sxm'), Requests(2000, 500))"
         )
     return right
 

@@ -607,3 +607,7 @@ def _named(practice: Practice | None, *, apart: bool) -> list[tuple[int, int, in
     if not apart:
         return [(layout["tp"], layout["dp"], layout["pp"]) for layout in practice.layouts]
     return [(pool.tp, pool.dp, pool.pp) for pools in practice.pools for pool in (pools.prefill, pools.decode)]
+
+
+#: Public name of :func:`market`.
+candidates = market

@@ -412,9 +412,11 @@ def _llama_cpp(
     file = model.endswith(".gguf")
     tag = "F16" if service.setup.precision.weights == "fp16" else service.setup.precision.weights.upper()
     held = math.floor(room.cache / room.request * limits.tokens)
+    on_cpu = service.setup.assumptions.cpu.layers
     chosen: dict[str | None, Any] = {
         "--model" if file else "--hf-repo": model if file else f"{model}:{tag}",
-        "--n-gpu-layers": "all",
+        # The output layer counts, and comes to the GPU first.
+        "--n-gpu-layers": service.setup.model.layers + 1 - on_cpu if on_cpu else "all",
         "--split-mode": None if degrees.stage * degrees.pp == 1 else "tensor" if degrees.tp > 1 else "layer",
         "--ctx-size": min(held, limits.tokens * limits.sequences),
         "--kv-unified": True,

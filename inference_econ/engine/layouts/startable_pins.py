@@ -48,6 +48,8 @@ def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None
     """
     if not setup.engines or not _degrees(pins):
         return
+    if setup.assumptions.cpu.layers and (pins.size or pins.chips) > 1:
+        raise InputError(f"--cpu-layers: layers on the CPU are modeled for one GPU (got {pins.text})", option="tp")
     if cut != "1d":
         text = rule_text("cut", setup.engines, setup.model)
         raise InputError(

@@ -49,8 +49,11 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
     shares = np.array([count for _, count in contexts], dtype=float)
     shares = shares / shares.sum()
     longer = fullest_tokens(contexts, groups)
-    rows = zip(*(work.operators for work in works), strict=True)
-    return replace(works[0], operators=tuple(_mixed(row, shares, longer) for row in rows))
+    chip, host = (
+        tuple(_mixed(row, shares, longer) for row in zip(*rows, strict=True))
+        for rows in ([work.operators for work in works], [work.in_host_memory for work in works])
+    )
+    return replace(works[0], operators=chip, in_host_memory=host)
 
 
 def fullest_tokens(contexts: Contexts, groups: int) -> float:

@@ -106,6 +106,9 @@ class Work:
         True for a prefill step.
     summed : ndarray or bool
         True if several chips of a stage share each matrix and sum its output.
+    in_host_memory : tuple of Operator
+        Rows of the layers in host memory (``cpu.layers``). A step of at least ``cpu.copied_from`` tokens computes them
+        on the chip, so ``operators`` contains them, too.
     """
 
     operators: tuple[Operator, ...]
@@ -117,6 +120,7 @@ class Work:
     fullest: Array | float = 1.0
     fullest_tokens: Array | float = 1.0
     summed: npt.NDArray[np.bool_] | bool = False
+    in_host_memory: tuple[Operator, ...] = ()
 
     def tokens_of(self, operator: Operator) -> Array:
         """Tokens that an operator processes [1]. If groups work separately, all take the time of the fullest."""
@@ -186,10 +190,14 @@ def decode_work(setup: Served, plans: Plans) -> Work:
                 "unknown blocks", dtype, repeats=pace, flop_per_token=flop, weight_bytes=held, grouped=table.copied
             )
         )
-    operators += [*adapters(table, layers), embedding, _pipeline(table)]
-    if assumptions.chip.pointwise == "counted":
-        operators += pointwise(table, pace)
-    operators += sampling
+    operators += adapters(table, layers)
+    norms = list(pointwise(table, pace)) if assumptions.chip.pointwise == "counted" else []
+    host_rows: tuple[Operator, ...] = ()
+    if on_cpu := assumptions.cpu.layers / model.layers:
+        host_rows = tuple(replace(row, repeats=row.repeats * on_cpu) for row in (*operators, *norms))
+        on_chip = np.where(table.tokens < assumptions.cpu.copied_from, 1.0 - on_cpu, 1.0)
+        operators, norms = repeated(operators, on_chip), repeated(norms, on_chip)
+    operators += [embedding, _pipeline(table), *norms, *sampling]
     # A step with prompt tokens is launched as a prefill step.
     prefill = plans.prefill or bool(np.any(plans.riding))
     fullest = of_tokens = fullest_group(plans, assumptions.layout)
@@ -198,7 +206,18 @@ def decode_work(setup: Served, plans: Plans) -> Work:
         of_tokens = fullest + share * (plans.riding_fullest - fullest)
     sequences, waited = plans.micro_batch, model.layers * pace
     summed = (table.ranks == table.stage) & (table.stage > 1)
-    return Work(tuple(operators), table.tokens, sequences, waited, prefill, table.groups, fullest, of_tokens, summed)
+    return Work(
+        tuple(operators),
+        table.tokens,
+        sequences,
+        waited,
+        prefill,
+        table.groups,
+        fullest,
+        of_tokens,
+        summed,
+        host_rows,
+    )
 
 
 def rows_of_layers(table: OperatorTable, pace: Array | float) -> list[Operator]:

@@ -169,7 +169,7 @@ class AgentChoicesPage(RecommendationPage):
             *several_chips(answer), *(("agents",) if isinstance(answer, MostAgents) else ()), "accelerators",
             "replicas", "layout", "dollars_per_hour", *_UNITS,
             "agents_per_accelerator", "agents_per_megawatt", f"ttft_seconds.{targets.percentile_of('ttft')}",
-            f"tpot_seconds.{targets.percentile_of('tpot')}", *chances_column(targets, kept), "binding",
+            f"tpot_seconds.{targets.percentile_of('tpot')}", *chances_column(targets, kept), "limiting_constraint",
         )  # fmt: skip
         promising = "the most agents" if isinstance(answer, MostAgents) else "the lowest cost"
         uses = [choice.use for choice in choices]

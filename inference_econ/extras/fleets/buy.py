@@ -160,7 +160,7 @@ class Purchase(Shown):
                 {"offer": name, "dollars_per_request": dollars, **self._in_tokens(dollars)}
                 for name, dollars in self.offers.items()
             ],
-            "lots": [lot.record(self.targets) for lot in self.lots],
+            "rental_units": [lot.record(self.targets) for lot in self.lots],
             "crossovers": self.records(),
             **({"left_out": list(self.left_out)} if self.left_out else {}),
         }

@@ -101,7 +101,7 @@ class DayOfFleet(Shown):
         """Result as plain data."""
         return {
             "targets": self.targets.record(),
-            "lots": self.lot_records(),
+            "rental_units": self.lot_records(),
             "runs": self.run_records(),
             "policy": self.policy,
             "target_share": self.target,
@@ -131,7 +131,7 @@ class DayOfFleet(Shown):
     def lot_records(self) -> list[dict[str, Any]]:
         """One record per type of rental unit in the fleet."""
         return [
-            {**lot.record(self.targets), "lots_by_hour": counts.tolist(), "scaling": scaling}
+            {**lot.record(self.targets), "rental_units_by_hour": counts.tolist(), "scaling": scaling}
             for lot, counts, scaling in zip(self.lots, self.plan.counts, self._scaling(), strict=True)
         ]
 

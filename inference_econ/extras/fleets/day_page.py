@@ -32,12 +32,12 @@ class FleetPage(AnswerPage[DayOfFleet]):
         """Tables of the fleet, the cost of each way to run it, and the hours."""
         answer = self.answer
         records = answer.lot_records()
-        counts = [_range(record["lots_by_hour"]) for record in records]
+        counts = [_range(record["rental_units_by_hour"]) for record in records]
         mixture = view(
             self._title(),
             records,
             (
-                *("hardware", "layout", "paid"), ("lots", counts),
+                *("hardware", "layout", "paid"), ("rental units", counts),
                 *("accelerators", self.answer.counted, "dollars_per_hour"),
             ),
             kind="fleet_lot",

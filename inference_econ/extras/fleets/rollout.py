@@ -265,7 +265,7 @@ class RolloutRun:
         made, learns = self.generation, self.way != "generation"
         return {
             "hardware": self.chip,
-            "way": self.way,
+            "schedule": self.way,
             "layout": layout_of(self.service),
             "replicas": self.instances,
             "accelerators": self.accelerators,

@@ -29,7 +29,7 @@ class RolloutPage(AnswerPage[Rollout]):
         runs, setups = self.answer.runs, self.setups()
         columns = (
             *(("hardware",) if len({setup.hardware.name for setup in setups}) > 1 else ()),
-            *(("way",) if self.answer.learner else ()), "replicas", "layout",
+            *(("schedule",) if self.answer.learner else ()), "replicas", "layout",
             *(("learner_gpus", "generation_seconds", "learning_seconds") if self.answer.learner else ()),
             "batch_seconds", "output_tokens_per_second", "busy_share", "tail_share", "hours_per_1000_trajectories",
             "dollars_per_1000_trajectories",

@@ -153,7 +153,7 @@ class PrefillWays(Shown):
                     "gpus": row.ranks,
                     "chips": row.chips,
                     "fastest": row.fastest if row.ways else None,
-                    "ways": {name: _way(self, way, row.stages) for name, way in row.ways.items()},
+                    "prefill_methods": {name: _way(self, way, row.stages) for name, way in row.ways.items()},
                     "missing": dict(row.missing),
                 }
                 for row in self.rows
@@ -167,7 +167,7 @@ class PrefillWays(Shown):
                 "prompt": row.prompt,
                 "gpus": row.ranks,
                 "chips": row.chips,
-                "way": name,
+                "prefill_method": name,
                 **_way(self, way, row.stages),
                 "speed_up": self.speed_up(row, name),
             }

@@ -84,7 +84,7 @@ class _Explorer:
         """Answer a panel of the page, given the state of the page."""
         name, shown = request.path_params["question"], request.query_params
         if name not in page.QUESTIONS:
-            raise HTTPException(404, f"no panel asks {name[:40]!r}")
+            raise HTTPException(404, f"there is no panel {name[:40]!r}")
         point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
         rows = [int(row) for row in shown.getlist("row") if row in _ROWS]
         sent = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)

@@ -130,7 +130,7 @@ def _deployment(question: Command, shown: State, row: Mapping[str, str], point: 
     degrees = {name: point.get(name, "") for name in DEGREES}
     pools = bool(point.get("disaggregated"))
     if pools and "rates" in options:
-        raise RefusedError("Only aggregated deployments can be put under load; this one is disaggregated.")
+        raise RefusedError("This panel simulates aggregated deployments only; the selected one is disaggregated.")
     if pools and "disaggregated" in options:
         return {**point_options, "disaggregated": "true"}
     return {**point_options, **degrees, "aggregated": "", "disaggregated": ""}

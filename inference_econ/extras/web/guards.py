@@ -86,12 +86,12 @@ class Guard:
         host = headers.get("host", "")
         name = _host_name(host)
         if name not in self.hosts and not (self.addresses and _is_address(name)):
-            return "this server answers at the address that it was started at, under no other name"
+            return "wrong host name: use the address that inference-econ serve printed"
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
-            return "requests of other pages are not answered"
+            return "requests from other websites are rejected"
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
-            return "requests of other pages are not answered"
+            return "requests from other websites are rejected"
         return ""
 
 
@@ -123,7 +123,7 @@ def _refused(_: Request, problem: Any) -> Response:
 
 
 def _busy(_: Request, __: Any) -> Response:
-    return error(429, "too many questions wait; ask again in some seconds", headers={"Retry-After": _RETRY_SECONDS})
+    return error(429, "too many requests are waiting; retry in a few seconds", headers={"Retry-After": _RETRY_SECONDS})
 
 
 def _http(_: Request, problem: Any) -> Response:

@@ -35,11 +35,11 @@ class Panel(NamedTuple):
 
 
 PANELS = (
-    Panel("explain", "Where a step goes"),
-    Panel("price", "What tokens cost at this traffic"),
-    Panel("recommend", "How many GPUs it takes, or what a power budget carries"),
-    Panel("launch", "How to start it"),
-    Panel("load", "Under load"),
+    Panel("explain", "Time of one decode step"),
+    Panel("price", "Cost per token at this load"),
+    Panel("recommend", "GPUs for this load, or the largest load for a power budget"),
+    Panel("launch", "Start commands"),
+    Panel("load", "Latency under load"),
 )
 
 

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, create_model
 
 from inference_econ.inputs._described import describe_as
-from inference_econ.inputs._spec import Count, Dtype, Fraction, Seconds, SourcedSpec, Spec
+from inference_econ.inputs._spec import (
+    BytesPerSecond,
+    Count,
+    Dtype,
+    FlopsPerSecond,
+    Fraction,
+    Memory,
+    Seconds,
+    SourcedSpec,
+    Spec,
+)
 from inference_econ.inputs.dtype import EmbeddingFormat, family
 from inference_econ.inputs.presets import generations
 from inference_econ.inputs.presets.calibration import Calibration, MeasuredLevels
@@ -402,6 +412,26 @@ class AdapterAssumptions(Spec):
     """Rank of all adapters, for which engines reserve memory [1]."""
 
 
+class CpuAssumptions(Spec):
+    """Layers that llama.cpp keeps in host memory, and the CPU that computes them."""
+
+    layers: Annotated[int, Field(ge=0)] = 0
+    """Layers in host memory, with their KV cache; the other layers and the output embedding are on the GPU [1]."""
+    memory_bandwidth: BytesPerSecond
+    """Peak bandwidth of host memory [B/s]."""
+    memory_efficiency: Fraction
+    """Share of that bandwidth at which the CPU reads weights and KV cache [1]."""
+    flops_per_second: FlopsPerSecond
+    """Sustained arithmetic of the CPU [FLOP/s]."""
+    memory_bytes: Memory | None = None
+    """Host memory for these layers and their KV cache; None for no limit [B]."""
+    copied_from: Count
+    """Tokens of a step from which the GPU computes these layers, with weights that are copied over the host link
+    [tokens]."""
+    copied_together: Count
+    """Tokens that share one copy of the weights [tokens]."""
+
+
 #: Groups of :class:`Assumptions` by field name.
 GROUPS: Mapping[str, type[Spec]] = {
     "chip": ChipAssumptions,
@@ -413,6 +443,7 @@ GROUPS: Mapping[str, type[Spec]] = {
     "capacity": CapacityAssumptions,
     "serving": ServingAssumptions,
     "adapters": AdapterAssumptions,
+    "cpu": CpuAssumptions,
 }
 
 
@@ -493,6 +524,8 @@ class Assumptions(SourcedSpec):
     """Scheduling of prefill, and speculative decoding."""
     adapters: AdapterAssumptions = AdapterAssumptions()
     """Low-rank adapters (LoRA) that are served with the model."""
+    cpu: CpuAssumptions
+    """Layers in host memory."""
     per_family: dict[str, FamilyAssumptions] = Field(default_factory=dict)
     """Exceptions by :attr:`HardwareSpec.family`, which can set any field of any group."""
     calibration: Calibration | None = None

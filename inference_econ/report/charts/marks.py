@@ -33,6 +33,8 @@ _FEWEST = 3
 _APART = 6
 #: Ratio of ends above which a logarithmic axis has labels at powers of ten only [1].
 _DECADES = 2000.0
+#: Opacity of the intervals of points [1].
+_INTERVAL = 0.35
 #: Dashes of vertical lines [pixels].
 _RULE = [2, 3]
 #: Mean width of a title character [pixels].
@@ -252,15 +254,27 @@ def line_rows(line: PlotSeries) -> Iterator[Row]:
 
 def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
     """Bands of measured values behind the lines, with one legend entry for all."""
-    banded = [(line.label, line.band) for line in chart.lines if line.band is not None]
+    banded = [(line.label, line.band) for line in chart.lines if line.band is not None and not line.points]
     if not banded:
-        return []
+        return _intervals(chart)
     rows = [row for label, band in banded for row in _outline(label, band)]
     square = {"symbolType": "square", "symbolStrokeWidth": 0, "symbolSize": 220}
     opacity = kinds(alt.Opacity, "band", [chart.bands], [theme.BAND], ordinal=True, **square)
     mark = alt.MarkDef(type="line", filled=True, strokeWidth=0, tooltip=None)
     drawn = alt.Chart(data(rows), mark=mark).transform_calculate(band=json.dumps(chart.bands))
     return [encoded(drawn, **positions(chart), color=colour(labels), opacity=opacity, order=alt.Order("n:Q"))]
+
+
+def _intervals(chart: Plot) -> list[alt.Chart]:
+    """Horizontal lines from end to end of the intervals of points, with one legend entry for all."""
+    banded = [line.band for line in chart.lines if line.band is not None and line.points]
+    ends = (zip(band.x, band.other_x, band.y, strict=True) for band in banded)
+    rows = [{"x": low, "end": high, "y": y, "band": chart.bands} for rows in ends for low, high, y in rows]
+    if not rows:
+        return []
+    opacity = kinds(alt.Opacity, "band", [chart.bands], [_INTERVAL], ordinal=True, symbolType="stroke")
+    mark = alt.MarkDef(type="rule", strokeWidth=3, tooltip=None)
+    return [encoded(alt.Chart(data(rows), mark=mark), **positions(chart), x2=alt.X2(field="end"), opacity=opacity)]
 
 
 def _outline(label: str, band: Band) -> Iterator[Row]:
@@ -275,22 +289,25 @@ def points(chart: Plot, charts: Sequence[Plot], labels: Sequence[str]) -> list[a
     """Points of a chart by shape: in the color of their line, or in the text color."""
     shapes = list(dict.fromkeys(line.label for panel in charts for line in panel.lines if line.points))
     drawn = []
-    for beside in (True, False):
-        lines = [line for line in chart.lines if line.points and bool(line.beside) is beside]
+    for beside, hollow in ((True, False), (False, False), (False, True)):
+        lines = [line for line in chart.lines if line.points and (bool(line.beside), line.hollow) == (beside, hollow)]
         rows = [{**row, "kind": line.label} for line in lines for row in line_rows(line)]
         if rows:
-            drawn.append(_points(chart, rows, shapes, colour(labels) if beside else None))
+            drawn.append(_points(chart, rows, shapes, colour(labels) if beside else None, hollow=hollow))
     return drawn
 
 
-def _points(chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: alt.Color | None) -> alt.Chart:
+def _points(
+    chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: alt.Color | None, *, hollow: bool
+) -> alt.Chart:
     ranges = [theme.SHAPES[index % len(theme.SHAPES)] for index in range(len(shapes))]
     shape = kinds(alt.Shape, "kind", shapes, ranges, columns=1)
-    style = {"opacity": theme.MEASURED, "size": 45} if colours else {"size": 80}
+    style: Row = {"opacity": theme.MEASURED, "size": 45} if colours else {"size": 80}
+    style |= {"filled": not hollow, "strokeWidth": 2} if hollow else {"filled": True}
     channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows)}
     if colours is not None:
         channels["color"] = colours
-    return encoded(alt.Chart(data(rows)).mark_point(filled=True, **style), **channels)
+    return encoded(alt.Chart(data(rows)).mark_point(**style), **channels)
 
 
 def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:

@@ -31,16 +31,19 @@ class PlotSeries(ChartLine):
     Attributes
     ----------
     band : Band or None
-        Interval around the line.
+        Interval around the line; for points, from the left to the right end of each.
     beside : str
         For points: label of the line that sets their color. Their shape has one legend entry for all lines.
     details : mapping of str to sequence
         Further hover values of each point by name; as long as the line.
+    hollow : bool
+        True for points that are drawn as outlines.
     """
 
     band: Band | None = None
     beside: str = ""
     details: Mapping[str, Sequence[float | str | None]] = field(default_factory=dict)
+    hollow: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from inference_econ.answers.fits import Fits
 from inference_econ.records.texts import assumptions_label, chips_label, layout_label
 from inference_econ.report.fields import view
 from inference_econ.report.headings import basis_label, heading, lengths_label, subject_label
+from inference_econ.report.notes import cpu_notes, one_gpu_notes
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
 
@@ -21,6 +23,9 @@ class FitsPage(AnswerPage[Fits]):
         if most is not None and any(fit.largest_context >= most for fit in answer.instances):
             notes.append(f"The model supports at most {most:,} tokens per request.")
         setups = self.setups()
+        if answer.instances[0].service.accelerators > 1:
+            notes += one_gpu_notes(replace(answer.setup, context=answer.requests.longest, spread=0.0))
+        notes += cpu_notes(answer.setup)
         records = [{**record, "engine": record["layout"].get("engine")} for record in answer.records()]
         differing = ["engine"] if any(record["engine"] for record in records) else []
         differing += ["kv"] if len({setup.precision.kv for setup in setups}) > 1 else []

@@ -22,7 +22,15 @@ from inference_econ.report.deployment_reader import expected_in_flight, parts_of
 from inference_econ.report.fields import Column, column, shows_intervals, view
 from inference_econ.report.headings import frontiers_title, subject_label
 from inference_econ.report.metrics import AXES
-from inference_econ.report.notes import doubts, grounds, saving_note, scale_notes, setup_warnings, unit_notes
+from inference_econ.report.notes import (
+    doubts,
+    grounds,
+    one_gpu_notes,
+    saving_note,
+    scale_notes,
+    setup_warnings,
+    unit_notes,
+)
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch, Table
 from inference_econ.report.service import with_engines, with_recipes
 from inference_econ.report.speed_cost import AnyFront, between
@@ -173,6 +181,7 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         kind="frontier_point",
         notes=(
             *saving_note(front.saving),
+            *(one_gpu_notes(front.setup) if min(front.accelerators) > 1 else ()),
             *doubts(setups, subjects),
             *setup_warnings(front.setup, lengths_told=lengths_told),
             f"* maximizes speed^3 / cost.{counted}",

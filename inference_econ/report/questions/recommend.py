@@ -17,7 +17,7 @@ from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import assumptions_label, dollars, layout_label, per_hour
 from inference_econ.report import charts
-from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, details, view
 from inference_econ.report.headings import price_cell, promises_label
@@ -77,6 +77,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of cost against latency of the deployments, with the cheapest marked."""
         title = f"What do deployments that meet the SLOs cost?\n{recommend_title(self.answer, self.answer.targets)}"
+        title += "\nHollow marks are disaggregated." if any(choice.fleet is not None for choice in self.answer) else ""
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
     def question(self) -> str:
@@ -133,7 +134,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     columns = (
         *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
         "dollars_per_million_output_tokens", *power_columns(setups), "concurrency_per_replica", "utilization", ttft,
-        tpot, e2e, *chances_column(targets, kept), evidence_column(choices), "binding",
+        tpot, e2e, *chances_column(targets, kept), evidence_column(choices), "limiting_constraint",
     )  # fmt: skip
     notes = wait_notes([choice.load for choice in choices])
     if best.binding in NAMES and best.load.utilization < _IDLE:
@@ -164,7 +165,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
             "accelerators_rented",
             "concurrency_per_replica",
             e2e,
-            "binding",
+            "limiting_constraint",
         ),
     )
 
@@ -246,7 +247,7 @@ def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
 #: Hover texts of a deployment.
 _HOVER = (
     *("accelerators", "replicas", "layout", "engine", "recipe", "dollars_per_million_output_tokens"),
-    *("utilization", "binding"),
+    *("utilization", "limiting_constraint"),
 )
 #: Latencies of SLOs, and their axis labels.
 _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
@@ -268,13 +269,24 @@ def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Pl
                 [1e3 * record[f"{name}_seconds"][which]],
                 [record["dollars_per_hour"]],
                 points=True,
+                band=_interval(record, name, which),
                 details=details([record], _HOVER),
+                hollow=record["serving"] == "disaggregated",
             )
             for label, record in kinds.items()
         )
         marks = {} if limit is None else {f"{name.upper()} SLO {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
-        plots.append(Plot(title, f"{name.upper()} {which} [ms]", "US dollars per hour", series, marks=marks))
+        label = f"{name.upper()} {which} [ms]"
+        plots.append(Plot(title, label, "US dollars per hour", series, marks=marks, bands="80% interval"))
     return plots
+
+
+def _interval(record: Mapping[str, Any], name: str, which: str) -> Band | None:
+    """80% interval of a latency at the cost of a deployment [ms]; None if it is unknown."""
+    low, high = (record.get(f"{name}_seconds_{end}", {}).get(which) for end in ("low", "high"))
+    if low is None or high is None:
+        return None
+    return Band([1e3 * low], [record["dollars_per_hour"]], [1e3 * high], [record["dollars_per_hour"]])
 
 
 def choice_label(choice: Deployment) -> str:
@@ -298,7 +310,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         columns = (
             *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",
             "output_tokens_per_second", *power, "dollars_per_hour", "dollars_per_million_output_tokens", "utilization",
-            ttft, tpot, *chances_column(targets, kept), evidence_column(answer), "binding",
+            ttft, tpot, *chances_column(targets, kept), evidence_column(answer), "limiting_constraint",
         )  # fmt: skip
         services = [choice.service for choice in answer]
         within = "within the SLOs" if targets.given else f"at {100 * targets.fullest:g}% of capacity"
@@ -318,7 +330,11 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             ),
             least=(
                 *("output_tokens_per_second", "utilization", "accelerators_rented"),
-                *("dollars_per_million_output_tokens", "binding", *(("dollars_per_hour",) if power else ())),
+                *(
+                    "dollars_per_million_output_tokens",
+                    "limiting_constraint",
+                    *(("dollars_per_hour",) if power else ()),
+                ),
             ),
         )
         return (table,)

@@ -267,6 +267,9 @@ def test_llama_server_is_told_its_file_one_cache_and_how_layers_are_cut() -> Non
     assert (stages["--model"], stages["--split-mode"]) == ("files/llama.gguf", "layer")
     ranks = _written("llama_cpp", _service(_card(), 2, 1), "files/llama.gguf", own=True)
     assert ranks["--split-mode"] == "tensor"
+    # 32 layers, of which 12 are on the CPU, and the output layer.
+    split = Setup.of("llama_3_8b", "rtx_3090", weights="q4_k_m", price=1.0, changes=["assumptions.cpu.layers=12"])
+    assert _written("llama_cpp", _service(split, 1, 1), "files/llama.gguf", own=True)["--n-gpu-layers"] == 21
 
 
 def test_a_mac_is_told_how_many_requests_it_decodes() -> None:

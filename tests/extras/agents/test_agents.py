@@ -318,7 +318,7 @@ def test_questions_about_agents_choose_the_same_fleet(
     bought = work.buy(offers, {"given": {"input": 1.0, "output": 3.0}}, number, kept, ways=RENTED)
     (row,) = bought.to_dict()["crossovers"]
     assert row["agent_bill"]["dollars_per_agent_month"] == pytest.approx(730 * each)
-    (lot,) = bought.to_dict()["lots"]
+    (lot,) = bought.to_dict()["rental_units"]
     assert lot["dollars_per_hour"] == pytest.approx(lot["accelerators"] * lot["dollars_per_accelerator_hour"])
     most = work.most_agents(offers, Means(dollars_per_hour=best.dollars_per_hour), kept)[0]
     assert isinstance(most, AgentDeployment) and most.use.agents >= 0.95 * number

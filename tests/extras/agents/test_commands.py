@@ -40,7 +40,7 @@ def test_python_answers_as_the_command_line(command: Command, helpers: str, monk
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     workers, setup = ie.Agents.of(helpers), ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm")
     space = ie.Space(ie.Pins(tp=1, dp=1, pp=1))
-    layouts, offers = ie.offer(setup, workers.requests, space), ie.market(setup, workers.requests, space)
+    layouts, offers = ie.layouts(setup, workers.requests, space), ie.candidates(setup, workers.requests, space)
     kept, behind = ie.Targets(ttft_seconds=0.5), dict[str, Any](router="round_robin", tiers=["dram"])
     words = (*ONE, "--engine", "vllm", "--traffic", helpers, "--router", "round_robin", "--tier", "dram")
     answers = {

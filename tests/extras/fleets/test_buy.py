@@ -22,7 +22,7 @@ API = {"dear": {"input": 1.0, "output": 3.0}, "cheap": {"input": 0.04, "cached_i
 
 @pytest.fixture(scope="module")
 def layouts() -> Services:
-    return ie.offer(ie.Setup.of("llama_3_8b", "h100_sxm"), ie.Requests(1000, 200), ie.Space(ie.Pins(tp=1)))
+    return ie.layouts(ie.Setup.of("llama_3_8b", "h100_sxm"), ie.Requests(1000, 200), ie.Space(ie.Pins(tp=1)))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_the_fleet_that_is_recommended_for_a_traffic_is_billed(arrangement: Arra
     """Two commands say the same of every chip, and what is cheaper at some traffic is so from a smaller one on."""
     rate, requests, space = 300.0, ie.Requests(1000, 200), ie.Space(max_accelerators=2, any_group=True)
     chips = {
-        chip: ie.market(ie.Setup.of("llama_3_8b", chip, engine="vllm"), requests, space, arrangement=arrangement)
+        chip: ie.candidates(ie.Setup.of("llama_3_8b", chip, engine="vllm"), requests, space, arrangement=arrangement)
         for chip in ("h100_sxm", "l40s")
     }
     offers = [candidate for candidates in chips.values() for candidate in candidates]

@@ -38,13 +38,13 @@ def test_a_trace_of_prompts_that_share_blocks_is_a_day(command: Command, tmp_pat
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     answer = record(command, *ASKED, "--trace", path)
     assert [hour["request_rate"] for hour in answer["hours"]] == pytest.approx([0.1, 0.2, 0.1], rel=0.03)
-    assert answer["lots"][0]["cached"] == pytest.approx(512, rel=0.01)
+    assert answer["rental_units"][0]["cached"] == pytest.approx(512, rel=0.01)
     shaped = record(command, *ASKED, "--trace", path, *RATES)
     assert [hour["request_rate"] for hour in shaped["hours"]] == [20, 60]
 
 
 def test_a_stock_is_kept(command: Command) -> None:
     answer = record(command, *ASKED, *RATES, "--on", "h200_sxm", "--stock", "h100_sxm=1", "--stock", "h200_sxm=64")
-    scarce = [lot["lots_by_hour"] for lot in answer["lots"] if "H100" in lot["hardware"]]
+    scarce = [lot["rental_units_by_hour"] for lot in answer["rental_units"] if "H100" in lot["hardware"]]
     assert all(sum(counts) <= 1 for counts in zip(*scarce, strict=True))
-    assert any("H200" in lot["hardware"] for lot in answer["lots"])
+    assert any("H200" in lot["hardware"] for lot in answer["rental_units"])

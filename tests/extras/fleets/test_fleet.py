@@ -28,7 +28,7 @@ DAY = (10.0, 5.0, 30.0, 60.0, 40.0, 20.0)
 
 @pytest.fixture(scope="module")
 def layouts() -> Services:
-    return ie.offer(ie.Setup.of("llama_3_8b", "h100_sxm"), REQUESTS, ie.Space(ie.Pins(tp=1)))
+    return ie.layouts(ie.Setup.of("llama_3_8b", "h100_sxm"), REQUESTS, ie.Space(ie.Pins(tp=1)))
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +174,7 @@ def test_what_cannot_be_is_refused(layouts: Services) -> None:
 def test_pools_that_would_be_cheaper_are_said_with_their_numbers() -> None:
     """As many of either kind as recommendations for the hours have; nothing where only instances that do both are."""
     setup, targets = ie.Setup.of("qwen3_32b", "h200_sxm", engine="vllm"), ie.Targets(0.5, 0.03)
-    offers = ie.market(setup, ie.Requests(isl=2000, osl=500), ie.Space(max_accelerators=4))
+    offers = ie.candidates(setup, ie.Requests(isl=2000, osl=500), ie.Space(max_accelerators=4))
     day, together = (10.0, 50.0), [offer for offer in offers if offer.pools is None]
     # The most of an hour is where it meets the other one.
     asked = {"elasticity": CALM, "target": 0.8, "ways": ("on_demand",)}

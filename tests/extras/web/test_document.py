@@ -26,7 +26,7 @@ def _setup(price: float) -> ie.Setup:
 
 
 def _layouts(price: float) -> Any:
-    return ie.offer(_setup(price), REQUESTS, SPACE)
+    return ie.layouts(_setup(price), REQUESTS, SPACE)
 
 
 #: Answers by the price of an hour.

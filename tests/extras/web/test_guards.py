@@ -23,7 +23,7 @@ ADDRESS = "/openapi.json"
 def test_other_names_are_refused(client: TestClient, host: str) -> None:
     reply = client.get(ADDRESS, headers={"host": host})
     assert reply.status_code == 400
-    assert "at the address that it was started at" in reply.json()["error"]["message"]
+    assert "use the address that inference-econ serve printed" in reply.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost", "[::1]:8765", "LOCALHOST:1"])
@@ -35,7 +35,7 @@ def test_names_of_this_machine_are_not(client: TestClient, host: str) -> None:
 def test_requests_of_other_pages_are_refused(client: TestClient, headers: dict[str, str]) -> None:
     reply = client.post("/api/v1/texts", content="{}", headers=headers)
     assert reply.status_code == 400
-    assert reply.json()["error"]["message"] == "requests of other pages are not answered"
+    assert reply.json()["error"]["message"] == "requests from other websites are rejected"
 
 
 def test_its_own_page_is_answered_and_a_link_to_it_followed(client: TestClient) -> None:

@@ -130,7 +130,7 @@ def test_panels_ask_for_pools_where_pools_were_chosen() -> None:
         assert (asked["disaggregated"], asked["engine"]) == ("true", ["vllm"])
         assert "tp" not in asked
     assert _asked("explain", [], point)["tp"] == "2"
-    with pytest.raises(RefusedError, match="Only aggregated deployments can be put under load"):
+    with pytest.raises(RefusedError, match="This panel simulates aggregated deployments only"):
         _asked("load", [], point)
 
 
@@ -157,7 +157,7 @@ def test_a_panel_that_nobody_has_is_not_found(client: TestClient) -> None:
     reply = client.get("/view/hardware")
 
     assert reply.status_code == 404
-    assert reply.json()["error"]["message"] == "no panel asks 'hardware'"
+    assert reply.json()["error"]["message"] == "there is no panel 'hardware'"
 
 
 def test_a_mistake_names_its_control(client: TestClient) -> None:

@@ -90,7 +90,7 @@ def test_rounds_of_speculation_are_played_as_closed_forms_have_them(
     # Prompts are launched while whole rounds run, not the share of a token: played TPOTs were up to 1.6 times as long.
     setup = ie.Setup.of(model, chip, engine="vllm")
     requests = ie.Requests.model_validate({"isl": 1000, "osl": 300})
-    offered = ie.offer(setup, requests, ie.Space(ie.Pins(tp=tp)), ie.Speculation.fixed("eagle", 3, 2.7))
+    offered = ie.layouts(setup, requests, ie.Space(ie.Pins(tp=tp)), ie.Speculation.fixed("eagle", 3, 2.7))
     service = offered.service(0)
     closed, played = loaded(service, rate), simulator.rehearse(service, rate)
     assert float(np.mean(played.tpot)) == pytest.approx(closed.tpot_seconds["mean"], rel=0.03)
@@ -101,7 +101,7 @@ def test_rounds_of_speculation_are_played_as_closed_forms_have_them(
 def test_prompts_are_held_back_for_rounds_of_speculation() -> None:
     setup = ie.Setup.of("deepseek_v3", "h200_sxm", engine="sglang")
     requests = ie.Requests.model_validate({"isl": 1000, "osl": 300})
-    offered = ie.offer(setup, requests, ie.Space(ie.Pins(tp=1, dp=8)), ie.Speculation.fixed("mtp", 2, 2.3))
+    offered = ie.layouts(setup, requests, ie.Space(ie.Pins(tp=1, dp=8)), ie.Speculation.fixed("mtp", 2, 2.3))
     closed, played = loaded(offered.service(0), 3.0), simulator.rehearse(offered.service(0), 3.0, count=1500)
     # Steps of one token in their place are less than half as many.
     assert float(np.mean(played.ttft)) == pytest.approx(closed.ttft_seconds["mean"], rel=0.2)

@@ -63,8 +63,8 @@ function address(question, rows, at) {
 async function fetched(url, how) {
   const reply = await fetch(url, how).catch(() => null);
   byId("lost").textContent = reply ? "" : byId("lost").dataset.text;
-  if (!reply) throw new Refused("No answer from the server.", null);
-  const problem = { error: { message: `The server replied ${reply.status}.`, field: null } };
+  if (!reply) throw new Refused("The server did not respond.", null);
+  const problem = { error: { message: `The server returned status ${reply.status}.`, field: null } };
   const content = await reply.json().catch(() => problem);
   if (reply.ok && content !== problem) return content;
   throw new Refused(content.error.message, content.error.field);
@@ -81,7 +81,7 @@ function controlOf(field, row) {
 const worded = (message) =>
   message.replace(/--([a-z-]+)/g, (option, name) => {
     const label = controlOf(name.replaceAll("-", "_"), chosen())?.closest("label")?.firstChild.textContent.trim();
-    return label ? `'${label}'` : `the command line's ${option}`;
+    return label ? `'${label}'` : `the command line option ${option}`;
   });
 
 /** Say beside a control what is wrong. @param {Element} control @param {string} message @param {string} by  a panel */
@@ -158,8 +158,8 @@ class Panel {
     const control = controlOf(error.field, chosen()) ?? this.place.parentElement?.querySelector("textarea");
     if (control) complain(control, error.message, this.question);
     [this.answer, this.views] = [null, []];
-    this.place.replaceChildren(make("p", { className: "error" }, control ? "Not answered: see above." : error.message));
-    if (control || this instanceof Frontier) byId("status").textContent = control ? "Not answered: a control says why." : error.message;
+    this.place.replaceChildren(make("p", { className: "error" }, control ? "No result: correct the marked setting." : error.message));
+    if (control || this instanceof Frontier) byId("status").textContent = control ? "No result: correct the marked setting." : error.message;
   }
 
   begin() {} // before the question is sent
@@ -264,7 +264,7 @@ class Frontier extends Panel {
       const [point, row] = [points[index], this.rows[index]];
       const radio = make("input", { type: "radio", name: "pick", value: row, checked: row === chosen() });
       const name = make("label", {}, radio, label);
-      if (!point) return line([name, "not that fast"]);
+      if (!point) return line([name, "slower than this speed"]);
       const bar = make("span", { className: "bar" }, make("span", {}));
       bar.style.width = `${(100 * point.high) / most}%`;
       bar.firstChild.style.width = `${(100 * point.dollars) / point.high}%`;
@@ -298,8 +298,8 @@ async function look() {
   const point = frontier.pick();
   const [, gpus, layout, users] = point?.cells ?? [];
   byId("chosen-said").textContent = point
-    ? `${layout} on ${gpus} GPUs, ${users} requests in flight, ${digits(point.speed)} tokens/s per user.`
-    : "No deployment of this series is that fast: move the slider, or choose another series.";
+    ? `${layout} on ${gpus} GPUs: ${users} concurrent requests, ${digits(point.speed)} tokens/s per user.`
+    : "No deployment of this series reaches this speed. Move the slider, or select another series.";
   if (!point) return;
   const ask = (/** @type {Panel} */ panel) => panel.ask(address(panel.question, [chosen()], point.at));
   await Promise.all(others.slice(0, -1).map(ask));
