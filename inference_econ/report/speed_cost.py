@@ -29,7 +29,7 @@ _SIMILAR_SERVERS = "extras.servers.similar_servers:servers_like"
 def bands_label(setups: Iterable[Setup]) -> str:
     """Legend entry of bands, with the assumptions that define their errors."""
     names = ", ".join(dict.fromkeys(assumptions_label(setup.assumptions) for setup in setups))
-    return f"{100 * bounds.LEVEL:.0f} % of measured values ({names})"
+    return f"{100 * bounds.LEVEL:.0f}% interval ({names})"
 
 
 def around_curve(

@@ -151,7 +151,7 @@ def test_the_band_of_a_load_is_around_p90() -> None:
     band = chart.lines[1].band
     assert band is not None
     assert band.y[0] < chart.lines[1].y[0] < band.other_y[0]
-    assert chart.bands == "80 % of measured values (profiles/hopper), around p90"
+    assert chart.bands == "80% interval (profiles/hopper), around p90"
 
 
 def test_bursts_that_are_assumed_are_played_for_a_picture() -> None:

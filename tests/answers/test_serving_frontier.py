@@ -253,6 +253,18 @@ def test_the_dear_end_is_no_less_than_that_of_the_cheapest_measured_layout() -> 
     assert likely.high != pytest.approx(high)
 
 
+def test_intervals_do_not_fall_with_speed_and_agree_with_the_cost_at_a_speed() -> None:
+    """Llama 70B in fp8 on H100: the upper end once rose to 90 USD at 105 tokens/s and fell to 13 at 108."""
+    front = ie.frontier(ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8"))
+    low, high = front.cost_ends
+    assert (np.diff(low) >= 0.0).all()
+    assert (high[1:] >= high[:-1]).all()
+    for index in range(0, len(front), 7):
+        likely = front.at_speed(float(front.tokens_per_second[index]))
+        assert likely is not None
+        assert [likely.low, likely.high or np.inf] == pytest.approx([low[index], high[index]])
+
+
 def test_pools_of_twice_the_chips_are_noticeably_faster() -> None:
     """DeepSeek-V3 on B200: 136 GPUs for 56.5 tokens/s and no cheaper beside 24 for 56.4."""
     front = ie.frontier(ie.Setup.of("deepseek_v3", "b200"))

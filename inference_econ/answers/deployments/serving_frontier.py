@@ -6,6 +6,7 @@ import math
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from typing import Any, NamedTuple, overload
 
@@ -336,7 +337,7 @@ class _ServiceStates:
         )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class _SpeedCosts(_ServiceStates):
     """Steady states, with the lowest cost of every speed, interpolated between batches."""
 
@@ -359,8 +360,29 @@ class _SpeedCosts(_ServiceStates):
         if least is None:
             return None
         dollars, instances = least
-        low, high = (finite_or_none(float(end[0])) for end in self._ends(np.array([tokens_per_second]), instances))
-        return Likely(dollars, low, high, instances)
+        (low,), (high,) = self._ends(np.array([tokens_per_second]), instances)
+        lows, highs = self.cost_ends
+        low = max(low, np.fmax.reduce(lows[self.tokens_per_second <= tokens_per_second], initial=0.0))
+        high = min(high, np.fmin.reduce(highs[self.tokens_per_second >= tokens_per_second], initial=math.inf))
+        return Likely(dollars, finite_or_none(float(low)), finite_or_none(float(high)), instances)
+
+    @cached_property
+    def cost_ends(self) -> tuple[Array, Array]:
+        """80% intervals of the lowest costs at the speeds of all points [USD per 1e6 output tokens].
+
+        A deployment also serves lower speeds, so neither end falls with speed.
+        """
+        low, high = np.empty(len(self)), np.empty(len(self))
+        for at, instances in self._same_instances():
+            low[at], high[at] = self._ends(self.tokens_per_second[at], instances)
+        low = np.where(np.isnan(low), np.nan, np.fmax.accumulate(low))
+        return low, np.where(np.isnan(high), np.nan, np.fmin.accumulate(high[::-1])[::-1])
+
+    def _same_instances(self) -> Iterator[tuple[Indices, Instances]]:
+        """Indices of points with the same layout, and their instances."""
+        for number, row in sorted(set(zip(self.which.tolist(), self.rows.tolist(), strict=True))):
+            at = np.flatnonzero((self.which == number) & (self.rows == row))
+            yield at, self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
 
     def _ends(self, tokens_per_second: Array, instances: Instances) -> tuple[Array, Array]:
         """Ends of the 80% interval of the lowest cost at some speeds; see :func:`likely_ends`."""
@@ -445,7 +467,7 @@ class _SpeedCosts(_ServiceStates):
         return best
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
     """Pareto-optimal steady states of services in speed and cost, slowest and cheapest first."""
 
@@ -626,15 +648,12 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
     def ends_each(self) -> list[bounds.Ends]:
         """Interval factors of every point; cost factors apply to the lowest cost at its speed."""
         every: list[bounds.Ends] = [{} for _ in range(len(self))]
-        dollars = self.dollars
-        for number, row in sorted(set(zip(self.which.tolist(), self.rows.tolist(), strict=True))):
-            at = np.flatnonzero((self.which == number) & (self.rows == row))
-            instances = self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
+        low, high = (end / self.dollars for end in self.cost_ends)
+        for at, instances in self._same_instances():
             ends = bounds.ends(instances, bounds.FULL)
-            low, high = (end / dollars[at] for end in self._ends(self.tokens_per_second[at], instances))
-            for place, *of_cost in zip(at.tolist(), low.tolist(), high.tolist(), strict=True):
-                lower, upper = map(finite_or_none, of_cost)
-                every[place] = {**ends, **dict.fromkeys(_COSTS, (lower, upper))}
+            for place in at.tolist():
+                of_cost = finite_or_none(float(low[place])), finite_or_none(float(high[place]))
+                every[place] = {**ends, **dict.fromkeys(_COSTS, of_cost)}
         return every
 
 
