@@ -375,8 +375,10 @@ class _SpeedCosts(_ServiceStates):
         low, high = np.empty(len(self)), np.empty(len(self))
         for at, instances in self._same_instances():
             low[at], high[at] = self._ends(self.tokens_per_second[at], instances)
-        low = np.where(np.isnan(low), np.nan, np.fmax.accumulate(low))
-        return low, np.where(np.isnan(high), np.nan, np.fmin.accumulate(high[::-1])[::-1])
+        order = np.argsort(self.tokens_per_second, kind="stable")
+        low[order] = np.where(np.isnan(low[order]), np.nan, np.fmax.accumulate(low[order]))
+        high[order] = np.where(np.isnan(high[order]), np.nan, np.fmin.accumulate(high[order[::-1]])[::-1])
+        return low, high
 
     def _same_instances(self) -> Iterator[tuple[Indices, Instances]]:
         """Indices of points with the same layout, and their instances."""
