@@ -142,8 +142,8 @@ def show_schema(kind: str, page: bool, path: str | None) -> str:
 def list_offers(request: Request, model: str | None, refresh: str | None, date: str | None) -> Page | None:
     """List API prices of one model or all models, by provider.
 
-    Prices are in USD per million input, cached input and output tokens. --refresh saves the offers of a file next to
-    the shipped ones and replaces earlier ones. FILE is the JSON of https://models.dev/api.json, or a CSV file with the
+    Prices are in USD per million input, cached input and output tokens. --refresh saves the offers of a file. They
+    replace offers that were saved before. FILE is the JSON of https://models.dev/api.json, or a CSV file with the
     columns model, input and output. Optional columns are provider, hours, cached_input, tokens_per_second and date.
     Nothing is downloaded. 'price --api-prices PROVIDER' compares with these offers. For GPU prices, see 'list gpus
     --prices'.

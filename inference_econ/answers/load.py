@@ -230,7 +230,7 @@ def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Servic
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)
     if targets.given:
-        kept = " that meets the SLOs" if reached else ", as none meets the SLOs"
+        kept = " within the SLOs" if reached else ", as none meets the SLOs"
     if not reached:
         rates = [promised_rates(layouts, Targets()) for layouts in several]
     costs, levels, places = [], [], []
@@ -240,7 +240,7 @@ def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Servic
         levels.append(complexity(layouts.setup.hardware, layouts.plans, disaggregated=False))
         places += [(which, index) for index in range(len(layouts))]
     which, index = places[simplest(np.concatenate(costs), np.concatenate(levels))]
-    rule = SelectionRule(f"the cheapest per token when full{kept}", sum(map(len, several)))
+    rule = SelectionRule(f"the lowest cost per token at full load{kept}", sum(map(len, several)))
     return several[which].service(index), rule
 
 

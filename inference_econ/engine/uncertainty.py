@@ -349,17 +349,17 @@ def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeRea
 def _unknown(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     if subject.hardware.family not in calibration.families:
         yield _worded(
-            f"no {subject.hardware.family} was measured ({', '.join(calibration.families)})",
+            f"no {subject.hardware.family} was measured, only {', '.join(calibration.families)}",
             "hardware",
         )
     if subject.engine and subject.engine not in calibration.engines:
-        measured = f"was not measured ({', '.join(calibration.engines)})"
+        measured = f"was not measured, only {', '.join(calibration.engines)}"
         yield _worded(
             "the engine is not recorded" if subject.engine == UNKNOWN else f"{subject.engine} {measured}", "engine"
         )
     weights = formats(subject.model, subject.weights)
     if weights not in calibration.weights:
-        yield _worded(f"no weights in {weights} were measured ({', '.join(calibration.weights)})", "model")
+        yield _worded(f"no weights in {weights} were measured, only {', '.join(calibration.weights)}", "model")
 
 
 def _uncounted(model: ModelSpec) -> Iterator[UnlikeReason]:

@@ -56,17 +56,17 @@ def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
         own, bias = errors.spread.own, errors.spread.bias
         rows = f"{errors.spread.rows:,}"
-        rows = (
-            f"{rows} measurements" if own is None else f"{own:,} measurements, pooled with {rows} of the base profile"
-        )
+        rows = f"{rows} measurements" if own is None else f"{own:,} measurements and {rows} of similar servers"
         if WITHOUT[errors.unlike] not in without:
             without.append(WITHOUT[errors.unlike])
-            rows += f", cross-validated without {without[-1]}"
         median = f", median {100 * math.expm1(bias):+.0f}%" if abs(bias) >= _BIAS else ""
         parts.append(f"{_NAMES[quantity]} {percent(likely)}{median} ({rows})")
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
-    return f"80% intervals of errors, {name}: {'. '.join(parts)}."
+    return (
+        f"80% of measured values lie within these errors of predictions by {name}: {', '.join(parts)}. "
+        f"The fits excluded {' and '.join(without)}."
+    )
 
 
 def assumptions_label(assumptions: inputs.Assumptions) -> str:
@@ -130,11 +130,11 @@ def measurement_note(instances: Instances) -> str:
     if levels.version is not None:
         return f"Step times include measured factors of {runs} {levels.version} {server}: {factors}.{of_them}"
     others = ", ".join(
-        f"{version.version or 'no version'} {math.exp(version.decode):.3g}x" for version in levels.versions
+        f"{math.exp(version.decode):.3g}x in {version.version or 'unknown versions'}" for version in levels.versions
     )
     return (
         f"Step times include measured factors of {runs} in other versions {server}: {factors}.{of_them} "
-        f"By version: {others}."
+        f"Decode factors: {others}."
     )
 
 

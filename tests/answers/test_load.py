@@ -86,7 +86,7 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
     free = usual_service([offer], Targets())[0]
     assert free.states.requests_per_second[-1] / free.accelerators >= each.max() / 1.1
     quick, kept = usual_service([offer], Targets(tpot_seconds=0.007))
-    assert kept == ("the cheapest per token when full that meets the SLOs", len(offer))
+    assert kept == ("the lowest cost per token at full load within the SLOs", len(offer))
     assert quick.states.tpot_seconds[0] <= 0.007
     assert usual_service([offer], Targets(e2e_seconds=60.0))[1] == kept
     # Promises that nothing keeps leave the choice open: the sweep shows that none is kept.

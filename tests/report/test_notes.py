@@ -72,7 +72,7 @@ def test_levels_that_all_models_have_are_told() -> None:
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
     assert misfits(plain) == []
     (said,) = misfits(Instances(plain.setup, speculates=True))
-    assert "speculative runs of sglang (all models): decode 1.25x" in said
+    assert "speculative runs of sglang (all models): decode 1." in said
 
 
 def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -109,18 +109,21 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
     subject = f"vllm / NVIDIA H100 SXM5 80GB / {catalog.model('llama_3_8b').name}"
     known = fitted(subjects=(subject,), layouts=("tp1",), errors=errors)
     seen, unseen = Instances(setup(known), [1], [8]), Instances(setup(known, "qwen3_8b"), [1], [8])
-    layout = "55 measurements, cross-validated without their layout"
-    version = "measurements, cross-validated without the version of their engine"
+    layout, version = "55 measurements", "77 measurements"
     for instances, rows, without, factor in (
         # Nobody said which version it will be.
-        (seen, f"77 {version}", "version", math.sqrt(1.25)),
-        (seen._replace(layouts=["tp1"]), f"77 {version}", "version", math.sqrt(1.25)),
+        (seen, version, "version", math.sqrt(1.25)),
+        (seen._replace(layouts=["tp1"]), version, "version", math.sqrt(1.25)),
         (seen._replace(layouts=["tp1", "tp2"]), layout, "layout", 1.25**3),
-        (unseen, "1,234 measurements, cross-validated without their model", "model", 1.25),
+        (unseen, "1,234 measurements", "model", 1.25),
         # Of servers that speculate nothing is known: the widest of all.
         (seen._replace(speculates=True), layout, "layout", 1.25**3),
     ):  # fmt: skip
-        assert f"to {100 * factor - 100:+.0f}% ({rows})" in interval_note(instances, ["tpot"])
+        note = interval_note(instances, ["tpot"])
+        assert f"to {100 * factor - 100:+.0f}% ({rows})" in note
+        assert note.endswith(
+            f"The fits excluded the {'engine ' * (without == 'version')}{without} of each measurement."
+        )
         assert errors_of(instances, "tpot")["without"] == without
         (ends,) = bounds.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
         assert ends == pytest.approx((1 / factor, factor))

@@ -131,8 +131,8 @@ def table_of(drawn: Check) -> CellTable:
         f"{verdict} the target's distribution, as far as {drawn.fit.tokens:,} draws tell: chance alone differs as much "
         f"or more in {100 * drawn.fit.p_value:.2g} % of such checks (chi-square; below {100 * UNLIKELY:.2g} %: not "
         "exact).",
-        f"Tokens per round: {drawn.expected_tokens:.5f} by formula, {drawn.tokens.value:.5f} ± "
-        f"{drawn.tokens.half_width:.5f} drawn (95 % confidence): {meets} the interval.",
+        f"The formula gives {drawn.expected_tokens:.5f} tokens per round, and simulation {drawn.tokens.value:.5f} ± "
+        f"{drawn.tokens.half_width:.5f} (95% confidence). The formula is {meets} this interval.",
     )
     title = f"Speculative sampling: {drawn.vocabulary} tokens, {drawn.draft_length} proposals, {drawn.rounds:,} rounds"
     columns = ("tokens", "chi-square", "degrees", "p-value", "accepted, formula", "accepted, drawn")

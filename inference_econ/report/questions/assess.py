@@ -329,8 +329,8 @@ def _better(gap: Gap, *, named: bool = False) -> str:
     return (
         f"At the same cost it has {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f}x, "
         f"{gap.tokens_per_second_lost:+z.1f}{by[0]}). At the same speed it costs "
-        f"${dollars(cheap.dollars_per_million_output_tokens)} ({1 / gap.cost_factor:.2f}x, "
-        f"${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
+        f"${dollars(cheap.dollars_per_million_output_tokens)}, {1 / gap.cost_factor:.2f}x as much "
+        f"(${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
     )
 
 

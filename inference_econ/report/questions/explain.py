@@ -169,9 +169,9 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
     weights, cache, available = needed.of_one_plan()
     workspace = float(np.ravel(needed.workspace_bytes)[0])
     yield (
-        f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
-        f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
-        + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else ".")
+        f"Weights take {weights / 1e9:.1f} GB and the KV cache {cache / 1e9:.1f} GB: "
+        f"{100 * (weights + cache) / available:.0f}% of {available / 1e9:.1f} GB"
+        + (f" that a workspace of {workspace / 1e9:.1f} GB leaves." if workspace else ".")
     )
     if explanation.streamed_seconds:
         seconds, rate = explanation.streamed_seconds, setup.rates.host_bytes_per_second

@@ -409,9 +409,9 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     far = replace(ROW, hardware="b200", model="deepseek_v3", weights=None, engine="sglang", isl=1e5, osl=2e3,
                   concurrency=4096.0)  # fmt: skip
     assert outside(measured_subject(far), mine) == [
-        "no blackwell was measured (h100)",
-        "sglang was not measured (vllm)",
-        "no weights in fp8_block were measured (int8)",
+        "no blackwell was measured, only h100",
+        "sglang was not measured, only vllm",
+        "no weights in fp8_block were measured, only int8",
         "671 billion parameters (measured: 8.03 to 70.55)",
         "ISL 100,000 (measured: 1000)",
         "OSL 2000 (measured: 200)",
