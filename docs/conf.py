@@ -80,6 +80,36 @@ def _archive(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = f"---\norphan: true\nnosearch: true\n---\n\n{source[0]}"
 
 
+#: Pages that moved, and their new places.
+MOVED = {
+    "evidence/sturdiness": "evidence/index",
+    "howto/own_chip": "howto/own_catalog",
+    "howto/own_engine": "howto/own_catalog",
+    "howto/own_model": "howto/own_catalog",
+    "howto/promises": "howto/confidence",
+    "howto/sweep": "howto/sweeps",
+    "model/caches": "model/attention",
+    "model/engines": "model/market",
+    "model/intensity": "model/kernels",
+    "model/kernel_launches": "model/kernels",
+    "model/links": "model/wide_deployments",
+    "model/recipes": "model/market",
+    "tutorials/operator": "tutorials/serving_engineer",
+}
+_REDIRECT = """<!doctype html><meta charset="utf-8"><title>Moved</title>
+<meta http-equiv="refresh" content="0; url=../{0}.html"><a href="../{0}.html">This page moved.</a>
+"""
+
+
+def _redirect(app: Sphinx, error: Exception | None) -> None:
+    """Write a page that leads from each old place to the new one."""
+    if error is not None or app.builder.format != "html":
+        return
+    for old, new in MOVED.items():
+        Path(app.outdir, f"{old}.html").write_text(_REDIRECT.format(new), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
-    """Tell Sphinx."""
+    """Connect the functions of this file to events of Sphinx."""
     app.connect("source-read", _archive)
+    app.connect("build-finished", _redirect)

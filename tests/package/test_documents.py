@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import inspect
@@ -71,6 +72,16 @@ def test_pictures_are_there(document: Path) -> None:
     links = transcripts.SHOWN.findall(document.read_text(encoding="utf-8"))
     assert links or document.stem not in TRADES
     assert all((document.parent / link).exists() for link in links)
+
+
+def test_pages_that_moved_lead_to_pages_that_are_there() -> None:
+    conf = ast.parse((DOCS / "conf.py").read_text(encoding="utf-8"))
+    (moved,) = (
+        ast.literal_eval(node.value)
+        for node in conf.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MOVED"
+    )
+    assert all((DOCS / f"{new}.md").exists() and not (DOCS / f"{old}.md").exists() for old, new in moved.items())
 
 
 def test_every_public_formula_has_its_place_in_the_model() -> None:
