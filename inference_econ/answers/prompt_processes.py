@@ -1,4 +1,8 @@
-"""Prefill of one prompt over several copies of the model: context parallelism and the prefill chain of KV-Runahead."""
+"""Prefill of one prompt on several copies of the model: context parallelism and the prefill chain of KV-Runahead.
+
+A process is one copy of the model, on one GPU or on several tensor-parallel GPUs. In a prefill chain, each process
+prefills one part of the prompt and sends the KV cache of all earlier tokens to the next process.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ class Way:
     moved_bytes : float
         Traffic between all GPUs for the prompt [B].
     parts : tuple of int
-        Tokens of each process of a chain, in prompt order [tokens]; empty for other ways.
+        Prompt tokens of each process of a prefill chain, in prompt order [tokens]; empty for other ways.
     """
 
     seconds: float
@@ -49,14 +53,14 @@ class Way:
 
 @dataclass(frozen=True)
 class Processes:
-    """Ways to split prompts over processes with the same number of GPUs.
+    """Ways to split prompts over copies of the model (processes) with the same number of GPUs.
 
     Attributes
     ----------
     setup, free : Setup
         Setup as given, and with infinitely fast links.
     process : Plans
-        One process, shape (1,).
+        Layout of one copy of the model, shape (1,).
     longest : float
         Longest prompt [tokens].
     cached, prompts : float
@@ -111,7 +115,7 @@ class Processes:
         return Way(seconds, seconds - unlinked, inside + passed)
 
     def _balanced_part(self, tokens: float, processes: int) -> tuple[float, float]:
-        """Tokens of a part, and the prefix length at which its work is the mean of all parts [tokens].
+        """Tokens per process, and the prefix length at which a process has the mean attention work [tokens].
 
         Each process has tokens from both ends of the prompt. Without causal skipping all parts have equal work.
         """
@@ -228,11 +232,11 @@ class PrefillChain:
         return [(run, slice(end - number, end)) for (run, number), end in zip(self.runs, ends, strict=True)]
 
     def even(self, tokens: int) -> Way:
-        """Chain with equal parts."""
+        """Prefill chain in which all processes have the same number of tokens."""
         return self._of_parts(_whole_tokens(kv_runahead.even_partition(tokens, self.processes)))
 
     def searched(self, tokens: int) -> Way:
-        """Chain with the best parts of a search that starts from equal parts and from parts of equal time."""
+        """Prefill chain with the fastest split; the search starts from equal lengths and from equal times."""
 
         def about_seconds(parts: Array) -> Array:
             ahead, after = self._between(parts)
@@ -252,7 +256,7 @@ class PrefillChain:
         return min(ways, key=lambda way: way.seconds)
 
     def _of_parts(self, parts: tuple[int, ...]) -> Way:
-        """Chain with the given tokens per process."""
+        """Prefill chain with the given tokens per process."""
         before, times = np.cumsum([0, *parts[:-1]]), []
         each = list(self._each(parts, before))
         for linked, hops in ((True, self._hops(before, "hops")), (False, np.zeros(len(parts)))):

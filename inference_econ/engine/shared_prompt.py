@@ -1,4 +1,4 @@
-"""Prefill of one prompt split over several processes that each hold the full model: compute times and transfers."""
+"""Prefill of one prompt split over several copies of the model, called processes: compute times and transfers."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike)
 
 
 def gathering_seconds(setup: Setup, processes: int, size: float, domains: float) -> float:
-    """Time of an all-gather after which each process has the parts of all others.
+    """Time of an all-gather after which each process has the KV cache of all processes.
 
     Parameters
     ----------

@@ -175,8 +175,9 @@ def interval(
 
     Notes
     -----
-    The errors come from fits that held out the properties in which the query differs from the measurements, see
-    :func:`unlike`. They include the uncertainty of the fitted constants, because each fit has its own.
+    The errors come from cross-validation. If the query has a new model, for example, the fits left out one model each
+    and predicted it; see :func:`unlike`. The errors include the uncertainty of the constants, because each fit has
+    different constants.
     """
     if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
         raise InputError(f"level: must be from 0 to {LEVELS[-1] - LEVELS[0]:g}, got {level:g}")

@@ -325,7 +325,7 @@ def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
 
 
 def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
-    """Reject limits that allow the GPUs of two instances, but not their machines.
+    """Reject limits within which no prefill and decode instance can be rented together.
 
     Raises
     ------

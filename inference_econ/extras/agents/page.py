@@ -333,7 +333,7 @@ def _title(counted: str, setups: Sequence[Setup], use: AgentLoad, targets: Targe
 
 
 def _simulated(*uses: AgentLoad) -> list[str]:
-    """Lines on the workload and its simulation."""
+    """Lines of text on the workload and its simulation."""
     use, traces = uses[0], [use.trace for use in uses]
     ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))
     shares = " to ".join(list(ideal)[:: max(len(ideal) - 1, 1)])

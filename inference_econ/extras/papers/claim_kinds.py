@@ -102,7 +102,10 @@ class StepReading(Spec):
 
 
 class SquareRootReading(Spec):
-    """Speed of a model, derived from the speed of another by the square-root law (eq. 19) [tokens/s]."""
+    """Speed of a model from the speed of another one, by eq. (19) [tokens/s].
+
+    The speed falls with the square root of the parameters.
+    """
 
     kind: Literal["square_root"]
     """Kind of quantity."""

@@ -458,7 +458,7 @@ def _named(name: str, shipped: Mapping[str, Scenario]) -> Scenario:
     Raises
     ------
     InputError
-        With the known claims and scenarios.
+        If no claim or scenario has this name; the message suggests known names.
     """
     try:
         scenario = catalog.scenario(name)

@@ -1,4 +1,4 @@
-"""Comparison of ways to process one prompt on several chips: tensor, sequence and context parallelism, and chains."""
+"""Comparison of ways to prefill one prompt on several chips: tensor, sequence or context parallel, prefill chains."""
 
 from __future__ import annotations
 
