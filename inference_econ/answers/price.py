@@ -334,7 +334,7 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     Parameters
     ----------
     fleet : PooledFleet
-        Both pools under their load.
+        Prefill and decode instances under their load.
     found_tokens : float, optional
         Cached tokens of the mean prompt; by default from the requests [tokens].
 

@@ -273,7 +273,7 @@ def service_title(
 ) -> str:
     """Heading for services with the same requests; see :func:`.heading.heading`.
 
-    ``setups`` includes the setups of other pools on different GPUs.
+    ``setups`` includes the setup of prefill instances on other GPUs.
     """
     return heading(
         counted,

@@ -40,7 +40,7 @@ _DRAWN = 4_000
 
 @dataclass(frozen=True, slots=True)
 class PooledFleet:
-    """Prefill and decode pools under load.
+    """Prefill and decode instances under load.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class PooledFleet:
     prefill_instances, decode_instances : int
         x and y of xPyD [1].
     load : Loaded
-        Load of both pools. A request queues for a prefill instance, and possibly for a decode slot.
+        Load of the deployment. A request queues for a prefill instance, and possibly for a decode slot.
     prefill_utilization, decode_utilization : float
-        Load of each pool as a share of its capacity [1].
+        Load of all prefill instances, and of all decode instances, as a share of their capacity [1].
     slots : int
         Maximum concurrent requests of a decode instance, as set in the engine [1].
     """
@@ -70,7 +70,7 @@ class PooledFleet:
 
     @property
     def accelerators(self) -> tuple[int, int]:
-        """GPUs of the prefill and of the decode pool [1]."""
+        """GPUs of all prefill and of all decode instances [1]."""
         return (
             self.prefill_instances * int(self.pools.prefill.accelerators[self.prefill]),
             self.decode_instances * int(self.pools.decode.accelerators[self.decode]),
@@ -78,7 +78,7 @@ class PooledFleet:
 
     @property
     def rented(self) -> tuple[int, ...]:
-        """Rented GPUs: one number per pool, or one for both if their GPUs are of one kind [1]."""
+        """Rented GPUs: of prefill and of decode instances, or one number if their GPUs are of one kind [1]."""
         return rented(self.pools, (self.prefill, self.decode), (self.prefill_instances, self.decode_instances))
 
     @property
@@ -88,7 +88,7 @@ class PooledFleet:
 
     @property
     def binding(self) -> str:
-        """Pool with less spare capacity."""
+        """``prefill`` or ``decode``: the instances with less spare capacity."""
         return "prefill" if self.prefill_utilization > self.decode_utilization else "decode"
 
     @property
@@ -226,7 +226,7 @@ def pools_under_load(
     arrival_scv: float = 1.0,
     targets: Targets | None = None,
 ) -> PooledFleet:
-    """Evaluate prefill and decode pools under a steady request stream.
+    """Evaluate prefill and decode instances under a steady request stream.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def pools_under_load(
     Returns
     -------
     Fleet
-        Pools with their latencies.
+        Deployment with its latencies.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def pools_under_load(
 
 
 def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: float) -> PooledFleet:
-    """Evaluate pools at a constant concurrency: a new request starts when one ends.
+    """Evaluate prefill and decode instances at a constant concurrency: a new request starts when one ends.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     Returns
     -------
     Fleet
-        Pools with the request stream that leads to the same state.
+        Deployment with the request stream that leads to the same state.
 
     Raises
     ------
@@ -442,7 +442,7 @@ def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
 
 @dataclass(frozen=True)
 class _FirstTokens:
-    """TTFT of sampled requests, drawn when a percentile is needed.
+    """TTFT of sampled requests, sampled when a percentile is needed.
 
     Attributes
     ----------
@@ -520,7 +520,7 @@ MOST_RATIO = 16
 
 
 def fewest_beside(instances: int) -> int:
-    """Minimum number of instances of one pool for a given number of instances of the other [1]."""
+    """Minimum number of prefill instances for a number of decode instances, or the reverse [1]."""
     return math.ceil(instances / MOST_RATIO)
 
 
@@ -530,7 +530,7 @@ _TTFT_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 @dataclass(frozen=True, slots=True)
 class DisaggregationTerms:
-    """SLOs, arrivals and maximum load of pools.
+    """SLOs, arrivals and maximum load of a disaggregated deployment.
 
     Attributes
     ----------
@@ -539,7 +539,7 @@ class DisaggregationTerms:
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1]: 1 for Poisson, more for bursts.
     fullest : float
-        Largest load of a pool as a share of its capacity [1].
+        Largest load of prefill or decode instances as a share of their capacity [1].
 
     Raises
     ------
@@ -593,7 +593,7 @@ class DisaggregationTerms:
 
     @property
     def kept(self) -> Targets:
-        """SLOs that pools must meet.
+        """SLOs that the deployment must meet.
 
         Without a TTFT SLO, the wait for a decode slot has the limit of the prompt queue.
         """
@@ -607,14 +607,14 @@ class DisaggregationTerms:
         return min(self.fullest, FILLED)
 
     def predicted(self, pools: Pools) -> DisaggregationTerms:
-        """Stricter terms for predictions, so that measured servers meet these terms with any layouts of two pools."""
+        """Stricter terms for predictions, so that measured servers meet these terms with any pair of layouts."""
         if self.targets.confidence is None:
             return self
         by = self.margins(pools)
         return replace(self, targets=self.targets.less(by), fullest=self.fullest / float(by.throughput.max()))
 
     def margins(self, pools: Pools) -> Margins:
-        """Divisors of the SLOs for any layouts of two pools [1]."""
+        """Divisors of the SLOs for any pair of layouts [1]."""
         confidence, promised = self.targets.confidence, set(self.targets.given)
         if confidence is None:
             return self.targets.margins(pools.decode.services)
@@ -778,7 +778,7 @@ def played(
     *,
     slots: int | None = None,
 ) -> PooledRun:
-    """Simulate pools at a constant concurrency until all requests have arrived.
+    """Simulate prefill and decode instances at a constant concurrency until all requests have arrived.
 
     Parameters
     ----------

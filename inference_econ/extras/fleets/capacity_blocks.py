@@ -41,12 +41,12 @@ _MANY = 10.0
 class CapacityBlock:
     """Smallest rentable unit of a fleet: the minimum number of replicas that fill their machines.
 
-    For pools, it is a decode instance with its share of prefill instances.
+    In a disaggregated deployment, it is a decode instance with its share of prefill instances.
 
     Attributes
     ----------
     service : Service
-        One replica; for pools, a decode instance.
+        One replica; if disaggregated, a decode instance.
     load : Loaded
         Largest load of a replica within the SLOs.
     replicas : int
@@ -129,11 +129,11 @@ class CapacityBlock:
 
     @property
     def parts(self) -> int:
-        """Number of units in the complete pools [1]; 1 without pools."""
+        """Number of rental units in the complete disaggregated deployment [1]; 1 if aggregated."""
         return 1 if self.pools is None or self.pools.fleet is None else self.pools.fleet.decode_instances
 
     def rented(self, lots: int) -> int:
-        """Rented chips of a number of units [1]. For pools, the required prefill instances are included."""
+        """Rented chips of a number of rental units [1], with the required prefill instances."""
         if self.pools is None or self.pools.fleet is None:
             return lots * int(self.setup.rented(self.replicas, self.service.accelerators))
         fleet = self.pools.fleet
@@ -146,7 +146,7 @@ class CapacityBlock:
         return self.rented(lots), lots * self.carried
 
     def record(self, targets: Targets) -> dict[str, Any]:
-        """Unit under its load as plain data, with latencies of the SLOs; for pools, the complete deployment."""
+        """Rental unit (or the whole disaggregated deployment) under load as plain data, with latencies of the SLOs."""
         paid = {"paid": self.way, "dollars_per_accelerator_hour": self.price.dollars}
         if self.pools is None:
             served = service_record(self.service, self.replicas, self.load)
@@ -267,7 +267,7 @@ def no_price(ways: Collection[Way]) -> NothingFitsError:
 
 
 def lots_of(choice: Deployment, ways: Collection[Way]) -> list[CapacityBlock]:
-    """Rental units of a replica, or of a decode instance of pools, in every pricing model of the chip.
+    """Rental units of a replica, or of a decode instance if disaggregated, in every pricing model of the chip.
 
     Replicas are rented together if that is cheaper.
     """

@@ -64,7 +64,7 @@ class DayOfFleet(Shown):
     elasticity : Elasticity
         Scaling behavior of replicas.
     left_out : tuple of str
-        Chips that cannot meet the SLOs, with reasons. Pools are included if they would be cheaper.
+        Chips that cannot meet the SLOs, with reasons. Disaggregated deployments are included if they would be cheaper.
     """
 
     page = "extras.fleets.day_page:FleetPage"
@@ -185,8 +185,8 @@ def fleet(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        Candidates on one or several chips (``market``): aggregated instances. For pools only the planned cost is
-        reported.
+        Candidates on one or several chips (``market``): aggregated instances. For disaggregated candidates, only the
+        planned cost is reported.
     rates : sequence of float
         Mean request rate of each hour [1/s], interpolated between the middles of hours; the day repeats.
     targets : Targets
@@ -268,7 +268,7 @@ def planned(
     left_out : sequence of str
         See :class:`DayOfFleet`.
     apart : PooledDay, optional
-        Pools that may be cheaper.
+        Disaggregated deployment that may be cheaper.
     kind : type
         Class of the result.
     """

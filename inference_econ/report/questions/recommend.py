@@ -220,7 +220,7 @@ def _partly_rented(choices: Sequence[Deployment]) -> Sequence[str]:
 
 
 def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
-    """Record of one deployment for tables and charts, with both pools in its layout, supporting engines, and recipe."""
+    """Record of one deployment for tables and charts, with its layouts, supporting engines, and recipe."""
     layout = choice.layout()
     return {
         **choice.served_record(targets),
@@ -232,7 +232,7 @@ def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
 
 
 def instances_label(choice: Deployment) -> str:
-    """Number of instances; ``4P2D`` for pools."""
+    """Number of instances; ``4P2D`` if disaggregated."""
     fleet = choice.fleet
     return str(choice.replicas) if fleet is None else f"{fleet.prefill_instances}P{fleet.decode_instances}D"
 

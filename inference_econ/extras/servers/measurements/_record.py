@@ -577,7 +577,7 @@ class Measurement:
     tp, dp, pp, ep : int or None
         Tensor-parallel, data-parallel (attention-DP or replicas), pipeline and expert-parallel degrees [1].
     prefill, decode : RecordedPool or None
-        Pools of a disaggregated server, whose tp, dp, pp and ep are None.
+        Prefill and decode workers of a disaggregated server, whose tp, dp, pp and ep are None.
     weights, kv : str or None
         Number formats; None as published with the model.
     isl, osl : float or None
@@ -803,7 +803,7 @@ def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def _layout(row: Cells) -> dict[str, Any]:
-    """Accelerators and degrees, or pools."""
+    """Accelerators and degrees, or prefill and decode workers."""
     pools: dict[str, RecordedPool | None] = {}
     for name in POOLS:
         parts: dict[str, Any] = {
