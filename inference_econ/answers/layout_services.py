@@ -131,7 +131,7 @@ def deployments(setup: Setup, pins: Pins) -> plans.Plans:
 def offer(
     setup: Setup, traffic: Traffic | Requests, space: Space | None = None, speculation: Speculation | None = None
 ) -> Services:
-    """Enumerate the layouts of a model on a GPU as services.
+    """List the layouts of a model on a GPU that can serve a workload.
 
     Parameters
     ----------

@@ -708,7 +708,7 @@ def chance_below(first: Likely, second: Likely) -> float | None:
     Notes
     -----
     ln(measured / predicted) of both costs is assumed normal, with the mean and width of its 80% interval and the
-    correlation of :func:`shared_share`. Their difference is then normal too.
+    correlation of :func:`shared_share`. Their difference is then also normal.
     """
     spread, other = first.spread, second.spread
     if spread is None or other is None:

@@ -195,10 +195,10 @@ def factors_of(errors: ErrorSpread, level: float) -> Interval:
 
 
 class LeftOutErrors(NamedTuple):
-    """Prediction errors on held-out measurements."""
+    """Prediction errors on measurements that were left out of the fit."""
 
     unlike: Unlike | Unseen
-    """Property that was held out of the fits, or of the measured corrections."""
+    """Property whose measurements were left out of the fits, or of the measured corrections."""
     spread: ErrorSpread
     """Distribution of the errors."""
 
@@ -309,7 +309,7 @@ class UnlikeReason(NamedTuple):
     text: str
     """Text for users, with the numbers."""
     unlike: Unlike
-    """Property that must be held out of fits for their errors to apply."""
+    """Property of which fits must leave out measurements, so that their errors apply."""
 
 
 def outside(subject: Subject, assumptions: Assumptions) -> list[str]:

@@ -61,7 +61,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
 
 
 def generation_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Lines on GPU generations without a fitted profile, with what to do, and on engines without one."""
+    """Lines of text on GPU generations without a fitted profile, with what to do, and on engines without one."""
     chips: dict[str, list[str]] = {}
     setups = list(setups)
     for setup in setups:

@@ -1,4 +1,4 @@
-"""Prefill and decode pools (xPyD) under a request stream or a constant concurrency."""
+"""Prefill and decode instances (xPyD) under a request stream or a constant concurrency."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
     pools : Pools
         Layouts to choose from.
     layouts, instances : (int, int)
-        Layout, and number of instances, of the prefill and the decode pool [1].
+        Layout, and number, of the prefill and of the decode instances [1].
 
     Returns
     -------
     tuple of int
-        One number per pool. If both pools have the same GPUs, a single number, because instances may then share
-        machines.
+        GPUs of prefill and of decode instances. If both have the same GPU type, a single number, because they may then
+        share machines.
     """
     sides = [
         (pool.setup, (count, int(pool.accelerators[index])))
@@ -131,7 +131,7 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
 
 
 def bill(pools: Pools, chips: tuple[int, ...]) -> float:
-    """Cost of the GPUs of both pools [USD/h]; see :func:`rented`."""
+    """Cost of the GPUs of prefill and decode instances [USD/h]; see :func:`rented`."""
     prices = (pool.setup.dollars_per_accelerator_hour for pool in (pools.prefill, pools.decode))
     return sum(number * price for number, price in zip(chips, prices, strict=False))
 
@@ -233,7 +233,7 @@ def pools_under_load(
     pools : Pools
         Layouts to choose from.
     layouts, instances : (int, int)
-        Layout, and number of instances, of the prefill and the decode pool [1].
+        Layout, and number, of the prefill and of the decode instances [1].
     requests_per_second : float
         Request rate [1/s].
     arrival_scv : float
@@ -281,7 +281,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     pools : Pools
         Layouts to choose from.
     layouts, instances : (int, int)
-        Layout, and number of instances, of the prefill and the decode pool [1].
+        Layout, and number, of the prefill and of the decode instances [1].
     concurrency : float
         Concurrent requests, queued ones included, at least one [1].
 
@@ -297,11 +297,11 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
 
     Notes
     -----
-    A request of a closed loop with N requests sees the loop as an outside arrival sees a loop with N - 1 (Reiser and
-    Lavenberg, 1980). The result is therefore :func:`pools_under_load` at the rate at which an arriving request finds N
-    - 1
-    others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). It grows without bound as the rate
-    approaches the capacity of the slower pool. Throughput is N / (TTFT + steps x TPOT), at most that capacity.
+    A request of a closed loop with N requests sees the loop as an outside arrival sees a loop with one request fewer
+    (Reiser and Lavenberg, 1980). So the result is :func:`pools_under_load` at the rate at which an arriving request
+    finds N - 1 others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). It grows without bound as
+    the rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT), at most
+    that capacity.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -379,7 +379,7 @@ def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queuein
 
 
 def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
-    """Time of a prompt in its prefill instance by the number of prompts in the pool, ascending [s].
+    """Time of a prompt in its prefill instance, by the number of prompts in all prefill instances, ascending [s].
 
     Notes
     -----
@@ -785,7 +785,7 @@ def played(
     pools : Pools
         Layouts to choose from.
     layouts, instances : (int, int)
-        Layout, and number of instances, of the prefill and the decode pool [1].
+        Layout, and number, of the prefill and of the decode instances [1].
     concurrency : int
         Concurrent requests, queued ones included [1].
     decode_steps : ndarray, shape (n,)

@@ -1,4 +1,4 @@
-"""Layouts of prefill and decode pools, and the links between them."""
+"""Layouts of prefill and decode instances, and the links between them."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def pools(
     largest: float = math.inf,
     groups: Groups = _ANY,
 ) -> Pools:
-    """Create prefill and decode pools from layouts.
+    """Combine prefill layouts and decode layouts.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def pools(
     layer_by_layer : bool
         See :class:`Pools`.
     chains : sequence of int
-        Lengths of prefill chains to try in place of single instances, see
+        Numbers of instances per prefill chain to try in place of single instances, see
         :func:`inference_econ.answers.disaggregated.pools.with_chains` [1].
     largest : float
         Maximum GPUs of a chain [1].
@@ -354,9 +354,9 @@ def pools(
     Raises
     ------
     InputError
-        If outputs have one token, no engine supports both pools, or no link joins them.
+        If outputs have one token, no engine supports both kinds of instances, or no link joins them.
     NothingFitsError
-        If every layout leaves a DP rank without a sequence, or no layout can be a chain.
+        If every layout leaves a DP rank without a sequence, or no layout can form a prefill chain.
     """
     requests = decoding.requests
     if requests.decode_steps <= 0:
@@ -461,7 +461,7 @@ def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[n
 
 
 def _wired(setup: Setup, others: Array) -> Array:
-    """Share of a GPU's fast link that leads to a number of GPUs of the other pool [1]; 1 behind a switch."""
+    """Share of a GPU's fast link that leads to a number of other GPUs [1]; 1 behind a switch."""
     peers = setup.hardware.link_peers
     if peers is None or setup.assumptions.network.mesh_links == "pooled":
         return np.ones_like(others)

@@ -1,4 +1,4 @@
-"""Sizing of prefill and decode pools (xPyD), for a request rate or within a resource limit."""
+"""Numbers of prefill and decode instances (xPyD), for a request rate or within a resource limit."""
 
 from __future__ import annotations
 
@@ -273,7 +273,8 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     -------
     Fleet or None
         Best pair of layouts and numbers of instances; at equal rates, the pair with fewer instances. Its load is the
-        largest that meets the SLOs and the maximum load of each pool. None if none exceeds ``least``.
+        largest that meets the SLOs and the maximum load of prefill and decode instances. None if it does not exceed
+        ``least``.
 
     Raises
     ------

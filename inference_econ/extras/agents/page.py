@@ -355,7 +355,7 @@ def _preempted(*uses: AgentLoad) -> list[str]:
 
 
 def _meaning(setups: Sequence[Setup]) -> list[str]:
-    """Lines on columns and assumptions."""
+    """Lines of text on columns and assumptions."""
     return [
         "Hit: share of prompt tokens found in any memory tier. A task is a session from its first to its last turn.",
         "Prompts wait for blocks from tiers behind HBM; writing blocks there takes no time. "

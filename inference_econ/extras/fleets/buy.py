@@ -314,7 +314,7 @@ def crossovers(
 def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:
     """Prices of each provider by kind of token: the cheapest offer of the last recorded day.
 
-    Off-peak prices are ignored. Providers without an offer in the half year before the newest offer are ignored, too.
+    Off-peak prices are ignored. Providers without an offer in the half year before the newest offer are also ignored.
     """
     days: dict[str, str] = {}
     for offer in offers:

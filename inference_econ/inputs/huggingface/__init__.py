@@ -55,7 +55,7 @@ def import_config(path: Path | str) -> ModelSpec:
     Parameters
     ----------
     path : Path or str
-        ``config.json``, or a folder that contains one. A ``hf_quant_config.json`` in the same folder is read too.
+        ``config.json``, or a folder that contains one. A ``hf_quant_config.json`` in the same folder is also read.
 
     Returns
     -------

@@ -48,7 +48,7 @@ class Sessions:
     Attributes
     ----------
     drawn : sequence of Session
-        Simulated sessions, in this order and repeatedly, with new content each time.
+        Simulated sessions. They run in this order and repeat, with new content each time.
     shared_tokens : int
         Prefix of all prompts [tokens].
     under_way : int
