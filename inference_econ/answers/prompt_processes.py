@@ -190,7 +190,7 @@ class Processes:
         return self.prompts * engine.layer_cache_bytes(self.setup, self.process, tokens)
 
     def moved_bytes(self, tokens: float, before: float) -> float:
-        """Traffic within a process for a part of all prompts [B]."""
+        """Traffic between the GPUs of a process while it prefills its part of all prompts [B]."""
         return self.prompts * engine.moved_bytes(self.setup, self.process, tokens, self.cached + before)
 
     def sent_bytes(self, tokens: float) -> float:

@@ -267,7 +267,7 @@ class Targets:
 
     @property
     def text(self) -> str:
-        """SLOs as words, with statistics and confidence; empty without SLOs."""
+        """SLOs as text, with statistics and confidence; empty without SLOs."""
         common = self.common
         texts = [
             f"{'' if common else f'{self.percentile_of(name)} '}{name.upper()} {1e3 * seconds:g} ms"
@@ -370,7 +370,7 @@ def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) 
 
 
 def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> str:
-    """SLO that no state meets, and the smallest value that could be met, as words."""
+    """SLO that no state meets, and the smallest value that could be met, as text."""
     promised = " and ".join(f"{name.upper()} of {1e3 * value:.4g} ms" for name, value in promises.given.items())
     least = []
     for name in promises.given:
@@ -567,7 +567,7 @@ def _filled(service: Service, share: float) -> Loaded:
 
 
 def _label(service: Service) -> str:
-    """GPUs and degrees of an instance as words."""
+    """GPUs and degrees of an instance as text."""
     degrees = service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
     named = ", ".join(f"{name}{degrees[name]:g}" for name in ("tp", "dp", "pp", "ep") if degrees.get(name, 1) != 1)
     chips = f"{service.accelerators} x {service.setup.hardware.name}"
@@ -575,7 +575,7 @@ def _label(service: Service) -> str:
 
 
 def best_reachable(every: Sequence[Services], targets: Targets) -> str:
-    """Latencies of the fastest layouts on each GPU with one request, as words."""
+    """Latencies of the fastest layouts on each GPU with one request, as text."""
     chips: dict[str, list[tuple[Loaded, Service]]] = {}
     for layouts in every:
         services = map(layouts.service, range(len(layouts)))

@@ -132,7 +132,7 @@ class Deployment:
         return power_record([(self.service.setup, self.accelerators)], watts, self.output_tokens_per_second)
 
     def layout(self) -> dict[str, float | str]:
-        """Return the degrees of an aggregated or decode instance, with the prefill layout, if any, as words."""
+        """Return the degrees of an aggregated or decode instance, with the prefill layout, if any, as text."""
         layout = layout_of(self.service)
         if self.fleet is None:
             return layout

@@ -270,7 +270,7 @@ def _smallest(layouts: Services) -> int:
 
 
 def _needed(layouts: Services, means: Means) -> str:
-    """GPUs of the smallest instance, and its share of the limit, as words."""
+    """GPUs of the smallest instance, and its share of the limit, as text."""
     setup, size = layouts.setup, _smallest(layouts)
     rented = int(setup.rented(1, size))
     paid = "" if rented == size else f", which are rented as {rented}"

@@ -113,7 +113,7 @@ class ServicePoint:
         Degrees, and the engines that support them. If disaggregated, these are the decode degrees, and the dictionary
         also has ``prefill``, ``prefill_instances`` and ``decode_instances``.
     recipe : str
-        KV-cache format and speculation method, as words.
+        KV-cache format and speculation method, as text.
     kv : str
         KV-cache format.
     speculation : dict or None

@@ -70,13 +70,13 @@ def engine_of(setup: Setup) -> str:
 
 
 def practice_of(setup: Setup, speculation: Speculation | None) -> str:
-    """Recipe as words, where candidates differ: KV-cache format, speculation method, draft length."""
+    """Recipe as text, where candidates differ: KV-cache format, speculation method, draft length."""
     proposer = "" if speculation is None else f", {speculation.proposer.upper()} {speculation.longest}"
     return f"{setup.precision.kv} cache{proposer}"
 
 
 def label_of(setup: Setup, speculation: Speculation | None, *, apart: bool) -> str:
-    """Engine, recipe and arrangement as words."""
+    """Engine, recipe and arrangement as text."""
     pools = ", disaggregated" if apart else ""
     return f"{engine_of(setup) or setup.assumptions.name} ({practice_of(setup, speculation)}{pools})"
 
@@ -133,12 +133,12 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """Engine, recipe and arrangement as words."""
+        """Engine, recipe and arrangement as text."""
         return label_of(self.setup, self.speculation, apart=self.pools is not None)
 
     @property
     def practice(self) -> str:
-        """Parts of the recipe that differ between candidates, as words: KV-cache format and speculation method."""
+        """Parts of the recipe that differ between candidates, as text: KV-cache format and speculation method."""
         return practice_of(self.setup, self.speculation)
 
     @cached_property

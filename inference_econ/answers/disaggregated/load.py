@@ -625,7 +625,7 @@ class DisaggregationTerms:
 
 
 def unreachable(pools: Pools, terms: DisaggregationTerms) -> str:
-    """SLO that no pair of layouts meets, and the best reachable value, as words."""
+    """SLO that no pair of layouts meets, and the best reachable value, as text."""
     targets, by = terms.targets, terms.margins(pools)
     promised = {
         "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),

@@ -143,7 +143,7 @@ class PoolLayouts:
 
     @cached_property
     def layouts(self) -> list[str]:
-        """Names of the layouts, see :func:`inference_econ.engine.layout_key`; chains with their number of processes."""
+        """Names of the layouts, see :func:`inference_econ.engine.layout_key`; chains with their number of instances."""
         keys = layout_keys(self.services.plans, self.setup.assumptions.layout)
         if self.processes.size == 1:
             return keys
@@ -168,7 +168,7 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
     pool : Pool
         Prefill layouts.
     numbers : sequence of int
-        Lengths of chains: instances of the layout, on GPUs of one kind [1].
+        Numbers of instances per chain, all with the same layout and kind of GPU [1].
     largest : float
         Maximum GPUs of a chain [1].
 

@@ -91,7 +91,7 @@ class OfferedLoad:
 
     @property
     def text(self) -> str:
-        """Load as words."""
+        """Load as text."""
         if self.concurrency is not None:
             return f"{self.concurrency} requests under way"
         return f"{self.requests_per_second:.4g} requests/s"
@@ -318,7 +318,7 @@ class Start:
     expected : sequence of Expected
         Predictions under that load.
     pick : str
-        Selected deployment of a result, as words.
+        Selected deployment of a result, as text.
     said : sequence of str
         Notes for the operator.
     """
@@ -376,7 +376,7 @@ class LaunchPlan:
     generator : str
         Load generator.
     pick : str
-        How the deployment was selected, as words.
+        How the deployment was selected, as text.
     asked : Speculation or None
         Requested speculation method; instances speculate only where that is faster under the load.
     scaling : Scaling or None
@@ -446,7 +446,7 @@ def check_engine(engines: str, to: str, what: str) -> None:
     to : str
         Engine to launch.
     what : str
-        Selected deployment, as words.
+        Selected deployment, as text.
 
     Raises
     ------

@@ -289,12 +289,12 @@ class AgentLot(CapacityBlock):
 
     @property
     def counted(self) -> str:
-        """Unit of the load, in words."""
+        """Name of what the load counts, for headings."""
         return "agents"
 
     @property
     def carried(self) -> float:
-        """Agents that a unit serves within the SLOs [1]."""
+        """Agents that a rental unit serves within the SLOs [1]."""
         return self.replicas * self.use.agents
 
     @property
@@ -383,7 +383,7 @@ class DayOfAgents(DayOfFleet):
         return lot.use
 
     def unit_cost(self, dollars: float) -> dict[str, float]:
-        """Cost of a day [USD] per hour of an agent in session."""
+        """Cost of a day per hour of an agent in session [USD]."""
         return {"dollars_per_agent_hour": dollars / sum(self.rates)}
 
     def lot_records(self) -> list[dict[str, Any]]:

@@ -155,7 +155,7 @@ class AgentChoicesPage(RecommendationPage):
 
     @property
     def _counted(self) -> str:
-        """Objective in words."""
+        """Objective as text."""
         if isinstance(self.answer, MostAgents):
             return f"Most agents for {self.answer.means.text}"
         return f"Cheapest for {self._best.use.agents:,.0f} agents"

@@ -50,7 +50,7 @@ class CapacityBlock:
     load : Loaded
         Largest load of a replica within the SLOs.
     replicas : int
-        Replicas per unit [1].
+        Replicas per rental unit [1].
     way : str
         Pricing model, of :data:`EVERY_WAY`.
     price : HourPrice
@@ -83,27 +83,27 @@ class CapacityBlock:
 
     @property
     def accelerators(self) -> int:
-        """Rented accelerators per unit [1]."""
+        """Rented accelerators per rental unit [1]."""
         return self.rented(1)
 
     @property
     def dollars_per_hour(self) -> float:
-        """Hourly cost of a unit [USD/h]."""
+        """Hourly cost of a rental unit [USD/h]."""
         return self.accelerators * self.price.dollars
 
     @property
     def requests_per_second(self) -> float:
-        """Request rate that a unit serves within the SLOs [1/s]."""
+        """Request rate that a rental unit serves within the SLOs [1/s]."""
         return self.replicas * self.load.requests_per_second
 
     @property
     def most_requests_per_second(self) -> float:
-        """Request rate that a unit can complete, without SLOs [1/s]."""
+        """Request rate that a rental unit can complete, without SLOs [1/s]."""
         return self.replicas * self.service.most_requests_per_second
 
     @property
     def counted(self) -> str:
-        """Unit of the load, in words."""
+        """Name of what the load counts, for headings."""
         return "requests/s"
 
     @property
@@ -117,7 +117,7 @@ class CapacityBlock:
         return self.most_requests_per_second
 
     def in_flight(self, shares: Array) -> Array:
-        """Concurrent requests of a unit at shares of its SLO capacity, up to its slots, shape (n,) [1].
+        """Concurrent requests of a rental unit at shares of its SLO capacity, up to its slots, shape (n,) [1].
 
         Values are interpolated between several loads.
         """
@@ -141,7 +141,7 @@ class CapacityBlock:
         return sum(rented(fleet.pools, (fleet.prefill, fleet.decode), (readers, lots)))
 
     def fleet(self, carried: float) -> tuple[int, float]:
-        """Chips of the units needed for a load [1], and the capacity of these units."""
+        """Chips of the rental units needed for a load [1], and the capacity of these units."""
         lots = max(math.ceil(carried / self.carried - 1e-9), 1)
         return self.rented(lots), lots * self.carried
 

@@ -162,7 +162,7 @@ class DayOfFleet(Shown):
         ]
 
     def unit_cost(self, dollars: float) -> dict[str, float]:
-        """Cost of a day [USD] per unit of its load."""
+        """Cost of a day over its load, as a field of the result [USD]."""
         return {"dollars_per_million_output_tokens": float(money.dollars_per_million(dollars, self.output_tokens))}
 
 
@@ -262,7 +262,7 @@ def planned(
     offered : sequence of CapacityBlock
         Available rental units.
     day : sequence of float
-        Load of each hour, in the unit of :attr:`CapacityBlock.carried`.
+        Load of each hour: request rate [1/s], or number of agents [1].
     targets, offers, ways, stock, policy, target, min_replicas, elasticity, progress
         See :func:`fleet`.
     left_out : sequence of str

@@ -185,7 +185,7 @@ class PoolsReading(Spec):
 
 
 class ChainReading(Spec):
-    """Quantity of a prefill over a chain of processes (KV-Runahead)."""
+    """Quantity of a prefill chain (KV-Runahead): processes that each prefill one part of the prompt."""
 
     kind: Literal["chain"]
     """Kind of quantity."""

@@ -1,4 +1,4 @@
-"""Computation of the claims of publications, including the loss of a rule for the number of chain processes."""
+"""Computation of the claims of publications, including the loss of a rule for the length of a prefill chain."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def picked(prompt: float, link: float) -> int:
 
 
 def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = None) -> float:
-    """Compute a quantity of a prefill over a chain of processes.
+    """Compute a quantity of a prefill chain.
 
     Parameters
     ----------

@@ -290,7 +290,7 @@ def _interval(record: Mapping[str, Any], name: str, which: str) -> Band | None:
 
 
 def choice_label(choice: Deployment) -> str:
-    """Instances, GPUs, layout and supporting engines as words."""
+    """Instances, GPUs, layout and supporting engines as text."""
     if choice.fleet is None:
         return fleet_label(choice.service, choice.replicas)
     chips = f"{choice.accelerators} x {choice.service.setup.hardware.name}"

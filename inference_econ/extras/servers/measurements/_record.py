@@ -739,7 +739,7 @@ class Skipped:
     dataset : str
         Name of the file.
     reason : str
-        Reason in words.
+        Reason as text.
     line : int or None
         First line of the row in the file, from 1; None if the file is not CSV.
     """

@@ -683,7 +683,7 @@ def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurem
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
-    """Kind of a CSV file in words, and the text of its rows by column.
+    """Kind of a CSV file as text, and the text of its rows by column.
 
     Rows are in the order of :func:`read_measurements`.
 

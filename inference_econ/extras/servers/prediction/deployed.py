@@ -54,7 +54,7 @@ def speculation_of(row: Measurement) -> Speculation | None:
 
 
 def assumed_rounds(row: Measurement) -> str:
-    """Assumptions about unrecorded facts of speculation, in words; empty if all facts are recorded.
+    """Assumptions about unrecorded facts of speculation, as text; empty if all facts are recorded.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def assumed_rounds(row: Measurement) -> str:
 
 
 def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | None:
-    """Speculation method, draft length, tokens per round, and assumptions in words; None without speculation."""
+    """Speculation method, draft length, tokens per round, and assumptions as text; None without speculation."""
     if not row.speculates:
         return None
     if row.speculation == "suspected":
