@@ -134,7 +134,7 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
     Raises
     ------
     TooMuchError
-        With these values.
+        If a limit on run time or memory is exceeded; the message has these values.
     """
     if size > _BYTES:
         raise TooMuchError(f"{work} take about {size / 1e9:.3g} GB of memory, and 1 GB is the most", smaller)

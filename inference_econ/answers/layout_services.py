@@ -101,7 +101,8 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
     Raises
     ------
     InputError
-        With the degrees and what they do not divide. Degrees that are not fixed are never rejected.
+        If the fixed degrees do not divide the model; the message has the degrees and what they do not divide. Degrees
+        that are not fixed are never rejected.
     """
     pinned = space.pins.given()
     for some in (*({name: value} for name, value in pinned.items()), pinned):

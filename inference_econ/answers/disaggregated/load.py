@@ -690,7 +690,7 @@ def check_instances(instances: float, seconds: float, smaller: str) -> None:
     Raises
     ------
     TooMuchError
-        With the number of instances.
+        If the search would take too long; the message has the number of instances.
     """
     work = f"fleets of {instances:,.0f} prefill instances"
     _work.check(work, seconds=seconds * instances, size=_BYTES * instances, smaller=smaller)

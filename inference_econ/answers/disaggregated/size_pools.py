@@ -332,7 +332,7 @@ def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
     Raises
     ------
     NothingFitsError
-        With the fewest GPUs that must be rented for two instances.
+        If no pair is within the limit; the message has the fewest GPUs that must be rented.
     """
     chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
     if not any(_rented(pools, means, pair) <= means.amount for pair in chips):

@@ -451,7 +451,7 @@ def check_engine(engines: str, to: str, what: str) -> None:
     Raises
     ------
     InputError
-        With the predicted engines.
+        If the engine was not predicted; the message lists the predicted ones.
     """
     if engines and to not in engines.split(", "):
         raise InputError(

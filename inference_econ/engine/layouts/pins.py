@@ -161,7 +161,7 @@ class Pins:
         Raises
         ------
         InputError
-            Names the axis.
+            If a degree is a fraction or contradicts another; the message names it.
         """
         for name, value in self.given().items():
             if value % 1:

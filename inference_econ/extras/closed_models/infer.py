@@ -110,7 +110,7 @@ def infer_all(ask: InferAsk, progress: Progress | None = None) -> list[Inferred]
     Raises
     ------
     InputError
-        See :func:`infer`; names the model.
+        See :func:`infer`; the message names the model.
     """
     priors, answers = scenario_kinds.priors(ask.priors), []
     offers = [_offers(ask, model) for model in ask.models]

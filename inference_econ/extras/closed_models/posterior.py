@@ -399,7 +399,7 @@ def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Seq
     Raises
     ------
     InputError
-        If no model does; names two offers that no model explains together.
+        If no model does; the message names two offers that no model explains together.
     """
     gone = np.array(strays) > 0.5
     if gone.sum() * 2 < len(offers) or len(offers) == 1:

@@ -358,7 +358,7 @@ def check_day(
     Raises
     ------
     InputError
-        If a value is invalid; names it.
+        If a value is invalid; the message names it.
     """
     if not 2 <= len(day) <= MOST_HOURS:
         entry = "a rate" if option == "rates" else option

@@ -111,7 +111,7 @@ def positive(text: str | float, name: str) -> float:
     Raises
     ------
     UnusableRowError
-        If the text is not such a number; names the value.
+        If the text is not such a number; the message names the value.
     """
     try:
         value = float(text)
@@ -219,7 +219,7 @@ def check_version(engine: str, version: str) -> None:
     Raises
     ------
     UnusableRowError
-        If the version is newer; names the newest known version.
+        If the version is newer; the message names the newest known version.
     """
     if engine in catalog.names("engines") and is_number(version):
         try:

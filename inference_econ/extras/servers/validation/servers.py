@@ -251,7 +251,7 @@ def check_groups(by: Iterable[str]) -> None:
     Raises
     ------
     InputError
-        If a key is unknown; lists the most similar keys.
+        If a key is unknown; the message lists the most similar keys.
     """
     for key in by:
         if key not in GROUPS:
