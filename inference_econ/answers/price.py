@@ -346,7 +346,7 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     Notes
     -----
     Output tokens are charged the busy time of decode instances. Input tokens are charged the busy time of prefill
-    instances. Cached tokens are charged the part of it that their prefix adds. Idle time is split in the same
+    instances. Cached tokens are charged the part of this time that their prefix adds. Idle time is split in the same
     proportion. If there are few output tokens, input tokens therefore pay for most of an idle decode instance.
     """
     pools, requests = fleet.pools, fleet.pools.requests

@@ -89,12 +89,12 @@ class Processes:
         return Way(seconds, seconds - unlinked, self.moved_bytes(tokens, 0.0))
 
     def gathered(self, tokens: float, processes: int) -> Way:
-        """Context parallelism with all-gather: equal parts, and every layer gathers all caches before its attention."""
+        """Context parallelism with all-gather: in every layer, all caches are gathered before attention."""
         gather = engine.gathering_seconds(self.setup, processes, self._cache_bytes(tokens), self._domains(processes))
         return self._balanced(tokens, processes, gather)
 
     def ring(self, tokens: float, processes: int) -> Way:
-        """Ring attention: equal parts, and caches pass around a ring while attention works on the previous one."""
+        """Ring attention: caches pass around a ring of processes while attention works on the previous cache."""
         hop = float(
             engine.hand_over_seconds(
                 self.setup, self._cache_bytes(tokens / processes), min(self._domains(processes), 2.0)
@@ -106,7 +106,7 @@ class Processes:
         return self._balanced(tokens, processes, (processes - 1) * max(hop - of_process, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
-        """Time of equal parts with equal attention work, plus the exposed communication of every layer [s]."""
+        """Time of equal parts of a prompt with equal attention work, plus exposed communication of every layer [s]."""
         part = self._balanced_part(tokens, processes)
         seconds, unlinked = (self._whole(linked, *part) for linked in (True, False))
         seconds += self.setup.model.layers * exposed
@@ -324,11 +324,11 @@ def check_kept(setup: Setup) -> None:
 
 
 def _before(parts: Array) -> Array:
-    """Tokens of the prompt before each part [tokens]."""
+    """Tokens of the prompt before the part of each process [tokens]."""
     return np.asarray(np.cumsum(parts, axis=-1) - parts)
 
 
 def _whole_tokens(parts: Array) -> tuple[int, ...]:
-    """Integer parts with the same sum."""
+    """Round the tokens of each process to integers with the same sum."""
     ends = np.rint(np.cumsum(parts)).astype(int)
     return tuple(int(part) for part in np.diff(ends, prepend=0))

@@ -312,7 +312,7 @@ class Start:
     Attributes
     ----------
     parts : sequence of Part
-        Instances of each kind.
+        One entry per kind of instance: prefill, decode, or aggregated.
     load : OfferedLoad
         Total load.
     expected : sequence of Expected
@@ -519,7 +519,7 @@ def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
 def instances(
     runner: LaunchEngine, parts: Sequence[PlanPart], served: Weights, longest: int | None = None
 ) -> list[Instance]:
-    """Create one instance per part, checked against the engine's parser.
+    """Create one instance per kind (prefill, decode or aggregated), checked against the engine's parser.
 
     Parameters
     ----------
@@ -535,7 +535,7 @@ def instances(
     Raises
     ------
     InputError
-        If the engine does not support a part, or would not start with it.
+        If the engine does not support a kind of instance, or would not start with it.
     """
     made = []
     for part in parts:

@@ -775,9 +775,9 @@ class SessionFeed:
                 yield self._turn(played, number, pause)
 
     def _say(self, played: _Played, number: int) -> tuple[Parts, int]:
-        """Record the parts of a turn's prompt and output, without its last output token, which is never computed.
+        """Record the cache blocks of a turn, without its last output token, whose cache is never computed.
 
-        Return the parts that the prompt starts with, and the name of the new part.
+        Return the cache blocks that the prompt starts with, and the name of the new blocks.
         """
         turn, name = played.session[number], (played.number + 1) * _MOST_TURNS + played.heads[number]
         shared = ((0, self._sessions.shared_tokens // self._block),)

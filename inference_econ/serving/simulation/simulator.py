@@ -424,7 +424,7 @@ def parts_of_a_prompt(service: Service) -> float:
 
 
 def rehearsal_seconds(service: Service, count: int | None = None) -> float:
-    """Estimated run time of :func:`rehearse`, from requests, prompt parts, blocks and groups [s]."""
+    """Estimated run time of :func:`rehearse`, from requests, prompt chunks, cache blocks and groups [s]."""
     number = requests_of_a_rehearsal(service) if count is None else count
     lone = _BLOCKS_SECONDS if service.requests.blocks else _REQUEST_SECONDS
     return number * (lone + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * _groups(service))
