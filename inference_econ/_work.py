@@ -69,7 +69,7 @@ def stop(done: str) -> None:
     Parameters
     ----------
     done : str
-        Finished part as words; empty if there is none.
+        Finished part as text; empty if there is none.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
     Parameters
     ----------
     work : str
-        Amount of work, as words.
+        Amount of work, as text.
     seconds : float
         Estimated run time [s].
     size : float
@@ -134,7 +134,7 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
     Raises
     ------
     TooMuchError
-        With these values.
+        If a limit on run time or memory is exceeded; the message has these values.
     """
     if size > _BYTES:
         raise TooMuchError(f"{work} take about {size / 1e9:.3g} GB of memory, and 1 GB is the most", smaller)
@@ -147,7 +147,7 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
 
 
 def in_words(seconds: float) -> str:
-    """Time as words."""
+    """Time as text."""
     for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2.0 * unit:
             return f"{seconds / unit:,.0f} {name}"

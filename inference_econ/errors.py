@@ -79,7 +79,7 @@ class TooMuchError(InputError):
     Parameters
     ----------
     work : str
-        Amount of work, as words.
+        Amount of work, as text.
     smaller : str
         Input that reduces it.
     seconds : float or None

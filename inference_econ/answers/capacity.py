@@ -1,6 +1,6 @@
 """Capacity searches: the fewest instances, or the largest load, that meet a condition.
 
-Conditions must be monotone. If N instances meet a condition, N + 1 must meet it too. If a load meets it, every smaller
+Conditions must be monotone. If N instances meet a condition, N + 1 must also meet it. If a load meets it, every smaller
 load must.
 """
 

@@ -401,7 +401,7 @@ def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
 
 
 def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: float) -> str:
-    """Number of redundant experts that would fit, as words; empty if none were requested or fewer do not help."""
+    """Number of redundant experts that would fit, as text; empty if none were requested or fewer do not help."""
     assumed, ranks = setup.assumptions, deployment.ep
     if not assumed.experts.redundant or ranks is None:
         return ""

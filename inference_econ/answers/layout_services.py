@@ -101,7 +101,8 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
     Raises
     ------
     InputError
-        With the degrees and what they do not divide. Degrees that are not fixed are never rejected.
+        If the fixed degrees do not divide the model; the message has the degrees and what they do not divide. Degrees
+        that are not fixed are never rejected.
     """
     pinned = space.pins.given()
     for some in (*({name: value} for name, value in pinned.items()), pinned):
@@ -131,7 +132,7 @@ def deployments(setup: Setup, pins: Pins) -> plans.Plans:
 def offer(
     setup: Setup, traffic: Traffic | Requests, space: Space | None = None, speculation: Speculation | None = None
 ) -> Services:
-    """Enumerate the layouts of a model on a GPU as services.
+    """List the layouts of a model on a GPU that can serve a workload.
 
     Parameters
     ----------

@@ -222,7 +222,7 @@ def load(
 
 
 def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
-    """Layout with the most throughput per dollar within the SLOs, and this rule as words.
+    """Layout with the most throughput per dollar within the SLOs, and this rule as text.
 
     If no layout meets the SLOs, they are ignored. Simpler deployments are preferred. Each layout runs under the engine
     of its candidate.

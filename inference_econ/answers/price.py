@@ -308,7 +308,7 @@ def sheet(
 
     Notes
     -----
-    The bill is split in proportion to the instance time of each kind of token, per request at this load. New input
+    The bill is split in proportion to the time that the instance spends on each kind of token at this load. New input
     tokens are charged the time of a prefill without a cached prefix. Cached tokens are charged the time that their
     prefix adds to this prefill. Output tokens are charged the remaining time. Idle time is split in the same
     proportion.
@@ -329,12 +329,12 @@ def sheet(
 
 
 def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
-    """Price the tokens of a workload on prefill and decode pools.
+    """Price the tokens of a workload on prefill and decode instances.
 
     Parameters
     ----------
     fleet : PooledFleet
-        Both pools under their load.
+        Prefill and decode instances under their load.
     found_tokens : float, optional
         Cached tokens of the mean prompt; by default from the requests [tokens].
 
@@ -346,7 +346,7 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     Notes
     -----
     Output tokens are charged the busy time of decode instances. Input tokens are charged the busy time of prefill
-    instances. Cached tokens are charged the part of it that their prefix adds. Idle time is split in the same
+    instances. Cached tokens are charged the part of this time that their prefix adds. Idle time is split in the same
     proportion. If there are few output tokens, input tokens therefore pay for most of an idle decode instance.
     """
     pools, requests = fleet.pools, fleet.pools.requests
@@ -376,7 +376,7 @@ def _unit_costs(dollars: Iterable[Array | float], tokens: Iterable[float]) -> di
 
 
 def busy_seconds(service: Service, concurrency: float) -> tuple[float, float, float]:
-    """Instance time of one request at a concurrency, for each of :data:`KINDS` [s]."""
+    """Busy time of an instance per request at a concurrency, for each kind of token in :data:`KINDS` [s]."""
     state = service.at(concurrency)
     seconds = float(1.0 / state.requests_per_second)
     # Prefill shares steps with other prompts and with decoding.

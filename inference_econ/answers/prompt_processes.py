@@ -1,4 +1,8 @@
-"""Prefill of one prompt over several copies of the model: context parallelism and the prefill chain of KV-Runahead."""
+"""Prefill of one prompt on several copies of the model: context parallelism and the prefill chain of KV-Runahead.
+
+A process is one copy of the model, on one GPU or on several tensor-parallel GPUs. In a prefill chain, each process
+prefills one part of the prompt and sends the KV cache of all earlier tokens to the next process.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ class Way:
     moved_bytes : float
         Traffic between all GPUs for the prompt [B].
     parts : tuple of int
-        Tokens of each process of a chain, in prompt order [tokens]; empty for other ways.
+        Prompt tokens of each process of a prefill chain, in prompt order [tokens]; empty for other ways.
     """
 
     seconds: float
@@ -49,14 +53,14 @@ class Way:
 
 @dataclass(frozen=True)
 class Processes:
-    """Ways to split prompts over processes with the same number of GPUs.
+    """Ways to split prompts over copies of the model (processes) with the same number of GPUs.
 
     Attributes
     ----------
     setup, free : Setup
         Setup as given, and with infinitely fast links.
     process : Plans
-        One process, shape (1,).
+        Layout of one copy of the model, shape (1,).
     longest : float
         Longest prompt [tokens].
     cached, prompts : float
@@ -85,12 +89,12 @@ class Processes:
         return Way(seconds, seconds - unlinked, self.moved_bytes(tokens, 0.0))
 
     def gathered(self, tokens: float, processes: int) -> Way:
-        """Context parallelism with all-gather: equal parts, and every layer gathers all caches before its attention."""
+        """Context parallelism with all-gather: in every layer, all caches are gathered before attention."""
         gather = engine.gathering_seconds(self.setup, processes, self._cache_bytes(tokens), self._domains(processes))
         return self._balanced(tokens, processes, gather)
 
     def ring(self, tokens: float, processes: int) -> Way:
-        """Ring attention: equal parts, and caches pass around a ring while attention works on the previous one."""
+        """Ring attention: caches pass around a ring of processes while attention works on the previous cache."""
         hop = float(
             engine.hand_over_seconds(
                 self.setup, self._cache_bytes(tokens / processes), min(self._domains(processes), 2.0)
@@ -102,7 +106,7 @@ class Processes:
         return self._balanced(tokens, processes, (processes - 1) * max(hop - of_process, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
-        """Time of equal parts with equal attention work, plus the exposed communication of every layer [s]."""
+        """Time of equal parts of a prompt with equal attention work, plus exposed communication of every layer [s]."""
         part = self._balanced_part(tokens, processes)
         seconds, unlinked = (self._whole(linked, *part) for linked in (True, False))
         seconds += self.setup.model.layers * exposed
@@ -111,7 +115,7 @@ class Processes:
         return Way(seconds, seconds - unlinked, inside + passed)
 
     def _balanced_part(self, tokens: float, processes: int) -> tuple[float, float]:
-        """Tokens of a part, and the prefix length at which its work is the mean of all parts [tokens].
+        """Tokens per process, and the prefix length at which a process has the mean attention work [tokens].
 
         Each process has tokens from both ends of the prompt. Without causal skipping all parts have equal work.
         """
@@ -186,7 +190,7 @@ class Processes:
         return self.prompts * engine.layer_cache_bytes(self.setup, self.process, tokens)
 
     def moved_bytes(self, tokens: float, before: float) -> float:
-        """Traffic within a process for a part of all prompts [B]."""
+        """Traffic between the GPUs of a process while it prefills its part of all prompts [B]."""
         return self.prompts * engine.moved_bytes(self.setup, self.process, tokens, self.cached + before)
 
     def sent_bytes(self, tokens: float) -> float:
@@ -228,11 +232,11 @@ class PrefillChain:
         return [(run, slice(end - number, end)) for (run, number), end in zip(self.runs, ends, strict=True)]
 
     def even(self, tokens: int) -> Way:
-        """Chain with equal parts."""
+        """Prefill chain in which all processes have the same number of tokens."""
         return self._of_parts(_whole_tokens(kv_runahead.even_partition(tokens, self.processes)))
 
     def searched(self, tokens: int) -> Way:
-        """Chain with the best parts of a search that starts from equal parts and from parts of equal time."""
+        """Prefill chain with the fastest split; the search starts from equal lengths and from equal times."""
 
         def about_seconds(parts: Array) -> Array:
             ahead, after = self._between(parts)
@@ -252,7 +256,7 @@ class PrefillChain:
         return min(ways, key=lambda way: way.seconds)
 
     def _of_parts(self, parts: tuple[int, ...]) -> Way:
-        """Chain with the given tokens per process."""
+        """Prefill chain with the given tokens per process."""
         before, times = np.cumsum([0, *parts[:-1]]), []
         each = list(self._each(parts, before))
         for linked, hops in ((True, self._hops(before, "hops")), (False, np.zeros(len(parts)))):
@@ -320,11 +324,11 @@ def check_kept(setup: Setup) -> None:
 
 
 def _before(parts: Array) -> Array:
-    """Tokens of the prompt before each part [tokens]."""
+    """Tokens of the prompt before the part of each process [tokens]."""
     return np.asarray(np.cumsum(parts, axis=-1) - parts)
 
 
 def _whole_tokens(parts: Array) -> tuple[int, ...]:
-    """Integer parts with the same sum."""
+    """Round the tokens of each process to integers with the same sum."""
     ends = np.rint(np.cumsum(parts)).astype(int)
     return tuple(int(part) for part in np.diff(ends, prepend=0))

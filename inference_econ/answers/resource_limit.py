@@ -69,7 +69,7 @@ class Means:
         return chip.provisioned_watts
 
     def in_words(self, amount: float) -> str:
-        """Another amount of the same kind, as words."""
+        """Another amount of the same kind, as text."""
         if self.accelerators is not None:
             return f"{amount:.6g} accelerators"
         return f"${amount:,.2f} per hour" if self.dollars_per_hour is not None else f"{amount / 1e3:,.3g} kW"
@@ -90,7 +90,7 @@ class Means:
 
     @property
     def text(self) -> str:
-        """Limit as words."""
+        """Limit as text."""
         if self.accelerators is not None:
             return f"{self.accelerators} GPU{'' if self.accelerators == 1 else 's'}"
         if self.provisioned_watts is not None:

@@ -267,7 +267,7 @@ class Targets:
 
     @property
     def text(self) -> str:
-        """SLOs as words, with statistics and confidence; empty without SLOs."""
+        """SLOs as text, with statistics and confidence; empty without SLOs."""
         common = self.common
         texts = [
             f"{'' if common else f'{self.percentile_of(name)} '}{name.upper()} {1e3 * seconds:g} ms"
@@ -370,7 +370,7 @@ def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) 
 
 
 def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> str:
-    """SLO that no state meets, and the smallest value that could be met, as words."""
+    """SLO that no state meets, and the smallest value that could be met, as text."""
     promised = " and ".join(f"{name.upper()} of {1e3 * value:.4g} ms" for name, value in promises.given.items())
     least = []
     for name in promises.given:
@@ -456,7 +456,10 @@ def _chance(instances: Instances, quantity: Quantity, slack: float) -> float | N
 
 
 def chances_record(chances: Chances) -> dict[str, float | None]:
-    """Probabilities as plain data; null if unknown or without an SLO; 0.05 and 0.95 mean at most and at least."""
+    """Probabilities as plain data; null if unknown or without an SLO.
+
+    Error quantiles are known from 5% to 95%. So 0.05 means at most 5%, and 0.95 means at least 95%.
+    """
     names = {"capacity": "p_capacity_sufficient"}
     return {names.get(name, f"p_{name}_met"): value for name, value in chances._asdict().items()}
 
@@ -564,7 +567,7 @@ def _filled(service: Service, share: float) -> Loaded:
 
 
 def _label(service: Service) -> str:
-    """GPUs and degrees of an instance as words."""
+    """GPUs and degrees of an instance as text."""
     degrees = service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
     named = ", ".join(f"{name}{degrees[name]:g}" for name in ("tp", "dp", "pp", "ep") if degrees.get(name, 1) != 1)
     chips = f"{service.accelerators} x {service.setup.hardware.name}"
@@ -572,7 +575,7 @@ def _label(service: Service) -> str:
 
 
 def best_reachable(every: Sequence[Services], targets: Targets) -> str:
-    """Latencies of the fastest layouts on each GPU with one request, as words."""
+    """Latencies of the fastest layouts on each GPU with one request, as text."""
     chips: dict[str, list[tuple[Loaded, Service]]] = {}
     for layouts in every:
         services = map(layouts.service, range(len(layouts)))
@@ -626,9 +629,10 @@ _WIDTH_MEASURED, _WIDTH_UNMEASURED, _WIDTH_DISAGGREGATED, _WIDTH_UNKNOWN = 0.55,
 
 
 def interval_scale(instances: Instances) -> float:
-    """Width of a cost's 80% interval, relative to the combined errors of speed and rate, in logarithms [1].
+    """Exponent that scales the ends of a cost's 80% interval [1].
 
-    Speed and rate depend on the same step times, so adding both errors gives an interval that is too wide. Deployments
+    :func:`likely_ends` raises the ratio of each end to the predicted cost to this power. The ends combine the errors of
+    speed and throughput. Both come from the same step times, so their combination is usually too wide. Deployments
     without measurements have larger errors.
     """
     setup, levels = instances.setup, instances.setup.levels
@@ -656,9 +660,9 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
     Returns
     -------
     (ndarray, ndarray), shape (n,)
-        Lower end: cost if the frontier is faster and cheaper by the favorable ends of both error intervals. Upper end:
-        cost if it is slower and more expensive by the unfavorable ends. Both are NaN without an error estimate, and
-        infinite if no deployment is as fast.
+        Lower end: cost if TPOT is at the low end of its error interval and throughput at the high end. Upper end: cost
+        if TPOT is at the high end and throughput at the low end. Both are NaN without an error estimate, and infinite
+        if no deployment reaches the speed.
 
     Notes
     -----
@@ -704,7 +708,7 @@ def chance_below(first: Likely, second: Likely) -> float | None:
     Notes
     -----
     ln(measured / predicted) of both costs is assumed normal, with the mean and width of its 80% interval and the
-    correlation of :func:`shared_share`. Their difference is then normal too.
+    correlation of :func:`shared_share`. Their difference is then also normal.
     """
     spread, other = first.spread, second.spread
     if spread is None or other is None:

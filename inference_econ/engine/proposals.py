@@ -34,7 +34,7 @@ class UsualDrafts:
     Attributes
     ----------
     who : str
-        Speculation method and target model, in words.
+        Speculation method and target model, as text.
     acceptance : tuple of float
         Probability that the first, second, .. draft token is accepted, given that all before it were [1]. Unpublished
         positions are missing.

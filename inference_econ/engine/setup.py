@@ -128,7 +128,8 @@ class Setup:
         Engines that can serve the setup. Layouts with integer degrees are limited to layouts that at least one engine
         can start. Without engines, any layout is allowed.
     left_out : tuple of str
-        Requested engines that cannot serve this setup, and pools that are not simulated, with the reason.
+        Requested engines that cannot serve this setup, and disaggregated candidates that are not simulated, with the
+        reason.
     left_open : Open or None
         Choices left to :mod:`inference_econ.answers.deployments.serving_options`; None if all are fixed.
     levels : SetupLevels or None

@@ -1,4 +1,7 @@
-"""Prefill of one prompt split over several processes that each hold the full model: compute times and transfers."""
+"""Prefill of one prompt on several copies of the model: compute times and transfers.
+
+A process is one copy of the model, on one chip or on several tensor-parallel chips.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float =
     setup : Setup
         Model, chip, formats and assumptions; the context is ignored.
     process : Plans
-        Deployments of one attention group, shape (...).
+        Layouts with one attention group, shape (...).
     tokens, cached : float
         New tokens of each prompt, and its tokens in the cache [tokens].
     prompts : float
@@ -73,7 +76,7 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     setup : Setup
         Model, chip, formats and assumptions; the context is ignored.
     process : Plans
-        The process, shape (1,): the model on some tensor-parallel chips.
+        Layout of one copy of the model, shape (1,).
     tokens, cached : float
         Tokens of the part, and of the prompt before it [tokens].
     prompts : float
@@ -148,7 +151,7 @@ def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike)
 
 
 def gathering_seconds(setup: Setup, processes: int, size: float, domains: float) -> float:
-    """Time of an all-gather after which each process has the parts of all others.
+    """Time of an all-gather after which each process has the KV cache of all processes.
 
     Parameters
     ----------
@@ -157,7 +160,7 @@ def gathering_seconds(setup: Setup, processes: int, size: float, domains: float)
     processes : int
         Processes with equal parts [1].
     size : float
-        Sum of all parts on one chip of a process [B].
+        Keys and values of the full prompt on one chip of a process [B].
     domains : float
         Link domains that the processes span [1].
 
@@ -180,7 +183,7 @@ def moved_bytes(setup: Setup, process: Plans, tokens: float, cached: float) -> f
     setup : Setup
         Model, chip, formats and assumptions; the context is ignored.
     process : Plans
-        The process, shape (1,).
+        Layout of one copy of the model, shape (1,).
     tokens, cached : float
         Tokens of the part, and of the prompt before it [tokens].
 

@@ -175,8 +175,9 @@ def interval(
 
     Notes
     -----
-    The errors come from fits that held out the properties in which the query differs from the measurements, see
-    :func:`unlike`. They include the uncertainty of the fitted constants, because each fit has its own.
+    The errors come from cross-validation. If the query has a new model, for example, the fits left out one model each
+    and predicted it; see :func:`unlike`. The errors include the uncertainty of the constants, because each fit has
+    different constants.
     """
     if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
         raise InputError(f"level: must be from 0 to {LEVELS[-1] - LEVELS[0]:g}, got {level:g}")
@@ -194,10 +195,10 @@ def factors_of(errors: ErrorSpread, level: float) -> Interval:
 
 
 class LeftOutErrors(NamedTuple):
-    """Prediction errors on held-out measurements."""
+    """Prediction errors on measurements that were left out of the fit."""
 
     unlike: Unlike | Unseen
-    """Property that was held out of the fits, or of the measured corrections."""
+    """Property whose measurements were left out of the fits, or of the measured corrections."""
     spread: ErrorSpread
     """Distribution of the errors."""
 
@@ -308,7 +309,7 @@ class UnlikeReason(NamedTuple):
     text: str
     """Text for users, with the numbers."""
     unlike: Unlike
-    """Property that must be held out of fits for their errors to apply."""
+    """Property of which fits must leave out measurements, so that their errors apply."""
 
 
 def outside(subject: Subject, assumptions: Assumptions) -> list[str]:

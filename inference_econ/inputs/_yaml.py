@@ -337,7 +337,7 @@ def foreign_yaml(text: str, origin: str) -> object:
     Raises
     ------
     InputError
-        If the text is not YAML; names the line.
+        If the text is not YAML; the message names the line.
     """
     try:
         return yaml.load(text, Loader=_FAST)

@@ -529,7 +529,7 @@ def _graft_levels(document: Document, name: str) -> None:
     Raises
     ------
     InputError
-        If the corrections belong to another version; names the line.
+        If the corrections belong to another version; the message names the line.
     """
     from inference_econ.inputs import _yaml
     from inference_econ.inputs.presets.calibration import constants_of

@@ -138,7 +138,7 @@ def check_dtype(name: str, role: str) -> str:
     Raises
     ------
     InputError
-        If the format is unknown; names the role (weights, activations, kv) and the known formats.
+        If the format is unknown; the message names the role (weights, activations, kv) and the known formats.
     """
     name = ALIASES.get(name, name)
     if not is_format(name):
@@ -211,7 +211,7 @@ def check_cache_dtype(dtype: str, peaks: Mapping[str, float], hardware_name: str
     Raises
     ------
     InputError
-        If the chip does not support the format; lists the supported ones.
+        If the chip does not support the format; the message lists the supported ones.
 
     Examples
     --------

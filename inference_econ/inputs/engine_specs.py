@@ -499,7 +499,8 @@ class EngineSpec(SourcedSpec):
         Raises
         ------
         InputError
-            If the version is rejected, for example ``0.34`` if the newest known one is ``0.33``; names the newest one.
+            If the version is rejected, for example ``0.34`` if the newest known one is ``0.33``. The message names the
+            newest one.
         """
         newest = self.versions[-1]
         if not re.search(r"\d", version):

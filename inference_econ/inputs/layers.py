@@ -388,9 +388,10 @@ class CompressedAttention(Mixer):
     stride: Count | None = None
     """Tokens per pooled entry of the cache; absent if the layer attends only to the window [tokens]."""
     entries: Literal["pooled", "projected", "earlier"] = "pooled"
-    """Origin of the pooled entries. ``pooled``: gates with a bias per position of the stride; index keys are pooled as
-    well (V4). ``projected``: gates without biases, or no gates if the stride is 1; index keys are computed from the
-    entries (V4.1). ``earlier``: the entries of an earlier layer are used."""
+    """Origin of the pooled entries. ``pooled``: each entry is a gated sum of tokens. The gates have one bias for each
+    token of a stride, and index keys are pooled in the same way (V4). ``projected``: gates without
+    biases, or no gates if the stride is 1; index keys are computed from the entries (V4.1). ``earlier``: the entries of
+    an earlier layer are used."""
     overlap: Annotated[int, Field(ge=1, le=2)] = 1
     """Number of strides that one entry pools: 2 if neighboring entries overlap (CSA), 1 if not (HCA)."""
     index_heads: Count | None = None
@@ -460,7 +461,7 @@ class CompressedAttention(Mixer):
         return MixerParameters(count, shared=((down, hidden),), indexer=shapes)
 
     def _pooling(self, stride: int, width: int, hidden: float) -> float:
-        """Parameters for pooling: projections of values and gates, a bias per position of the stride, and a norm."""
+        """Parameters for pooling: projections of values and gates, a bias for each token of the stride, and a norm."""
         return self.overlap * width * (2 * hidden + stride) + width
 
     def resized(self, ratio: float) -> Self:
@@ -572,7 +573,7 @@ class FeedForwardPart(Spec):
     """Name of the kind of block."""
 
     widths: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that are widths. The first one is split over ranks; empty without a block."""
+    """Names of the fields that are widths; empty without a block. The first width is split over ranks."""
 
     @property
     @abstractmethod

@@ -239,7 +239,7 @@ def format_of_quantization(quantization: str) -> str:
     Raises
     ------
     UnknownNameError
-        If the quantization is unknown; lists the most similar formats.
+        If the quantization is unknown; the message lists the most similar formats.
     """
     name = quantization.lower()
     name = _QUANTIZATION_NAMES.get(name, name)

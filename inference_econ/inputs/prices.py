@@ -63,7 +63,7 @@ class HourPrice:
 
     @property
     def label(self) -> str:
-        """Kind in words, with the term of the contract, or with the owner for a total cost of ownership."""
+        """Kind as text, with the term of the contract, or with the owner for a total cost of ownership."""
         kind = self.kind.replace("_", "-")
         if self.kind == "tco":
             return f"TCO of a {self.seller}"

@@ -166,7 +166,7 @@ def check_page(path: Path | str) -> None:
     Raises
     ------
     InputError
-        With the supported extensions.
+        If the extension is not that of an HTML page.
     """
     if ending_of(path) not in PAGES:
         raise InputError(f"{path}: a report is a page for a browser; end its name in .html")

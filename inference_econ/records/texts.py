@@ -29,7 +29,7 @@ PART_NAMES = words("part")
 
 
 def chips_label(count: float) -> str:
-    """Number of GPUs as words."""
+    """Number of GPUs as text."""
     return f"{count:g} GPU" + ("s" if count > 1 else "")
 
 

@@ -181,7 +181,7 @@ def _at_concurrency(chip: str, point: Record) -> tuple[Sequence[ChosenPart], flo
 def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
     """Notes for the operator of a deployment for agents: router, offload tiers, limits of a test run.
 
-    For pools, ``replicas`` counts prefill instances.
+    If disaggregated, ``replicas`` is the number of prefill instances.
     """
     behind = ", ".join(name for name in use["hit_rates"] if name != HBM)
     return (
@@ -290,7 +290,7 @@ def start_of(deployed: Deployment, targets: Targets, pick: str) -> Start:
 def parts_of_pools(
     pools: Pools, reading: Pool, writing: Pool, in_flight: float, slots: int | None = None
 ) -> list[PlanPart]:
-    """Both pools as services of whole requests, which is how engines are configured.
+    """Prefill and decode instances as parts of a launch plan, each configured for full requests as engines require.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def parts_of_pools(
     reading, writing : (mapping, int)
         Layouts and numbers of prefill and decode instances.
     in_flight : float
-        Concurrent requests of a decode instance [1]; both pools use the best draft length at this concurrency.
+        Concurrent requests of a decode instance [1]; all instances use the best draft length at this concurrency.
     slots : int, optional
         Maximum concurrent requests of a decode instance [1]; by default the memory limit.
     """

@@ -61,7 +61,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
 
 
 def generation_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Lines on GPU generations without a fitted profile, with what to do, and on engines without one."""
+    """Lines of text on GPU generations without a fitted profile, with what to do, and on engines without one."""
     chips: dict[str, list[str]] = {}
     setups = list(setups)
     for setup in setups:
@@ -122,7 +122,7 @@ def startable_notes(setups: Iterable[Setup]) -> list[str]:
 
 
 def cannot_start(setups: Sequence[Setup]) -> list[str]:
-    """Sentences on engines and pools that were left out, and on GPUs on which no engine supports the model."""
+    """Sentences on engines and arrangements that were left out, and on GPUs on which no engine supports the model."""
     left_out = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
     chips = dict.fromkeys(setup.hardware.name for setup in setups if lacks_engine(setup))
     nobody = [f"No known engine runs it on {', '.join(chips)}, so any layout is shown."] if chips else []

@@ -370,7 +370,7 @@ def _heads_wrapped(columns: Sequence[TableColumn]) -> list[int]:
 
 
 def _floors(columns: Sequence[TableColumn], *, words: bool) -> list[int]:
-    """Widths with long cells wrapped too, or all cells down to their longest word; numbers are never wrapped."""
+    """Widths with long cells also wrapped, or all cells down to their longest word; numbers are never wrapped."""
     return [
         whole
         if column.right

@@ -49,9 +49,9 @@ def measured_server(request: Request, engine: str) -> ie.MeasuredServer:
 
 
 def parts(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> list[PlanPart]:
-    """Parts of a selected deployment as services, for their memory.
+    """Instances of a selected deployment, for their memory.
 
-    Draft lengths are the best lengths at the load of each part, as in the price.
+    Draft lengths are the best lengths at the load of each instance, as in the price.
 
     Raises
     ------

@@ -126,7 +126,7 @@ def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = 
 
 
 def arrivals_label(scv: float) -> str:
-    """Arrivals as words, with the option that selects them.
+    """Arrivals as text, with the option that selects them.
 
     Examples
     --------
@@ -239,12 +239,12 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
 
 
 def fleet_label(service: Service, replicas: int) -> str:
-    """Instances, GPUs, layout and supporting engines as words."""
+    """Instances, GPUs, layout and supporting engines as text."""
     return f"{fleet_name(service, replicas)}{started(layout_of(service))}"
 
 
 def fleet_name(service: Service, replicas: int) -> str:
-    """Instances, GPUs and layout as words."""
+    """Instances, GPUs and layout as text."""
     instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
     used, rented = replicas * service.accelerators, int(service.setup.rented(replicas, service.accelerators))
     paid = "" if rented == used else f" ({rented} rented)"
@@ -273,7 +273,7 @@ def service_title(
 ) -> str:
     """Heading for services with the same requests; see :func:`.heading.heading`.
 
-    ``setups`` includes the setups of other pools on different GPUs.
+    ``setups`` includes the setup of prefill instances on other GPUs.
     """
     return heading(
         counted,
@@ -306,7 +306,7 @@ _NARROW = ("fp4", "int4")
 
 
 def power_basis(setup: Setup) -> str:
-    """Basis of the power of a GPU as words; empty without power data."""
+    """Basis of the power of a GPU as text; empty without power data."""
     power, chip = chip_power(setup.hardware), setup.hardware
     if power is None:
         return ""

@@ -91,7 +91,7 @@ AnyFront = ServiceFrontier | Frontier
 
 
 def field_of(y: Metric) -> Field:
-    """Field of the glossary for a metric."""
+    """Glossary entry of the result field that a metric shows."""
     return field(AXES[y].field, "frontier_point")
 
 

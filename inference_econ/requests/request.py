@@ -319,7 +319,7 @@ def refuse(stray: Iterable[str], message: str, option: str | None = None) -> Non
     Raises
     ------
     InputError
-        With the message.
+        If there is such an option; it has the given message.
     """
     for name in stray:
         raise InputError(message.replace("{}", spelled(name)), option=option or name)

@@ -285,8 +285,8 @@ def arrangement(request: Request) -> Arrangement:
     Raises
     ------
     InputError
-        If options exclude each other: aggregated only with disaggregated only, aggregated with an option for pools, or
-        pools with a fixed layout.
+        If options exclude each other: aggregated only with disaggregated only, aggregated with an option for
+        disaggregated serving, or disaggregated with a fixed layout.
     """
     if request.aggregated and request.disaggregated:
         raise InputError(

@@ -180,7 +180,7 @@ def check_sizes(request: Request) -> None:
     Raises
     ------
     InputError
-        With the given options.
+        If several of these options are given; the message lists them.
     """
     named = [name for name in _SIZES if getattr(request, name) is not None]
     if len(named) > 1 and set(_MEANS) & set(named):

@@ -365,7 +365,7 @@ def check_rate(requests_per_second: float) -> None:
     Raises
     ------
     InputError
-        With the rate.
+        If the rate is not positive and finite; the message has the rate.
     """
     if not 0 < requests_per_second < math.inf:
         raise InputError(f"the request rate must be positive, got {requests_per_second:g}")

@@ -207,7 +207,7 @@ _SECONDS, _BYTES = 2.5e-3, 13 * 8.0 * _BATCHES
 
 @dataclass(frozen=True)
 class Services:
-    """Layouts as services.
+    """Services: layouts that serve the requests of one workload.
 
     Attributes
     ----------
@@ -296,7 +296,7 @@ class Services:
 
 @dataclass(frozen=True)
 class Service:
-    """One layout as a service.
+    """Service: one layout that serves the requests of one workload.
 
     Attributes
     ----------

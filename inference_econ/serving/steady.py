@@ -203,7 +203,7 @@ class Steady:
     def or_better(self, other: Steady, possible: npt.NDArray[np.bool_]) -> Steady:
         """Replace these states by others of the same batches, from the first possible one that completes more.
 
-        Batches ascend along the last axis. All later states are replaced too, because a server would not return to the
+        Batches ascend along the last axis. All later states are also replaced, because a server would not return to the
         slower alternative.
         """
         better = possible & (other.requests_per_second > self.requests_per_second)

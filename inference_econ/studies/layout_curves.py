@@ -165,12 +165,12 @@ class LayoutCurves(CostCurves):
         return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """Degrees of a layout, and the engines that support it; for pools, the degrees of the nearest batch."""
+        """Degrees of a layout, and the engines that support it; if disaggregated, the degrees of the nearest batch."""
         row, column = self._nearest(layout, concurrency)
         return self.candidate.layouts(np.array([row]), np.array([column]))[0]
 
     def accelerators(self, layout: LayoutKey, concurrency: float) -> float:
-        """GPUs of the instance, or of the group of pools at the same batch [1]."""
+        """GPUs of the instance, or of the group of prefill and decode instances at the same batch [1]."""
         return float(self.candidate.metrics.accelerators[self._nearest(layout, concurrency)])
 
     def _nearest(self, layout: LayoutKey, concurrency: float) -> tuple[int, int]:

@@ -231,7 +231,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class SquareRootLaw:
-    """Published latencies compared with the square-root law."""
+    """Published times per token, compared with a law: the time grows with the square root of the parameters."""
 
     labels: tuple[str, ...]
     """Models."""

@@ -190,7 +190,7 @@ def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, target
 def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
     """Deployment with the number of instances that its simulated load needs; None if they cost more than the limit.
 
-    For bursty arrivals the analytical model may need more instances than necessary, so fewer are tried too. Numbers of
+    For bursty arrivals the analytical model may need more instances than necessary, so fewer are also tried. Numbers of
     instances are exact to one part in :data:`_FINEST`.
     """
     service, closed_fewest = choice.service, choice.replicas

@@ -1,4 +1,4 @@
-"""Deployment under its load: equal aggregated instances, or a prefill and a decode pool."""
+"""Deployment under its load: equal aggregated instances, or prefill and decode instances."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from inference_econ.serving import Loaded, Service
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Aggregated instances of one layout, or a prefill and a decode pool, with load and bill.
+    """Aggregated instances of one layout, or prefill and decode instances, with load and bill.
 
     Attributes
     ----------
     service : Service
         One aggregated or decode instance.
     replicas : int
-        Instances [1]; 1 for pools, whose sizes are in ``fleet``.
+        Instances [1]; 1 if disaggregated, with the numbers of instances in ``fleet``.
     load : Loaded
-        Load of one instance; for pools, the total load.
+        Load of one instance; the total load if disaggregated.
     dollars_per_hour : float
         Bill of all instances [USD/h].
     binding : str
-        Limit that one instance fewer would violate: capacity, ttft or tpot; ``instance`` if there is only one. For
-        pools, the pool with less spare capacity. Empty if the number of instances was given.
+        Limit that one instance fewer would violate: capacity, ttft or tpot; ``instance`` if there is only one. If
+        disaggregated, ``prefill`` or ``decode``, whichever has less spare capacity. Empty if the number of instances
+        was given.
     fleet : Fleet or None
-        Both pools; None for aggregated instances.
+        Prefill and decode instances; None if aggregated.
     """
 
     service: Service
@@ -48,13 +49,13 @@ class Deployment:
 
     @classmethod
     def of_pools(cls, fleet: PooledFleet, **fields: Any) -> Self:
-        """Create the deployment of two pools; ``fields`` are the fields of a subclass."""
+        """Create a disaggregated deployment; ``fields`` are the fields of a subclass."""
         writer = fleet.pools.decode.services.service(fleet.decode)
         return cls(writer, 1, fleet.load, fleet.dollars_per_hour, **{"binding": fleet.binding, **fields}, fleet=fleet)
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of both pools if their GPUs differ; else one setup."""
+        """Setups of prefill and decode instances if their GPUs differ; else one setup."""
         if self.fleet is None or not self.fleet.pools.prefill_chip:
             return [self.service.setup]
         return [self.fleet.pools.prefill.setup, self.service.setup]
@@ -89,7 +90,7 @@ class Deployment:
 
     @property
     def instance_load(self) -> Loaded:
-        """Load of one instance; for pools, with the concurrency of one decode instance."""
+        """Load of one instance; if disaggregated, with the concurrency of one decode instance."""
         if self.fleet is None:
             return self.load
         return replace(self.load, in_flight=self.load.in_flight / self.fleet.decode_instances)
@@ -131,7 +132,7 @@ class Deployment:
         return power_record([(self.service.setup, self.accelerators)], watts, self.output_tokens_per_second)
 
     def layout(self) -> dict[str, float | str]:
-        """Return the degrees of an instance; for pools, of a decode instance, with the prefill layout as words."""
+        """Return the degrees of an aggregated or decode instance, with the prefill layout, if any, as text."""
         layout = layout_of(self.service)
         if self.fleet is None:
             return layout

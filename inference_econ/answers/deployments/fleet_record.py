@@ -1,4 +1,4 @@
-"""Records of prefill and decode pools."""
+"""Records of disaggregated deployments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _OF_ALL = {"concurrency_per_replica": "in_flight"}
 
 
 def fleet_record(fleet: PooledFleet, targets: Targets) -> dict[str, object]:
-    """Pools as plain data. Intervals use the errors of the pool that causes each latency."""
+    """Disaggregated deployment as plain data.
+
+    TTFT intervals use the errors of prefill instances, and TPOT intervals the errors of decode instances.
+    """
     pools, pair = fleet.pools, (fleet.prefill, fleet.decode)
     moved, processes = pools.transfer, pools.prefill.processes_of(fleet.prefill)
     factors = {

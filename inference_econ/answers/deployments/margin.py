@@ -28,7 +28,7 @@ class Margin:
     headroom: float = 0.0
     """Additional load as a share of the stated load [1]."""
     spare: int = 0
-    """Additional replicas; for pools, additional prefill and additional decode instances [1]."""
+    """Additional replicas; if disaggregated, additional prefill and additional decode instances [1]."""
     utilization: float = 1.0
     """Largest load of a replica as a share of its capacity [1]."""
 

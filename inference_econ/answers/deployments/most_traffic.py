@@ -90,13 +90,13 @@ def most_traffic(
     MostTraffic
         Deployments with as many instances as the limit allows, at the largest rate that meets the SLOs. ``binding`` is
         the constraint that a little more load would violate. Descending in the rate, then ascending in cost. One per
-        recipe and aggregated instance size, and one per recipe of pools that serve 10% more on their GPU. The best of
-        every GPU is included.
+        recipe and aggregated instance size. Disaggregated: one per recipe, if it serves 10% more on its GPU. The best
+        of every GPU is included.
 
     Raises
     ------
     InputError
-        If all candidates are pools and an end-to-end SLO is set. Pools predict only the mean E2E latency.
+        If all candidates are disaggregated and an end-to-end SLO is set. Only their mean E2E latency is predicted.
     NothingFitsError
         If not one instance is within the limit (the message has its GPUs), or if no layout meets the SLOs.
 
@@ -135,7 +135,7 @@ def most_traffic(
 
 
 def _lacking(failure: Exception) -> float:
-    """Amount that the smallest pools need, if it exceeds the limit; ``inf`` if something else is missing."""
+    """Need of the smallest disaggregated deployment if above the limit; ``inf`` if something else is missing."""
     return failure.least if isinstance(failure, TooLittleError) else np.inf
 
 
@@ -270,7 +270,7 @@ def _smallest(layouts: Services) -> int:
 
 
 def _needed(layouts: Services, means: Means) -> str:
-    """GPUs of the smallest instance, and its share of the limit, as words."""
+    """GPUs of the smallest instance, and its share of the limit, as text."""
     setup, size = layouts.setup, _smallest(layouts)
     rented = int(setup.rented(1, size))
     paid = "" if rented == size else f", which are rented as {rented}"

@@ -58,7 +58,7 @@ def together_watts(service: Service, replicas: int, load: Loaded) -> float | Non
 
 
 def fleet_watts(fleet: PooledFleet) -> float | None:
-    """Board power of two pools under their load [W]; None without power data for their GPUs."""
+    """Board power of a disaggregated deployment under its load [W]; None without power data for its GPUs."""
     pools, load = fleet.pools, fleet.load
     batch = np.array([max(load.in_flight / fleet.decode_instances, 1.0)])
     sides = (
@@ -131,7 +131,7 @@ def power_record(
 
 
 def fleet_power(fleet: PooledFleet) -> dict[str, float | None]:
-    """Power of two pools as plain data; see :func:`power_record`."""
+    """Power of a disaggregated deployment as plain data; see :func:`power_record`."""
     setups = (fleet.pools.prefill.setup, fleet.pools.decode.setup)
     rate = fleet.load.completed_per_second * fleet.pools.requests.osl.mean
     return power_record(list(zip(setups, fleet.accelerators, strict=True)), fleet_watts(fleet), rate)

@@ -200,7 +200,7 @@ class Recommendation(Shown, Sequence[Deployment]):
 
     @cached_property
     def bursts(self) -> Burstiness | None:
-        """Best deployment under the assumed and under other arrivals; None for pools."""
+        """Best deployment under the assumed and under other arrivals; None if disaggregated."""
         best = self[0]
         if best.fleet is not None:
             return None
@@ -254,8 +254,8 @@ def recommend(
         Candidates, on one or several GPUs: see :func:`inference_econ.answers.deployments.serving_options.market` and
         :func:`inference_econ.answers.layout_services.offer`.
     requests_per_second : float or None
-        Request rate [1/s]; None for the rate that loads one instance, or group of pools, of the cheapest layout
-        (:func:`natural_rate`).
+        Request rate [1/s]; None for the rate that loads one instance, or one prefill/decode group, of the cheapest
+        layout (:func:`natural_rate`).
     targets : Targets
         SLOs.
     arrival_scv : float
@@ -277,8 +277,8 @@ def recommend(
 
         - Aggregated: one per recipe and instance size, and one with tensor parallelism only. Deployments that save at
         most 10% compared with a simpler deployment are left out.
-        - Disaggregated: one per recipe, if 10% cheaper than aggregated ones on the same GPU. If no pools are 10%
-        cheaper, the best pools of equal cost, provided that one of the cheapest instances is unlikely to meet an SLO.
+        - Disaggregated: one per recipe, if 10% cheaper than aggregated ones on the same GPU. If none is 10% cheaper,
+          the best one of equal cost, provided that one of the cheapest aggregated ones is unlikely to meet an SLO.
 
         GPUs without measured servers come last, because their numbers are bounds.
 
@@ -375,8 +375,8 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
 def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: float = FILLED) -> float:
     """Rate that loads the instance or group with the lowest cost per request to a share of its capacity [1/s].
 
-    Pools are used if they are 10% cheaper. If no layout meets the SLOs, the rate is arbitrary, because the search fails
-    at every rate.
+    A disaggregated group is used if it is 10% cheaper. If no layout meets the SLOs, the rate is arbitrary, because the
+    search fails at every rate.
     """
     usual = [_naturally_filled(candidate, targets, filled) for candidate in candidates]
     rate, per_dollar = max(usual, key=lambda filled: filled[1])
@@ -386,7 +386,7 @@ def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: floa
 def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> tuple[float, float]:
     """Planned rate of the layout with the cheapest requests within the SLOs [1/s], and rate per price [1/s per USD/h].
 
-    Both are 0 if no layout meets the SLOs. For pools the SLOs apply to means.
+    Both are 0 if no layout meets the SLOs. If disaggregated, the SLOs apply to means.
     """
     layouts, handicap = candidate.services, 1.0
     if candidate.pools is None:
@@ -449,10 +449,10 @@ def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float,
 def _worthwhile(
     candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[Deployment], arrival_scv: float
 ) -> list[Deployment]:
-    """Pools that are 10% cheaper than other deployments; else the best pools of equal cost, if they are worth it.
+    """Disaggregated deployments if 10% cheaper than aggregated ones; else the best one of equal cost, if worth it.
 
-    Pools are worth it if one of the cheapest other deployments is unlikely to meet an SLO, and if the pools are more
-    likely to meet it than all of these.
+    It is worth it if one of the cheapest aggregated deployments is unlikely to meet an SLO, and if the disaggregated
+    one is more likely to meet it than all of these.
 
     Raises
     ------
@@ -475,14 +475,14 @@ def _worthwhile(
 def fleets(
     candidates: Sequence[Candidate], rate: float, targets: Targets, limit: float, arrival_scv: float
 ) -> list[PooledFleet]:
-    """Cheapest pools of every recipe below a limit on the cost [USD/h].
+    """Cheapest disaggregated deployment of every recipe below a limit on the cost [USD/h].
 
     Raises
     ------
     InputError
-        Without a limit, if an end-to-end SLO is set. Pools predict only the mean E2E latency.
+        Without a limit, if an end-to-end SLO is set. Only the mean E2E latency is predicted.
     NothingFitsError
-        Without a limit, if no pools meet the SLOs.
+        Without a limit, if no disaggregated deployment meets the SLOs.
     """
     cheapest_fleets: list[PooledFleet] = []
     failures: list[Exception] = []

@@ -121,6 +121,6 @@ class SelectionRule(NamedTuple):
     """Rule that selected one of several layouts."""
 
     rule: str
-    """Rule as words."""
+    """Rule as text."""
     layouts: int
     """Number of layouts [1]."""

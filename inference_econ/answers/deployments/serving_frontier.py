@@ -110,10 +110,10 @@ class ServicePoint:
     requests_per_second, accelerators, concurrency, batch : float
         Instance or group: completed requests [1/s], GPUs, concurrent requests, and decode batch [1].
     layout : dict
-        Degrees, and the engines that support them. For pools, these are the decode degrees, and the dictionary also has
-        ``prefill``, ``prefill_instances`` and ``decode_instances``.
+        Degrees, and the engines that support them. If disaggregated, these are the decode degrees, and the dictionary
+        also has ``prefill``, ``prefill_instances`` and ``decode_instances``.
     recipe : str
-        KV-cache format and speculation method, as words.
+        KV-cache format and speculation method, as text.
     kv : str
         KV-cache format.
     speculation : dict or None
@@ -256,7 +256,7 @@ class _ServiceStates:
 
     @property
     def _other_prefill_chips(self) -> tuple[Setup, Array] | None:
-        """Setup of prefill pools on another kind of GPU, and their GPUs at every point, shape (n,) [1].
+        """Setup of prefill instances on another kind of GPU, and their GPUs at every point, shape (n,) [1].
 
         None if all GPUs are of one kind. If there are two kinds, they are the same for every candidate.
         """
@@ -316,14 +316,14 @@ class _ServiceStates:
         return {name: getattr(self, others.get(name, name)) for name in _NUMBERS}
 
     def plan(self, index: int) -> Plans:
-        """Layout of a point, shape (1,); for pools, of a decode instance."""
+        """Layout of a point, shape (1,); if disaggregated, of a decode instance."""
         at = np.array([index])
         return replace(self.candidate(index).plans.at((self.rows[at],)), batch=self.batch[at])
 
     def _instances(
         self, number: int, rows: Indices, columns: Indices, concurrency: Array, label: str = ""
     ) -> Instances:
-        """States of a candidate at some concurrencies [1] as instances; for pools, the decode instances."""
+        """States of a candidate at some concurrencies [1] as instances; if disaggregated, the decode instances."""
         candidate = self.candidates[number]
         return Instances(
             candidate.setup,
@@ -701,7 +701,7 @@ def frontier(
     arrangement : {'both', 'aggregated', 'disaggregated'}
         Arrangements to search.
     pooling : Pooling, optional
-        Settings of prefill and decode pools. A second GPU for decoding requires ``disaggregated``.
+        Settings of disaggregated serving. A second GPU for decoding requires ``disaggregated``.
     promises : Targets, optional
         SLOs on mean TTFT and TPOT (percentile ``mean``); slower points are left out.
     slots : int, optional

@@ -70,20 +70,20 @@ def engine_of(setup: Setup) -> str:
 
 
 def practice_of(setup: Setup, speculation: Speculation | None) -> str:
-    """Recipe as words, where candidates differ: KV-cache format, speculation method, draft length."""
+    """Recipe as text, where candidates differ: KV-cache format, speculation method, draft length."""
     proposer = "" if speculation is None else f", {speculation.proposer.upper()} {speculation.longest}"
     return f"{setup.precision.kv} cache{proposer}"
 
 
 def label_of(setup: Setup, speculation: Speculation | None, *, apart: bool) -> str:
-    """Engine, recipe and arrangement as words."""
+    """Engine, recipe and arrangement as text."""
     pools = ", disaggregated" if apart else ""
     return f"{engine_of(setup) or setup.assumptions.name} ({practice_of(setup, speculation)}{pools})"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Layouts of one engine with one recipe, as aggregated instances or as pools.
+    """Layouts of one engine with one recipe, aggregated or disaggregated.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Candidate:
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of both pools if their GPUs differ; else one setup."""
+        """Setups of prefill and decode instances if their GPUs differ; else one setup."""
         if self.pools is None or not self.pools.pools.prefill_chip:
             return [self.setup]
         return [self.pools.pools.prefill.setup, self.setup]
@@ -133,12 +133,12 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """Engine, recipe and arrangement as words."""
+        """Engine, recipe and arrangement as text."""
         return label_of(self.setup, self.speculation, apart=self.pools is not None)
 
     @property
     def practice(self) -> str:
-        """Parts of the recipe that differ between candidates, as words: KV-cache format and speculation method."""
+        """Parts of the recipe that differ between candidates, as text: KV-cache format and speculation method."""
         return practice_of(self.setup, self.speculation)
 
     @cached_property
@@ -191,9 +191,9 @@ class Candidate:
         return {name: times[name] for name in NAMES if name == "tpot" or name in promised}
 
     def layouts(self, rows: Indices, columns: Indices) -> list[dict[str, float | str]]:
-        """Degrees of some layouts at some batches by the names of their options; for pools, of the decode instances.
+        """Degrees of some layouts at some batches, by option; if disaggregated, of the decode instances.
 
-        The engine is included; for pools also the prefill layout and the numbers of instances.
+        The engine is included; if disaggregated, also the prefill layout and the numbers of instances.
         """
         records = _degrees(self.setup, self.plans, rows)
         if self.pools is None:
@@ -276,15 +276,16 @@ Proposer = Speculation | Literal["recipe"] | None
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """Settings of prefill and decode pools."""
+    """Settings of disaggregated serving."""
 
     decode: Setup | None = None
-    """Same model on another kind of GPU for decoding; it has the engine and KV-cache format of the prefill pool."""
+    """Same model on another kind of GPU for decoding; it has the engine and KV-cache format of the prefill
+    instances."""
     layer_by_layer: bool = True
     """True to send the cache of each layer during the prefill of the next layer; False to send all of it after the
     prefill."""
     chains: Sequence[int] = ()
-    """Lengths of prefill chains to try in place of single prefill instances [processes]."""
+    """Numbers of instances per prefill chain to try in place of single prefill instances [1]."""
 
 
 #: Maximum machines of a disaggregated deployment if any group is tried [1].
@@ -324,11 +325,11 @@ def market(
     arrangement : {'both', 'aggregated', 'disaggregated'}
         Arrangements to try.
     pooling : Pooling, optional
-        Settings of prefill and decode pools.
+        Settings of disaggregated serving.
     slots : int, optional
         Maximum concurrent requests per instance [1].
     ttft_seconds : float
-        Longest prefill time of a prompt that does not queue, for pools [s].
+        Longest prefill time of a prompt that does not queue, for disaggregated candidates [s].
     among : collection of str
         Labels of the candidates to return; all if empty.
     levels : bool
@@ -344,7 +345,7 @@ def market(
     InputError
         If the price is unknown, or an input is invalid.
     NothingFitsError
-        If no layout of any engine fits, or there are no pools or candidates of the requested labels.
+        If no layout of any engine fits, or there is no candidate with the requested arrangement or labels.
 
     Examples
     --------
@@ -426,7 +427,7 @@ def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) ->
 
 
 def _none(setup: Setup, labels: Collection[str], among: Collection[str], gpus: int | None) -> NothingFitsError:
-    """Error for an unknown label, or for missing pools."""
+    """Error for an unknown label, or if no disaggregated deployment exists."""
     if among and not set(labels) & set(among):
         return NothingFitsError(f"no candidate is called {' or '.join(among)}; there are {', '.join(labels)}")
     size = "" if gpus is None else f" on at most {gpus} GPUs"
@@ -487,10 +488,10 @@ def _arranged(
     ttft_seconds: float,
     groups: Groups,
 ) -> Iterator[Candidate]:
-    """Yield one recipe as aggregated instances, and as pools where possible.
+    """Yield one recipe as an aggregated candidate, and as a disaggregated one where possible.
 
-    Pools are not tried with fixed instances or slots. The reason why pools are impossible is raised only if pools, or a
-    setting of pools, are requested.
+    Disaggregated serving is not tried with fixed instances or slots. The reason why it is impossible is raised only if
+    it, or one of its settings, is requested.
     """
     if not ways:
         return
@@ -541,7 +542,7 @@ def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
 
 
 def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
-    """Recipe on the decode GPU, with the engine, KV-cache format and speculation method of the prefill pool."""
+    """Recipe on the decode GPU, with the engine, KV-cache format and speculation method of the prefill instances."""
     setup = practised.setup
     if has_recipes(setup) and setup.engines:
         decode = with_cache(for_engine(decode, setup.engines[0]), setup.precision.kv)
@@ -601,7 +602,7 @@ def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services 
 
 
 def _named(practice: Practice | None, *, apart: bool) -> list[tuple[int, int, int]]:
-    """Degrees of the instances in a recipe (tp, dp and pp), aggregated or pooled."""
+    """Degrees of the instances in a recipe (tp, dp and pp), aggregated or disaggregated."""
     if practice is None:
         return []
     if not apart:

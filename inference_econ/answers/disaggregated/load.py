@@ -1,4 +1,4 @@
-"""Prefill and decode pools (xPyD) under a request stream or a constant concurrency."""
+"""Prefill and decode instances (xPyD) under a request stream or a constant concurrency."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DRAWN = 4_000
 
 @dataclass(frozen=True, slots=True)
 class PooledFleet:
-    """Prefill and decode pools under load.
+    """Prefill and decode instances under load.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class PooledFleet:
     prefill_instances, decode_instances : int
         x and y of xPyD [1].
     load : Loaded
-        Load of both pools. A request queues for a prefill instance, and possibly for a decode slot.
+        Load of the deployment. A request queues for a prefill instance, and possibly for a decode slot.
     prefill_utilization, decode_utilization : float
-        Load of each pool as a share of its capacity [1].
+        Load of all prefill instances, and of all decode instances, as a share of their capacity [1].
     slots : int
         Maximum concurrent requests of a decode instance, as set in the engine [1].
     """
@@ -70,7 +70,7 @@ class PooledFleet:
 
     @property
     def accelerators(self) -> tuple[int, int]:
-        """GPUs of the prefill and of the decode pool [1]."""
+        """GPUs of all prefill and of all decode instances [1]."""
         return (
             self.prefill_instances * int(self.pools.prefill.accelerators[self.prefill]),
             self.decode_instances * int(self.pools.decode.accelerators[self.decode]),
@@ -78,7 +78,7 @@ class PooledFleet:
 
     @property
     def rented(self) -> tuple[int, ...]:
-        """Rented GPUs: one number per pool, or one for both if their GPUs are of one kind [1]."""
+        """Rented GPUs: of prefill and of decode instances, or one number if their GPUs are of one kind [1]."""
         return rented(self.pools, (self.prefill, self.decode), (self.prefill_instances, self.decode_instances))
 
     @property
@@ -88,7 +88,7 @@ class PooledFleet:
 
     @property
     def binding(self) -> str:
-        """Pool with less spare capacity."""
+        """``prefill`` or ``decode``: the instances with less spare capacity."""
         return "prefill" if self.prefill_utilization > self.decode_utilization else "decode"
 
     @property
@@ -112,13 +112,13 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
     pools : Pools
         Layouts to choose from.
     layouts, instances : (int, int)
-        Layout, and number of instances, of the prefill and the decode pool [1].
+        Layout, and number, of the prefill and of the decode instances [1].
 
     Returns
     -------
     tuple of int
-        One number per pool. If both pools have the same GPUs, a single number, because instances may then share
-        machines.
+        GPUs of prefill and of decode instances. If both have the same GPU type, a single number, because they may then
+        share machines.
     """
     sides = [
         (pool.setup, (count, int(pool.accelerators[index])))
@@ -131,7 +131,7 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
 
 
 def bill(pools: Pools, chips: tuple[int, ...]) -> float:
-    """Cost of the GPUs of both pools [USD/h]; see :func:`rented`."""
+    """Cost of the GPUs of prefill and decode instances [USD/h]; see :func:`rented`."""
     prices = (pool.setup.dollars_per_accelerator_hour for pool in (pools.prefill, pools.decode))
     return sum(number * price for number, price in zip(chips, prices, strict=False))
 
@@ -226,14 +226,14 @@ def pools_under_load(
     arrival_scv: float = 1.0,
     targets: Targets | None = None,
 ) -> PooledFleet:
-    """Evaluate prefill and decode pools under a steady request stream.
+    """Evaluate prefill and decode instances under a steady request stream.
 
     Parameters
     ----------
     pools : Pools
         Layouts to choose from.
     layouts, instances : (int, int)
-        Layout, and number of instances, of the prefill and the decode pool [1].
+        Layout, and number, of the prefill and of the decode instances [1].
     requests_per_second : float
         Request rate [1/s].
     arrival_scv : float
@@ -244,7 +244,7 @@ def pools_under_load(
     Returns
     -------
     Fleet
-        Pools with their latencies.
+        Deployment with its latencies.
 
     Raises
     ------
@@ -274,21 +274,21 @@ def pools_under_load(
 
 
 def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: float) -> PooledFleet:
-    """Evaluate pools at a constant concurrency: a new request starts when one ends.
+    """Evaluate prefill and decode instances at a constant concurrency: a new request starts when one ends.
 
     Parameters
     ----------
     pools : Pools
         Layouts to choose from.
     layouts, instances : (int, int)
-        Layout, and number of instances, of the prefill and the decode pool [1].
+        Layout, and number, of the prefill and of the decode instances [1].
     concurrency : float
         Concurrent requests, queued ones included, at least one [1].
 
     Returns
     -------
     Fleet
-        Pools with the request stream that leads to the same state.
+        Deployment with the request stream that leads to the same state.
 
     Raises
     ------
@@ -297,11 +297,11 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
 
     Notes
     -----
-    A request of a closed loop with N requests sees the loop as an outside arrival sees a loop with N - 1 (Reiser and
-    Lavenberg, 1980). The result is therefore :func:`pools_under_load` at the rate at which an arriving request finds N
-    - 1
-    others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). It grows without bound as the rate
-    approaches the capacity of the slower pool. Throughput is N / (TTFT + steps x TPOT), at most that capacity.
+    A request of a closed loop with N requests sees the loop as an outside arrival sees a loop with one request fewer
+    (Reiser and Lavenberg, 1980). So the result is :func:`pools_under_load` at the rate at which an arriving request
+    finds N - 1 others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). It grows without bound as
+    the rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT), at most
+    that capacity.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -379,7 +379,7 @@ def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queuein
 
 
 def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
-    """Time of a prompt in its prefill instance by the number of prompts in the pool, ascending [s].
+    """Time of a prompt in its prefill instance, by the number of prompts in all prefill instances, ascending [s].
 
     Notes
     -----
@@ -442,7 +442,7 @@ def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
 
 @dataclass(frozen=True)
 class _FirstTokens:
-    """TTFT of sampled requests, drawn when a percentile is needed.
+    """TTFT of sampled requests, sampled when a percentile is needed.
 
     Attributes
     ----------
@@ -520,7 +520,7 @@ MOST_RATIO = 16
 
 
 def fewest_beside(instances: int) -> int:
-    """Minimum number of instances of one pool for a given number of instances of the other [1]."""
+    """Minimum number of prefill instances for a number of decode instances, or the reverse [1]."""
     return math.ceil(instances / MOST_RATIO)
 
 
@@ -530,7 +530,7 @@ _TTFT_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 @dataclass(frozen=True, slots=True)
 class DisaggregationTerms:
-    """SLOs, arrivals and maximum load of pools.
+    """SLOs, arrivals and maximum load of a disaggregated deployment.
 
     Attributes
     ----------
@@ -539,7 +539,7 @@ class DisaggregationTerms:
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1]: 1 for Poisson, more for bursts.
     fullest : float
-        Largest load of a pool as a share of its capacity [1].
+        Largest load of prefill or decode instances as a share of their capacity [1].
 
     Raises
     ------
@@ -593,7 +593,7 @@ class DisaggregationTerms:
 
     @property
     def kept(self) -> Targets:
-        """SLOs that pools must meet.
+        """SLOs that the deployment must meet.
 
         Without a TTFT SLO, the wait for a decode slot has the limit of the prompt queue.
         """
@@ -607,14 +607,14 @@ class DisaggregationTerms:
         return min(self.fullest, FILLED)
 
     def predicted(self, pools: Pools) -> DisaggregationTerms:
-        """Stricter terms for predictions, so that measured servers meet these terms with any layouts of two pools."""
+        """Stricter terms for predictions, so that measured servers meet these terms with any pair of layouts."""
         if self.targets.confidence is None:
             return self
         by = self.margins(pools)
         return replace(self, targets=self.targets.less(by), fullest=self.fullest / float(by.throughput.max()))
 
     def margins(self, pools: Pools) -> Margins:
-        """Divisors of the SLOs for any layouts of two pools [1]."""
+        """Divisors of the SLOs for any pair of layouts [1]."""
         confidence, promised = self.targets.confidence, set(self.targets.given)
         if confidence is None:
             return self.targets.margins(pools.decode.services)
@@ -625,7 +625,7 @@ class DisaggregationTerms:
 
 
 def unreachable(pools: Pools, terms: DisaggregationTerms) -> str:
-    """SLO that no pair of layouts meets, and the best reachable value, as words."""
+    """SLO that no pair of layouts meets, and the best reachable value, as text."""
     targets, by = terms.targets, terms.margins(pools)
     promised = {
         "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),
@@ -690,7 +690,7 @@ def check_instances(instances: float, seconds: float, smaller: str) -> None:
     Raises
     ------
     TooMuchError
-        With the number of instances.
+        If the search would take too long; the message has the number of instances.
     """
     work = f"fleets of {instances:,.0f} prefill instances"
     _work.check(work, seconds=seconds * instances, size=_BYTES * instances, smaller=smaller)
@@ -778,14 +778,14 @@ def played(
     *,
     slots: int | None = None,
 ) -> PooledRun:
-    """Simulate pools at a constant concurrency until all requests have arrived.
+    """Simulate prefill and decode instances at a constant concurrency until all requests have arrived.
 
     Parameters
     ----------
     pools : Pools
         Layouts to choose from.
     layouts, instances : (int, int)
-        Layout, and number of instances, of the prefill and the decode pool [1].
+        Layout, and number, of the prefill and of the decode instances [1].
     concurrency : int
         Concurrent requests, queued ones included [1].
     decode_steps : ndarray, shape (n,)

@@ -1,4 +1,4 @@
-"""Layouts of prefill and decode pools, and the links between them."""
+"""Layouts of prefill and decode instances, and the links between them."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _SHARED = 12
 
 @dataclass(frozen=True)
 class PoolLayouts:
-    """Layouts of one pool.
+    """Layouts of all prefill instances, or of all decode instances.
 
     Attributes
     ----------
     services : Services
         Layouts, arrays of shape (n,), without those that leave a DP rank without a sequence.
     processes : ndarray, shape (n,) or (1,)
-        Instances per prefill chain; 1 without a chain [1]. See
+        Instances that form one prefill chain; 1 without a chain [1]. See
         :func:`inference_econ.answers.disaggregated.pools.with_chains`.
     latency, busy : ndarray, shape (n,) or (1,)
-        Time of a prompt in a chain, and in its busiest process, over the time in one process [1].
+        Time of a prompt in a prefill chain, and in its busiest instance, over the time in a single instance [1].
     """
 
     services: Services
@@ -66,7 +66,7 @@ class PoolLayouts:
         return np.asarray(self.services.plans.accelerators * self.processes)
 
     def processes_of(self, index: int) -> int:
-        """Processes of an instance of a layout [1]; several in a chain."""
+        """Number of instances that prefill one prompt: 1, or several in a prefill chain [1]."""
         return int(np.broadcast_to(self.processes, len(self.services))[index])
 
     @property
@@ -132,7 +132,7 @@ class PoolLayouts:
         return self.states.batch
 
     def instances(self, shown: Sequence[int] = (), batches: Sequence[float] = (), label: str = "") -> Instances:
-        """Some instances of the pool, by the positions of their layouts and their batches [1]."""
+        """Instances of the layouts with the given indices, each at its batch [1]."""
         requests, sizes = self.services.requests, self.accelerators[list(shown)].tolist()
         layouts = [self.layouts[index] for index in shown]
         speculates = self.services.speculation is not None
@@ -143,7 +143,7 @@ class PoolLayouts:
 
     @cached_property
     def layouts(self) -> list[str]:
-        """Names of the layouts, see :func:`inference_econ.engine.layout_key`; chains with their number of processes."""
+        """Names of the layouts, see :func:`inference_econ.engine.layout_key`; chains with their number of instances."""
         keys = layout_keys(self.services.plans, self.setup.assumptions.layout)
         if self.processes.size == 1:
             return keys
@@ -161,30 +161,30 @@ _LONGEST, _TABLE_SECONDS, _PROCESS_SECONDS = 64, 0.6, 0.05
 
 
 def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math.inf) -> PoolLayouts:
-    """Add chains of each layout to a prefill pool. A chain prefills one prompt after the other.
+    """Add prefill chains of each layout to the prefill layouts. A chain prefills one prompt after the other.
 
     Parameters
     ----------
     pool : Pool
         Prefill layouts.
     numbers : sequence of int
-        Processes per chain [1]: instances of the layout, on GPUs of one kind.
+        Numbers of instances per chain, all with the same layout and kind of GPU [1].
     largest : float
         Maximum GPUs of a chain [1].
 
     Returns
     -------
     Pool
-        A chain is an instance with the GPUs of its processes. The prompt time of a chain, and the time of its busiest
-        process, are the times of one process scaled by :class:`PrefillChain`. Other processes work on the next prompts
-        meanwhile. The last process has the whole cache and sends it to the decode instances.
+        A chain is treated as one instance with the GPUs of all its members. The prompt time of a chain, and the time of
+        its busiest member, are the times of a single instance scaled by :class:`PrefillChain`. The other members work
+        on the next prompts meanwhile. The last member has the whole cache and sends it to the decode instances.
 
     Raises
     ------
     InputError
         If a number is out of range, or no KV cache is stored.
     NothingFitsError
-        If no layout can be a process of a chain.
+        If no layout can be a member of a chain.
     """
     services = pool.services
     tokens, cached = round(services.requests.new_tokens), float(services.requests.cached)
@@ -333,7 +333,7 @@ def pools(
     largest: float = math.inf,
     groups: Groups = _ANY,
 ) -> Pools:
-    """Create prefill and decode pools from layouts.
+    """Combine prefill layouts and decode layouts.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def pools(
     layer_by_layer : bool
         See :class:`Pools`.
     chains : sequence of int
-        Lengths of prefill chains to try in place of single instances, see
+        Numbers of instances per prefill chain to try in place of single instances, see
         :func:`inference_econ.answers.disaggregated.pools.with_chains` [1].
     largest : float
         Maximum GPUs of a chain [1].
@@ -354,9 +354,9 @@ def pools(
     Raises
     ------
     InputError
-        If outputs have one token, no engine supports both pools, or no link joins them.
+        If outputs have one token, no engine supports both kinds of instances, or no link joins them.
     NothingFitsError
-        If every layout leaves a DP rank without a sequence, or no layout can be a chain.
+        If every layout leaves a DP rank without a sequence, or no layout can form a prefill chain.
     """
     requests = decoding.requests
     if requests.decode_steps <= 0:
@@ -461,7 +461,7 @@ def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[n
 
 
 def _wired(setup: Setup, others: Array) -> Array:
-    """Share of a GPU's fast link that leads to a number of GPUs of the other pool [1]; 1 behind a switch."""
+    """Share of a GPU's fast link that leads to a number of other GPUs [1]; 1 behind a switch."""
     peers = setup.hardware.link_peers
     if peers is None or setup.assumptions.network.mesh_links == "pooled":
         return np.ones_like(others)

@@ -1,4 +1,4 @@
-"""Sizing of prefill and decode pools (xPyD), for a request rate or within a resource limit."""
+"""Numbers of prefill and decode instances (xPyD), for a request rate or within a resource limit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def smallest(
     limit: float = math.inf,
     layouts: tuple[int, int] | None = None,
 ) -> PooledFleet | None:
-    """Find the cheapest pools that meet the SLOs at a request rate.
+    """Find the cheapest disaggregated deployment that meets the SLOs at a request rate.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def smallest(
     Returns
     -------
     Fleet or None
-        Best pair of layouts and numbers of instances; None if all pools that meet the SLOs cost the limit or more.
+        Best pair of layouts and numbers of instances; None if every pair that meets the SLOs costs the limit or more.
 
     Raises
     ------
@@ -85,7 +85,8 @@ def smallest(
     Notes
     -----
     Pairs are tried in ascending order of a lower bound on their cost, until the bound exceeds the best result. The
-    bound first uses the instances that sustain the rate, then the instances that each pool needs alone.
+    bound first uses the instances that sustain the rate, then the prefill instances and the decode instances that are
+    needed alone.
     """
     check_rate(requests_per_second)
     if "e2e" in terms.targets.given:
@@ -200,7 +201,7 @@ class _Search:
         return prompts.dollars_per_hour(first, 1.0) + answers.dollars_per_hour(second, 1.0)
 
     def fleets(self, reader: int, writer: int, limit: float) -> Iterator[PooledFleet]:
-        """Yield pools of a pair that meet the SLOs, each cheaper than the limit [USD/h]."""
+        """Yield deployments of a pair of layouts that meet the SLOs, each cheaper than the limit [USD/h]."""
         least = fewest(partial(self._enough, reader, writer), int(self.least[reader, writer]), _MOST)
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         groups = self.alone(writer, receiving, math.ceil(self.rate * float(self.working[reader, writer])))
@@ -255,14 +256,14 @@ _BUDGET_SECONDS = 5e-3
 
 
 def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: float = 0.0) -> PooledFleet | None:
-    """Find the pools with the largest request rate within a limit on GPUs, cost or power.
+    """Find the disaggregated deployment with the largest request rate within a limit on GPUs, cost or power.
 
     Parameters
     ----------
     pools : Pools
         Layouts to choose from.
     means : Means
-        Limit for both pools, idle GPUs of rented machines included.
+        Limit for the whole deployment, idle GPUs of rented machines included.
     terms : Terms
         SLOs, arrivals, loads and ratios.
     least : float
@@ -272,7 +273,8 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     -------
     Fleet or None
         Best pair of layouts and numbers of instances; at equal rates, the pair with fewer instances. Its load is the
-        largest that meets the SLOs and the maximum load of each pool. None if none exceeds ``least``.
+        largest that meets the SLOs and the maximum load of prefill and decode instances. None if it does not exceed
+        ``least``.
 
     Raises
     ------
@@ -319,18 +321,18 @@ def _sizes(pool: PoolLayouts, means: Means) -> Array:
 
 
 def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
-    """Amount of the limit that the GPUs of both pools use; see :func:`rented`."""
+    """Amount of the limit that prefill and decode GPUs use; see :func:`rented`."""
     sides = (pools.prefill.setup, pools.decode.setup)
     return sum(number * means.taken(setup) for number, setup in zip(chips, sides, strict=False))
 
 
 def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
-    """Reject limits that allow the GPUs of two instances, but not their machines.
+    """Reject limits within which no prefill and decode instance can be rented together.
 
     Raises
     ------
     NothingFitsError
-        With the fewest GPUs that must be rented for two instances.
+        If no pair is within the limit; the message has the fewest GPUs that must be rented.
     """
     chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
     if not any(_rented(pools, means, pair) <= means.amount for pair in chips):
@@ -421,7 +423,7 @@ class _Budget:
         return _rented(self.pools, self.means, chips) <= self.given
 
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> PooledFleet | None:
-        """Pools at the rate, or at the next smaller rate at which both waits together meet the SLO."""
+        """Deployment at the rate, or at the next smaller rate at which both waits together meet the SLO."""
         for _ in range(_ATTEMPTS):
             terms = self.terms
             fleet = pools_under_load(

@@ -1,4 +1,4 @@
-"""Pools at a constant concurrency: latencies and rates of every decode layout at every batch."""
+"""Prefill and decode instances at a constant concurrency: latencies and rates of every decode layout and batch."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class SteadyPools:
     Notes
     -----
     Decode instances run a constant batch. There are enough prefill instances to keep up at a load of
-    :data:`inference_econ.answers.slo.FILLED`, so prompts rarely queue. Groups fill nodes, or an even part of one. The
-    smallest group within 10% of the lowest cost is used, because odd groups such as 13 GPUs are not deployed.
+    :data:`inference_econ.answers.slo.FILLED`, so prompts rarely queue. Groups fill nodes, or an even fraction of one
+    node. The smallest group within 10% of the lowest cost is used, because odd groups such as 13 GPUs are not deployed.
 
     A group with fewer prefill instances is used if it is cheaper per request and no larger, or 10% cheaper. Its decode
     instances run only the requests that the prefill instances feed. Otherwise faster decode GPUs would need another
@@ -129,7 +129,7 @@ class SteadyPools:
         return tpot, rates, np.where(possible, chips, np.nan), flight, batch
 
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
-        """Mean TTFT of some states, queueing included [s]; NaN if no pools are possible."""
+        """Mean TTFT of some states, queueing included [s]; NaN if no group of instances is possible."""
         prefill, readers, *_ = (chosen[rows, columns] for chosen in self._chosen)
         rates = self.seen[1][rows, columns]
         seconds = np.full(rates.shape, np.nan)
@@ -160,8 +160,8 @@ def _instances(
     less than 1 if this group has a smaller ratio. The numbers are 0 if no group has a wanted ratio.
 
     ``reading`` and ``decoding`` are the GPUs of an instance of each kind, shape (m,). ``whole`` has the GPUs of a node:
-    one number if both pools share nodes, else one per pool. ``most`` is the maximum number of GPUs of a group.
-    ``relative_price`` is the price of a prefill GPU over the price of a decode GPU.
+    one number if prefill and decode instances share nodes, else one for each. ``most`` is the maximum number of GPUs of
+    a group. ``relative_price`` is the price of a prefill GPU over the price of a decode GPU.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
@@ -196,8 +196,8 @@ class _Groups(NamedTuple):
 def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, relative_price: float) -> _Groups:
     """Groups of instances with given numbers of GPUs.
 
-    A group has full nodes, or an even part of one, and at most ``most`` GPUs. If the pools share no nodes, this applies
-    to each pool. Among groups of similar cost per decode instance, the smallest is used.
+    A group has full nodes, or an even fraction of one node, and at most ``most`` GPUs. If prefill and decode instances
+    share no nodes, this applies to each kind. Among groups of similar cost per decode instance, the smallest is used.
     """
     numbers = np.array(list(product(range(1, _MOST_INSTANCES + 1), repeat=2)), dtype=np.intp)
     sides = numbers * np.array([reading, decoding])

@@ -381,7 +381,7 @@ Told = tuple[dict[str, Any], dict[str, Any]]
 def priced(service: Service, role: Role) -> int:
     """Maximum decode steps that delay prefill, as priced [1].
 
-    0 for instances with one DP rank, and for prefill or decode pools.
+    0 for instances with one DP rank, and for prefill or decode instances.
     """
     return round(service.setup.held_steps) if groups(service) > 1 and role == "both" else 0
 

@@ -91,7 +91,7 @@ class OfferedLoad:
 
     @property
     def text(self) -> str:
-        """Load as words."""
+        """Load as text."""
         if self.concurrency is not None:
             return f"{self.concurrency} requests under way"
         return f"{self.requests_per_second:.4g} requests/s"
@@ -312,13 +312,13 @@ class Start:
     Attributes
     ----------
     parts : sequence of Part
-        Instances of each kind.
+        One entry per kind of instance: prefill, decode, or aggregated.
     load : OfferedLoad
         Total load.
     expected : sequence of Expected
         Predictions under that load.
     pick : str
-        Selected deployment of a result, as words.
+        Selected deployment of a result, as text.
     said : sequence of str
         Notes for the operator.
     """
@@ -376,7 +376,7 @@ class LaunchPlan:
     generator : str
         Load generator.
     pick : str
-        How the deployment was selected, as words.
+        How the deployment was selected, as text.
     asked : Speculation or None
         Requested speculation method; instances speculate only where that is faster under the load.
     scaling : Scaling or None
@@ -446,12 +446,12 @@ def check_engine(engines: str, to: str, what: str) -> None:
     to : str
         Engine to launch.
     what : str
-        Selected deployment, as words.
+        Selected deployment, as text.
 
     Raises
     ------
     InputError
-        With the predicted engines.
+        If the engine was not predicted; the message lists the predicted ones.
     """
     if engines and to not in engines.split(", "):
         raise InputError(
@@ -519,7 +519,7 @@ def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
 def instances(
     runner: LaunchEngine, parts: Sequence[PlanPart], served: Weights, longest: int | None = None
 ) -> list[Instance]:
-    """Create one instance per part, checked against the engine's parser.
+    """Create one instance per kind (prefill, decode or aggregated), checked against the engine's parser.
 
     Parameters
     ----------
@@ -535,7 +535,7 @@ def instances(
     Raises
     ------
     InputError
-        If the engine does not support a part, or would not start with it.
+        If the engine does not support a kind of instance, or would not start with it.
     """
     made = []
     for part in parts:

@@ -161,7 +161,7 @@ class Pins:
         Raises
         ------
         InputError
-            Names the axis.
+            If a degree is a fraction or contradicts another; the message names it.
         """
         for name, value in self.given().items():
             if value % 1:
@@ -379,7 +379,7 @@ def recorded_key(layout: Mapping[str, float | str]) -> str:
 
 
 def layout_keys(plans: Plans, assumptions: LayoutAssumptions) -> list[str]:
-    """The :func:`layout_key` of each of n plans."""
+    """Layout names of n plans, see :func:`layout_key`."""
     groups = np.broadcast_to(attention_groups(plans, assumptions), plans.shape)
     ep = 1.0 if plans.ep is None else plans.ep
     degrees = np.stack(np.broadcast_arrays(plans.attention_ranks, groups, plans.pp, ep), axis=-1)

@@ -1,4 +1,4 @@
-"""Deployments as arrays of plans.
+"""Plans as arrays. A plan is one layout of an instance with one batch.
 
 The arrays of a :class:`Plans` broadcast against each other. A value that depends on one axis is stored and computed
 once per entry of that axis.
@@ -22,7 +22,7 @@ DEPTH_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """Deployments of one instance, as arrays that broadcast to one shape (...).
+    """Layouts and batches of an instance, as arrays that broadcast to one shape (...).
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None
     Raises
     ------
     InputError
-        Names the engines, the rules that they break, and the nearest layout that can be started.
+        If no engine can start the degrees; the message has the broken rules and the nearest layout that can be started.
     """
     if not setup.engines or not _degrees(pins):
         return

@@ -108,7 +108,7 @@ class Work:
         True if several chips of a stage share each matrix and sum its output.
     in_host_memory : tuple of Operator
         Rows of the layers in host memory (``cpu.layers``). A step of at least ``cpu.copied_from`` tokens computes them
-        on the chip, so ``operators`` contains them, too.
+        on the chip, so ``operators`` also contains them.
     """
 
     operators: tuple[Operator, ...]

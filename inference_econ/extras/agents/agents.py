@@ -272,7 +272,7 @@ POLICIES: tuple[Policy, ...] = ("in_flight", "rate")
 
 @dataclass(frozen=True, slots=True)
 class AgentLot(CapacityBlock):
-    """Rental unit with its number of agents. For pools, it is one decode instance with its share of prefill instances.
+    """Rental unit with its number of agents; if disaggregated, one decode instance and its share of prefill instances.
 
     Attributes
     ----------
@@ -289,12 +289,12 @@ class AgentLot(CapacityBlock):
 
     @property
     def counted(self) -> str:
-        """Unit of the load, in words."""
+        """Name of what the load counts, for headings."""
         return "agents"
 
     @property
     def carried(self) -> float:
-        """Agents that a unit serves within the SLOs [1]."""
+        """Agents that a rental unit serves within the SLOs [1]."""
         return self.replicas * self.use.agents
 
     @property
@@ -383,7 +383,7 @@ class DayOfAgents(DayOfFleet):
         return lot.use
 
     def unit_cost(self, dollars: float) -> dict[str, float]:
-        """Cost of a day [USD] per hour of an agent in session."""
+        """Cost of a day per hour of an agent in session [USD]."""
         return {"dollars_per_agent_hour": dollars / sum(self.rates)}
 
     def lot_records(self) -> list[dict[str, Any]]:
@@ -600,8 +600,8 @@ class Agents(AgentSessions):
         Returns
         -------
         MostAgents
-            Deployments with most agents first, then cheapest. Pools have as many instances of both kinds as the means
-            allow.
+            Deployments with most agents first, then cheapest. Disaggregated ones have as many prefill and decode
+            instances as the limit allows.
 
         Raises
         ------
@@ -734,8 +734,8 @@ class Agents(AgentSessions):
         Returns
         -------
         DayOfFleet
-            Day with the replicas of :meth:`recommend` in the busiest hour, each with its share of the agents. For
-            pools, only the planned cost is reported.
+            Day with the replicas of :meth:`recommend` in the busiest hour, each with its share of the agents. If
+            disaggregated, only the planned cost is reported.
 
         Raises
         ------

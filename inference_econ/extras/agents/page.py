@@ -155,7 +155,7 @@ class AgentChoicesPage(RecommendationPage):
 
     @property
     def _counted(self) -> str:
-        """Objective in words."""
+        """Objective as text."""
         if isinstance(self.answer, MostAgents):
             return f"Most agents for {self.answer.means.text}"
         return f"Cheapest for {self._best.use.agents:,.0f} agents"
@@ -333,7 +333,7 @@ def _title(counted: str, setups: Sequence[Setup], use: AgentLoad, targets: Targe
 
 
 def _simulated(*uses: AgentLoad) -> list[str]:
-    """Lines on the workload and its simulation."""
+    """Lines of text on the workload and its simulation."""
     use, traces = uses[0], [use.trace for use in uses]
     ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))
     shares = " to ".join(list(ideal)[:: max(len(ideal) - 1, 1)])
@@ -355,7 +355,7 @@ def _preempted(*uses: AgentLoad) -> list[str]:
 
 
 def _meaning(setups: Sequence[Setup]) -> list[str]:
-    """Lines on columns and assumptions."""
+    """Lines of text on columns and assumptions."""
     return [
         "Hit: share of prompt tokens found in any memory tier. A task is a session from its first to its last turn.",
         "Prompts wait for blocks from tiers behind HBM; writing blocks there takes no time. "

@@ -851,7 +851,7 @@ def _chips(
 
 
 def _predicted(pools: Pools, targets: Targets) -> Targets:
-    """SLOs tightened for predictions of pools; end-to-end latency is simulated."""
+    """SLOs tightened by the prediction errors of disaggregated serving; end-to-end latency is simulated."""
     first = DisaggregationTerms(replace(targets, e2e_seconds=math.inf)).predicted(pools).targets
     return replace(first, e2e_seconds=targets.e2e_seconds)
 

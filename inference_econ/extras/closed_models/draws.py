@@ -1,4 +1,4 @@
-"""Models drawn from priors, with the speeds, costs and latencies of every way to serve them."""
+"""Models sampled from priors, with the speeds, costs and latencies of every way to serve them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """N models drawn from priors, with C ways to serve each of them, at M places of each frontier.
+    """N models sampled from priors, with C ways to serve each of them, at M points of each frontier.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Draws:
 
 
 def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: int) -> Draws:
-    """Draw models and compute their observable quantities.
+    """Sample models and compute their observable quantities.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _error(chip: str, quantity: Quantity, uniform: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def spread_of(chip: str, quantity: Quantity) -> tuple[float, ...] | None:
-    """Error quantiles of a chip's profile for held-out models; None if unknown."""
+    """Error quantiles of a chip's profile for models that were left out of the fit; None if unknown."""
     profile = profile_of(chip)
     errors = {} if profile.calibration is None else profile.calibration.errors
     of_models = errors.get("model", {}).get(quantity)

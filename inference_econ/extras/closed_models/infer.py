@@ -79,7 +79,7 @@ def _observed(offer: ObservedOffer | Mapping[str, object]) -> ObservedOffer:
 def drawn(
     priors: Priors, chips: Sequence[str | None], samples: int = SAMPLES, *, progress: Progress | None = None
 ) -> Draws:
-    """Draw models from priors, served on given chips (None for any chip).
+    """Sample models from priors, served on given chips (None for any chip).
 
     Raises
     ------
@@ -105,12 +105,12 @@ def _offers(ask: InferAsk, model: ClosedModel) -> tuple[ObservedOffer, ...]:
 
 
 def infer_all(ask: InferAsk, progress: Progress | None = None) -> list[Inferred]:
-    """Infer every closed model of a scenario from the same draws.
+    """Infer every closed model of a scenario from the same sampled models.
 
     Raises
     ------
     InputError
-        See :func:`infer`; names the model.
+        See :func:`infer`; the message names the model.
     """
     priors, answers = scenario_kinds.priors(ask.priors), []
     offers = [_offers(ask, model) for model in ask.models]

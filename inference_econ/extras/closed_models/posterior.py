@@ -1,4 +1,4 @@
-"""Posterior of closed models given their offers: weights of the drawn models, and how each offer is probably served."""
+"""Posterior of closed models given their offers: weights of sampled models, and how each offer is probably served."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def manner_weights(draws: Draws, offer: ObservedOffer) -> Array:
 
 
 def check_reach(draws: Draws, offer: ObservedOffer) -> None:
-    """Reject observations that no draw explains.
+    """Reject observations that no sampled model explains.
 
     Raises
     ------
     InputError
-        If there is such an observation; names the distance to the nearest draw.
+        If there is such an observation; the message has the distance to the nearest sampled model.
     """
     priors = draws.priors
     on_it = [offer.hardware in (None, manner.chip) for manner in draws.manners]
@@ -130,7 +130,7 @@ def check_reach(draws: Draws, offer: ObservedOffer) -> None:
 
 
 def _within(value: float, logs: Array, noise: Normal, words: tuple[str, str, str], where: str) -> None:
-    """Reject a value that noise cannot explain for any draw."""
+    """Reject a value that noise cannot explain for any sampled model."""
     low, high = float(np.nanmin(logs)) + noise.mean, float(np.nanmax(logs)) + noise.mean
     text, most, least = words
     seen, slack = math.log(value), _REACH * noise.sigma
@@ -321,7 +321,7 @@ class Inferred(Shown):
         return record
 
     def records(self) -> list[dict[str, Any]]:
-        """One record per drawn model, with its weight."""
+        """One record per sampled model, with its weight."""
         draws = self.draws
         return records_of(
             {
@@ -356,7 +356,7 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     Raises
     ------
     InputError
-        If an offer is out of reach of all draws, or the offers contradict each other.
+        If no sampled model explains an offer, or the offers contradict each other.
 
     Notes
     -----
@@ -399,7 +399,7 @@ def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Seq
     Raises
     ------
     InputError
-        If no model does; names two offers that no model explains together.
+        If no model does; the message names two offers that no model explains together.
     """
     gone = np.array(strays) > 0.5
     if gone.sum() * 2 < len(offers) or len(offers) == 1:

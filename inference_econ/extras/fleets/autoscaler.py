@@ -35,7 +35,7 @@ class SimulatedDay:
     serving : ndarray, shape (lots, hours)
         Mean number of serving rental units (lots) [1].
     gpu_hours, dollars : ndarray, shape (hours,)
-        Rented GPU-hours [h] and cost [USD]; units that are starting are included.
+        Rented GPU-hours [h] and cost [USD]; rental units that are starting are included.
     kept : ndarray, shape (hours,)
         Share of requests that arrive while the fleet has enough capacity for the SLOs [1]; 1 for hours without
         requests.
@@ -44,7 +44,7 @@ class SimulatedDay:
     most_accelerators : int
         Maximum number of accelerators rented at the same time [1].
     fewest, most : ndarray of int, shape (lots,)
-        Minimum and maximum number of units at the same time [1].
+        Minimum and maximum number of rental units at the same time [1].
     """
 
     serving: Array
@@ -79,7 +79,7 @@ class RentedFleet:
     lots : sequence of CapacityBlock
         Available rental units.
     reserved : sequence of int
-        Number of units of each type that is always rented [1].
+        Number of rental units of each type that is always rented [1].
     stock : mapping of str to int
         Maximum number of accelerators at the same time, by chip [1].
     elasticity : Elasticity
@@ -108,11 +108,11 @@ class RentedFleet:
         self._order = [index for index in cheapest_first(lots) if not lots[index].stays]
 
     def _of(self, values: Sequence[float]) -> float:
-        """Sum of a value over all reserved units."""
+        """Sum of a value over all reserved rental units."""
         return sum(count * value for count, value in zip(self._reserved, values, strict=True))
 
     def wanted(self, requests_per_second: float) -> list[int]:
-        """Units needed for a request rate within the SLOs: reserved units, then the cheapest available ones."""
+        """Rental units needed for a request rate within the SLOs: reserved ones, then the cheapest available ones."""
         counts, room = list(self._reserved), dict(self._room)
         missing, replicas = requests_per_second - self._capacity, self._missing
         spot = self.elasticity.spot_share * requests_per_second
@@ -219,11 +219,11 @@ def play(
     decide : callable
         Autoscaler.
     start : sequence of int
-        Number of units of each type that serve at the start [1].
+        Number of rental units of each type that serve at the start [1].
     target : float
         Target of the autoscaler as a share of the SLO capacity [1].
     foreseen : bool
-        True if units are ordered early enough to serve when they are needed.
+        True if rental units are ordered early enough to serve when they are needed.
     longest_wait : float
         Maximum queueing time within the SLOs [s].
 
@@ -231,8 +231,8 @@ def play(
     -------
     SimulatedDay
         Simulated day. Requests are treated as a continuous flow: arrivals are shared in proportion to capacity, and the
-        excess queues. Between two polls, a unit either meets the SLOs or does not. Latencies are those of its steady
-        load.
+        excess queues. Between two polls, either all requests meet the SLOs or none do. Latencies are those of the
+        steady load.
     """
     elasticity, lots = fleet.elasticity, fleet.lots
     steps = math.ceil(3600.0 / elasticity.polling_seconds)
@@ -303,7 +303,7 @@ def play(
 def _taken_back(
     orders: Sequence[tuple[int, int, int]], index: int, count: int
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Cancel units of a type that are starting, the latest first. Return the remaining orders and excess."""
+    """Cancel rental units of a type that are starting, the latest first. Return the remaining orders and excess."""
     left: list[tuple[int, int, int]] = []
     for ready, which, ordered in reversed(orders):
         back = min(count, ordered) if which == index else 0

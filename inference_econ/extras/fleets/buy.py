@@ -52,13 +52,13 @@ class Crossover:
 
     @property
     def dollars_per_request_when_full(self) -> float:
-        """Cost per request of rental units at their SLO capacity, or of all pools [USD]."""
+        """Cost per request at SLO capacity, of rental units or of the whole disaggregated deployment [USD]."""
         lot = self.lot
         return lot.rented(lot.parts) * lot.price.dollars / 3600.0 / (lot.parts * lot.requests_per_second)
 
     @property
     def first(self) -> float | None:
-        """Lowest rate at which a unit, a part of the pools, or the given fleet breaks even [1/s]; None without one."""
+        """Lowest rate at which some rental units, or the given fleet, break even [1/s]; None if there is none."""
         lot = self.lot
         sizes = [(lot.rented(count), count * lot.requests_per_second) for count in range(1, lot.parts + 1)]
         if self.fleet is not None:
@@ -314,7 +314,7 @@ def crossovers(
 def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:
     """Prices of each provider by kind of token: the cheapest offer of the last recorded day.
 
-    Off-peak prices are ignored. Providers without an offer in the half year before the newest offer are ignored, too.
+    Off-peak prices are ignored. Providers without an offer in the half year before the newest offer are also ignored.
     """
     days: dict[str, str] = {}
     for offer in offers:

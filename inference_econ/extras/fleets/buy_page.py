@@ -150,7 +150,7 @@ class BuyPage(AnswerPage[Purchase]):
         )
 
     def traffic(self, crossover: Crossover) -> str:
-        """Break-even rate in words."""
+        """Break-even rate as text."""
         return f"{amount(crossover.first or 0.0)} requests/s"
 
 

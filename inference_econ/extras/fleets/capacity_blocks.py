@@ -41,16 +41,16 @@ _MANY = 10.0
 class CapacityBlock:
     """Smallest rentable unit of a fleet: the minimum number of replicas that fill their machines.
 
-    For pools, it is a decode instance with its share of prefill instances.
+    In a disaggregated deployment, it is a decode instance with its share of prefill instances.
 
     Attributes
     ----------
     service : Service
-        One replica; for pools, a decode instance.
+        One replica; if disaggregated, a decode instance.
     load : Loaded
         Largest load of a replica within the SLOs.
     replicas : int
-        Replicas per unit [1].
+        Replicas per rental unit [1].
     way : str
         Pricing model, of :data:`EVERY_WAY`.
     price : HourPrice
@@ -83,27 +83,27 @@ class CapacityBlock:
 
     @property
     def accelerators(self) -> int:
-        """Rented accelerators per unit [1]."""
+        """Rented accelerators per rental unit [1]."""
         return self.rented(1)
 
     @property
     def dollars_per_hour(self) -> float:
-        """Hourly cost of a unit [USD/h]."""
+        """Hourly cost of a rental unit [USD/h]."""
         return self.accelerators * self.price.dollars
 
     @property
     def requests_per_second(self) -> float:
-        """Request rate that a unit serves within the SLOs [1/s]."""
+        """Request rate that a rental unit serves within the SLOs [1/s]."""
         return self.replicas * self.load.requests_per_second
 
     @property
     def most_requests_per_second(self) -> float:
-        """Request rate that a unit can complete, without SLOs [1/s]."""
+        """Request rate that a rental unit can complete, without SLOs [1/s]."""
         return self.replicas * self.service.most_requests_per_second
 
     @property
     def counted(self) -> str:
-        """Unit of the load, in words."""
+        """Name of what the load counts, for headings."""
         return "requests/s"
 
     @property
@@ -117,7 +117,7 @@ class CapacityBlock:
         return self.most_requests_per_second
 
     def in_flight(self, shares: Array) -> Array:
-        """Concurrent requests of a unit at shares of its SLO capacity, up to its slots, shape (n,) [1].
+        """Concurrent requests of a rental unit at shares of its SLO capacity, up to its slots, shape (n,) [1].
 
         Values are interpolated between several loads.
         """
@@ -129,11 +129,11 @@ class CapacityBlock:
 
     @property
     def parts(self) -> int:
-        """Number of units in the complete pools [1]; 1 without pools."""
+        """Number of rental units in the complete disaggregated deployment [1]; 1 if aggregated."""
         return 1 if self.pools is None or self.pools.fleet is None else self.pools.fleet.decode_instances
 
     def rented(self, lots: int) -> int:
-        """Rented chips of a number of units [1]. For pools, the required prefill instances are included."""
+        """Rented chips of a number of rental units [1], with the required prefill instances."""
         if self.pools is None or self.pools.fleet is None:
             return lots * int(self.setup.rented(self.replicas, self.service.accelerators))
         fleet = self.pools.fleet
@@ -141,12 +141,12 @@ class CapacityBlock:
         return sum(rented(fleet.pools, (fleet.prefill, fleet.decode), (readers, lots)))
 
     def fleet(self, carried: float) -> tuple[int, float]:
-        """Chips of the units needed for a load [1], and the capacity of these units."""
+        """Chips of the rental units needed for a load [1], and the capacity of these units."""
         lots = max(math.ceil(carried / self.carried - 1e-9), 1)
         return self.rented(lots), lots * self.carried
 
     def record(self, targets: Targets) -> dict[str, Any]:
-        """Unit under its load as plain data, with latencies of the SLOs; for pools, the complete deployment."""
+        """Rental unit (or the whole disaggregated deployment) under load as plain data, with latencies of the SLOs."""
         paid = {"paid": self.way, "dollars_per_accelerator_hour": self.price.dollars}
         if self.pools is None:
             served = service_record(self.service, self.replicas, self.load)
@@ -267,7 +267,7 @@ def no_price(ways: Collection[Way]) -> NothingFitsError:
 
 
 def lots_of(choice: Deployment, ways: Collection[Way]) -> list[CapacityBlock]:
-    """Rental units of a replica, or of a decode instance of pools, in every pricing model of the chip.
+    """Rental units of a replica, or of a decode instance if disaggregated, in every pricing model of the chip.
 
     Replicas are rented together if that is cheaper.
     """

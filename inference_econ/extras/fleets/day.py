@@ -64,7 +64,7 @@ class DayOfFleet(Shown):
     elasticity : Elasticity
         Scaling behavior of replicas.
     left_out : tuple of str
-        Chips that cannot meet the SLOs, with reasons. Pools are included if they would be cheaper.
+        Chips that cannot meet the SLOs, with reasons. Disaggregated deployments are included if they would be cheaper.
     """
 
     page = "extras.fleets.day_page:FleetPage"
@@ -162,7 +162,7 @@ class DayOfFleet(Shown):
         ]
 
     def unit_cost(self, dollars: float) -> dict[str, float]:
-        """Cost of a day [USD] per unit of its load."""
+        """Cost of a day over its load, as a field of the result [USD]."""
         return {"dollars_per_million_output_tokens": float(money.dollars_per_million(dollars, self.output_tokens))}
 
 
@@ -185,8 +185,8 @@ def fleet(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        Candidates on one or several chips (``market``): aggregated instances. For pools only the planned cost is
-        reported.
+        Candidates on one or several chips (``market``): aggregated instances. For disaggregated candidates, only the
+        planned cost is reported.
     rates : sequence of float
         Mean request rate of each hour [1/s], interpolated between the middles of hours; the day repeats.
     targets : Targets
@@ -262,13 +262,13 @@ def planned(
     offered : sequence of CapacityBlock
         Available rental units.
     day : sequence of float
-        Load of each hour, in the unit of :attr:`CapacityBlock.carried`.
+        Load of each hour: request rate [1/s], or number of agents [1].
     targets, offers, ways, stock, policy, target, min_replicas, elasticity, progress
         See :func:`fleet`.
     left_out : sequence of str
         See :class:`DayOfFleet`.
     apart : PooledDay, optional
-        Pools that may be cheaper.
+        Disaggregated deployment that may be cheaper.
     kind : type
         Class of the result.
     """
@@ -358,7 +358,7 @@ def check_day(
     Raises
     ------
     InputError
-        If a value is invalid; names it.
+        If a value is invalid; the message names it.
     """
     if not 2 <= len(day) <= MOST_HOURS:
         entry = "a rate" if option == "rates" else option

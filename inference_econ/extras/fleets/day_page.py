@@ -180,6 +180,6 @@ def _percent(share: float) -> str:
 
 
 def _range(counts: Sequence[int]) -> str:
-    """Range of numbers in words."""
+    """Range of numbers as text."""
     low, high = min(counts), max(counts)
     return str(low) if low == high else f"{low} to {high}"

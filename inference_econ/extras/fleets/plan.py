@@ -25,7 +25,7 @@ class Plan(NamedTuple):
     """Planned numbers of rental units in every hour."""
 
     counts: Array
-    """Number of units of each type in each hour, shape (lots, hours) [1]."""
+    """Number of rental units of each type in each hour, shape (lots, hours) [1]."""
     dollars: float
     """Cost of the day, including start-ups [USD]."""
     bound: float
@@ -62,7 +62,7 @@ def plan(
     needed : sequence of float
         Largest load of each hour [1/s]; the day repeats.
     elasticity : Elasticity
-        Startup time, which is paid; availability of spot units; and their maximum share of the capacity.
+        Startup time, which is paid; availability of spot rental units; and their maximum share of the capacity.
     stock : mapping of str to int
         Maximum number of accelerators at the same time, by chip; unlimited if missing [1].
     min_replicas : int
@@ -158,7 +158,7 @@ def plan(
 def _is_dominated(
     index: int, lots: Sequence[CapacityBlock], serving: Sequence[float], stock: Mapping[str, int]
 ) -> bool:
-    """Check whether an unlimited unit in the same pricing model serves the same load at a lower cost."""
+    """Check whether an unlimited rental unit in the same pricing model serves the same load at a lower cost."""
     lot, served = lots[index], serving[index]
     return any(
         other.way == lot.way

@@ -1,4 +1,4 @@
-"""Planned cost of disaggregated pools for the day of a fleet."""
+"""Planned cost of disaggregated serving for the day of a fleet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PooledDay(NamedTuple):
     """Number of prefill and decode instances that a day needs."""
 
     fleet: PooledFleet
-    """Pools of the busiest hour, whose layouts are used in all hours."""
+    """Deployment of the busiest hour, whose layouts are used in all hours."""
     readers: tuple[int, ...]
     """Prefill instances of each hour [1]."""
     writers: tuple[int, ...]
@@ -37,10 +37,9 @@ class PooledDay(NamedTuple):
         cls, candidates: Sequence[Candidate], needed: Sequence[float], targets: Targets, limit: float,
         arrival_scv: float,
     ) -> PooledDay | None:  # fmt: skip
-        """Pools for the largest load of each hour [1/s].
+        """Disaggregated deployment for the largest load of each hour [1/s].
 
-        None if pools cost at least ``limit`` in the busiest hour [USD/h], or need too many instances for a quick
-        search.
+        None if it costs at least ``limit`` in the busiest hour [USD/h], or needs too many instances for a quick search.
         """
         busiest = max(needed)
         try:
@@ -58,7 +57,7 @@ class PooledDay(NamedTuple):
 
     @classmethod
     def shared(cls, fleet: PooledFleet, shares: Sequence[float], question: str) -> PooledDay:
-        """Day in which each hour needs a share of the given pools [1]."""
+        """Day in which each hour needs a share of the instances of a deployment [1]."""
         readers, writers = (
             tuple(math.ceil(count * share - 1e-9) for share in shares)
             for count in (fleet.prefill_instances, fleet.decode_instances)
@@ -68,7 +67,7 @@ class PooledDay(NamedTuple):
     def sentences(
         self, dollars: float, ways: Collection[Way], elasticity: Elasticity, stock: Mapping[str, int], min_replicas: int
     ) -> list[str]:
-        """Text on the cost of pools compared with aggregated instances [USD]; empty if they are not cheaper.
+        """Text on the cost of disaggregated compared with aggregated serving [USD]; empty if it is not cheaper.
 
         Each kind of instance is planned separately with :func:`inference_econ.extras.fleets.plan.plan`.
         """

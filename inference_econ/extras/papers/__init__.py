@@ -1,1 +1,1 @@
-"""Studies of other publications: claims, attention layers, ways to process one prompt."""
+"""Studies of other publications: claims, attention layers, ways to prefill one prompt."""

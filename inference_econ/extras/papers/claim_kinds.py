@@ -102,7 +102,10 @@ class StepReading(Spec):
 
 
 class SquareRootReading(Spec):
-    """Speed of a model, derived from the speed of another by the square-root law (eq. 19) [tokens/s]."""
+    """Speed of a model from the speed of another one, by eq. (19) [tokens/s].
+
+    The speed falls with the square root of the parameters.
+    """
 
     kind: Literal["square_root"]
     """Kind of quantity."""
@@ -182,7 +185,7 @@ class PoolsReading(Spec):
 
 
 class ChainReading(Spec):
-    """Quantity of a prefill over a chain of processes (KV-Runahead)."""
+    """Quantity of a prefill chain (KV-Runahead): processes that each prefill one part of the prompt."""
 
     kind: Literal["chain"]
     """Kind of quantity."""

@@ -1,4 +1,4 @@
-"""Computation of the claims of publications, including the loss of a rule for the number of chain processes."""
+"""Computation of the claims of publications, including the loss of a rule for the length of a prefill chain."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def picked(prompt: float, link: float) -> int:
 
 
 def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = None) -> float:
-    """Compute a quantity of a prefill over a chain of processes.
+    """Compute a quantity of a prefill chain.
 
     Parameters
     ----------
@@ -458,7 +458,7 @@ def _named(name: str, shipped: Mapping[str, Scenario]) -> Scenario:
     Raises
     ------
     InputError
-        With the known claims and scenarios.
+        If no claim or scenario has this name; the message suggests known names.
     """
     try:
         scenario = catalog.scenario(name)

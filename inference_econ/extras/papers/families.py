@@ -69,9 +69,9 @@ def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compar
     Raises
     ------
     InputError
-        If a name or what-if is invalid, or the base exceeds the budget.
+        If a name or what-if is invalid, or the first member of the family exceeds the budget.
     NothingFitsError
-        If the base does not fit.
+        If the first member of the family does not fit.
     """
     combinations = list(itertools.product(*(axis.choices for axis in ask.axes)))
     price = setup_of(ask.common).dollars_per_accelerator_hour
@@ -100,7 +100,7 @@ def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compar
 
 
 def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Settings:
-    """Settings with a hidden size for which the model has as many layer parameters as the base."""
+    """Settings with a hidden size for which the model has as many layer parameters as the first member."""
     assert common.model is not None
     base = setup_of(common).model
     changed = catalog.model(common.model, changes=split_changes(settings.changes)["model"])

@@ -1,4 +1,4 @@
-"""Prefill over a chain of processes compared with all-gather, and with published times."""
+"""Prefill chains compared with all-gather, and with published times."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _POINTS = 17
 
 
 def compare_kv_runahead(ask: RunaheadAsk) -> Compared:
-    """Compare ways to prefill over several processes.
+    """Compare prefill chains with context parallelism by all-gather.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def compare_kv_runahead(ask: RunaheadAsk) -> Compared:
 
 
 class _Player:
-    """Chain of processes, with its look-up table of partitions."""
+    """Prefill chain, with its look-up table of partitions."""
 
     def __init__(self, ask: RunaheadAsk, chain: ChainAsk, model: ModelSpec) -> None:
         self.chain = chain

@@ -48,7 +48,7 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """Verdict in words."""
+        """Verdict as text."""
         answers = {basis: self.holds(basis) for basis in self.claim.bases}
         kept = [basis for basis, holds in answers.items() if holds]
         if len(kept) == len(answers):

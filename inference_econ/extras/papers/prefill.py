@@ -1,4 +1,4 @@
-"""Comparison of ways to process one prompt on several chips: tensor, sequence and context parallelism, and chains."""
+"""Comparison of ways to prefill one prompt on several chips: tensor, sequence or context parallel, prefill chains."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class SharedPrompt:
 
     @property
     def chips(self) -> str:
-        """Chips in words, in the order of a chain."""
+        """Chips as text, in the order of a chain."""
         return " + ".join(f"{chips} x {setup.hardware.name}" for setup, chips in self.stages)
 
     @property
@@ -77,16 +77,16 @@ class SharedPrompt:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PrefillWays(Shown):
-    """Ways to process prompts on several chips.
+    """Ways to prefill prompts on several chips.
 
     Attributes
     ----------
     setup : Setup
         Model, chip, engine and assumptions. Prompts are processed one at a time, without chunks.
     process_chips : int
-        Chips of one process of context parallelism and chains, which store one copy of the model [1].
+        Chips that store one copy of the model (a process) in context parallelism and prefill chains [1].
     alone : mapping of int to Way
-        Each prompt on a single process, if it fits.
+        Each prompt on a single copy of the model, if it fits.
     rows : sequence of SharedPrompt
         Results by prompt, then by chips.
     batch, cached : float
@@ -103,12 +103,12 @@ class PrefillWays(Shown):
     cached: float = 0
 
     def speed_up(self, row: SharedPrompt, name: str) -> float | None:
-        """Time on a single process over the time of a way [1]; None if the prompt does not fit on one process."""
+        """Time on a single copy of the model over the time of a way [1]; None if the prompt does not fit on it."""
         alone = self.alone.get(row.prompt)
         return None if alone is None else alone.seconds / row.ways[name].seconds
 
     def alike(self, row: SharedPrompt) -> bool:
-        """Check whether all chips of a row are of the kind of the single process."""
+        """Check whether a row has only chips of the setup."""
         return [setup for setup, _ in row.stages] == [self.setup]
 
     @property
@@ -118,7 +118,7 @@ class PrefillWays(Shown):
 
     @property
     def one_process(self) -> Stages:
-        """Chips of one process."""
+        """Chips of one copy of the model."""
         return ((self.setup, self.process_chips),)
 
     def dollars(self, way: Way, stages: Stages) -> float | None:
@@ -187,7 +187,7 @@ def prefill(
     cached: float = 0,
     progress: Progress | None = None,
 ) -> PrefillWays:
-    """Compare ways to process one prompt, or a few, on several chips, by TTFT and cost.
+    """Compare ways to prefill one prompt, or a few, on several chips, by TTFT and cost.
 
     Parameters
     ----------
@@ -197,13 +197,13 @@ def prefill(
     prompts : sequence of int
         Prompt lengths [tokens].
     ranks : sequence of int
-        Numbers of chips that share a prompt [1]; may be empty if there are chains.
+        Numbers of chips that share a prompt [1]; may be empty if ``chains`` has entries.
     chains : sequence of sequence of (Setup, int)
-        Further chains over several kinds of chips: setups with the same model, and numbers of chips [1], in the order
-        of the prompt. Processes have the smallest size on each kind of chip.
+        Further prefill chains over several kinds of chips: setups with the same model, and numbers of chips [1], in the
+        order of the prompt. Processes have the smallest size on each kind of chip.
     tp : int, optional
-        Tensor-parallel degree of a process of context parallelism and chains [1]; by default the smallest power of two
-        that fits the model and the longest prompt.
+        Tensor-parallel degree of each copy of the model in context parallelism and prefill chains [1]; by default the
+        smallest power of two that fits the model and the longest prompt.
     batch : int
         Number of prompts of equal length that are processed together [1]. All first tokens are ready at the end.
     cached : float
@@ -221,7 +221,7 @@ def prefill(
     InputError
         If a number is out of range.
     NothingFitsError
-        If no process fits the model.
+        If the model fits on no number of chips.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def prefill(
 
 
 def _check(setup: Setup, prompts: Sequence[int], stages: Sequence[Stages], batch: int, cached: float) -> None:
-    """Reject numbers out of range, and chains whose chips differ in model or cache format."""
+    """Reject numbers out of range, and prefill chains whose chips differ in model or cache format."""
     if not 1 <= batch <= _MOST_PROMPTS:
         raise InputError(f"the batch must be from 1 to {_MOST_PROMPTS:,} prompts, got {batch}", option="batch")
     if not 0 <= cached <= _MOST_TOKENS:

@@ -1,4 +1,4 @@
-"""Ways to process one prompt on several chips, as tables, data and charts."""
+"""Ways to prefill one prompt on several chips, as tables, data and charts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NONE = "-"
 
 
 class PrefillPage(AnswerPage[PrefillWays]):
-    """Page of ways to process prompts."""
+    """Page of ways to prefill prompts."""
 
     proportional = False
 

@@ -116,7 +116,7 @@ class PrintedPrefill(Spec):
     context: Count
     """Prompt [tokens]."""
     one_process: Printed | None = None
-    """TTFT on one process [s]."""
+    """TTFT on one copy of the model [s]."""
     all_gather: Printed | None = None
     """TTFT with all-gather [s]."""
     searched: Printed | None = None
@@ -150,7 +150,7 @@ class ChainAsk(Spec):
 
 
 class RunaheadAsk(Spec):
-    """Prefill over a chain of processes (KV-Runahead) compared with all-gather."""
+    """Prefill chains (KV-Runahead) compared with all-gather."""
 
     kind: Literal["kv_runahead"]
     """Kind of scenario."""

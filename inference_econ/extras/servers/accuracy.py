@@ -193,7 +193,7 @@ def subject_of(row: measurements.Measurement) -> str:
 
 
 def instance_chips(row: measurements.Measurement) -> float | None:
-    """Accelerators per instance, of the larger pool if disaggregated; None if the layout is not recorded [1]."""
+    """Accelerators of the largest instance (aggregated, prefill or decode); None if not recorded [1]."""
     if row.prefill is not None or row.decode is not None:
         pools = [pool for pool in (row.prefill, row.decode) if pool is not None]
         return float(max(pool.tp * pool.dp * pool.pp for pool in pools))
@@ -212,7 +212,7 @@ def days_of(rows: Iterable[measurements.Measurement]) -> measurements.Days | Non
 
 
 def layout_of(row: measurements.Measurement) -> str:
-    """:func:`inference_econ.engine.layout_key` of an instance or of both pools; empty if not recorded."""
+    """Layout name, see :func:`inference_econ.engine.layout_key`; two if disaggregated; empty if unknown."""
     if row.prefill is not None and row.decode is not None:
         return "+".join(pool_key(pool) for pool in (row.prefill, row.decode))
     if row.tp is None:

@@ -29,7 +29,7 @@ class Calibrated(Shown):
     fitted : Fit
         The constants.
     folds : mapping of str to list of Fold
-        Cross-validation, by the property that was held out.
+        Cross-validation, by the property whose measurements were left out.
     left_out : mapping of str to int
         Excluded measurements by reason [1].
     """
@@ -81,7 +81,7 @@ class Calibrated(Shown):
 
 
 def shown_folds(folds: Mapping[Unlike, Sequence[Fold]]) -> list[Fold]:
-    """Fits that held out a chip or a model."""
+    """Fits that left out a chip or a model."""
     kinds: tuple[Unlike, ...] = ("hardware", "model")
     return [fold for by in kinds for fold in folds.get(by, ())]
 
@@ -117,7 +117,7 @@ def calibrate(
     base : str, optional
         Preset to start from; by default the profile of the measured chips and engine.
     prior : float
-        Factor on the prior standard deviations around the base [1]; ``inf`` ignores the base.
+        Factor on the prior standard deviations around the constants of ``base`` [1]; ``inf`` ignores them.
     server : MeasuredServer, optional
         Facts about the server that results of load generators lack.
     progress : callable, optional

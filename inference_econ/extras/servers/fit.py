@@ -278,7 +278,7 @@ class Fit:
     errors : ndarray, shape (rows, targets)
         ln(predicted / measured) [1]; NaN if either is missing.
     base_errors : ndarray, shape (rows, targets)
-        Errors of the base [1].
+        Errors of the assumptions at the start of the fit [1].
     jacobian : ndarray, shape (rows, targets, n)
         Derivatives of the errors with respect to the logarithms [1].
     rows : tuple of Measurement
@@ -334,7 +334,7 @@ def fit(
         Keys of :data:`TARGETS`.
     prior : float
         Factor on the prior standard deviations in :data:`CONSTANTS` [1]. A factor below 1 keeps the constants closer to
-        the base; ``inf`` ignores the base.
+        those of ``base``; ``inf`` ignores ``base``.
     progress : callable, optional
         Receives the completed share.
 
@@ -432,20 +432,20 @@ _HOLDOUT_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One held-out group with its predictions.
+    """One group of measurements that was left out of a fit, with its predictions.
 
     Attributes
     ----------
     by : str
         Key of :data:`GROUPS`.
     left_out : str
-        Value that the held-out measurements share.
+        Value that the left-out measurements share.
     values : ndarray, shape (n,)
         Constants fitted to the others, in base units.
     errors : ndarray, shape (rows, targets)
         ln(predicted / measured) [1]; NaN if either is missing.
     rows : tuple of Measurement
-        Held-out measurements.
+        Left-out measurements.
     """
 
     by: Unlike
@@ -474,7 +474,7 @@ def cross_validated(fitted: Fit, by: Unlike, *, progress: Progress | None = None
 
     Notes
     -----
-    Each fit starts from the full fit and reuses its derivatives. Predictions of the held-out group are exact.
+    Each fit starts from the full fit and reuses its derivatives. Predictions of the left-out group are exact.
     """
     labels = np.array([GROUPS[by](row) for row in fitted.rows])
     groups = list(dict.fromkeys(labels.tolist()))
@@ -514,7 +514,7 @@ def _part(progress: Progress | None, part: int) -> Progress | None:
 
 
 def held_out(folds: Mapping[Unlike, Sequence[Fold]], by: Unlike, target: int) -> list[list[Array]]:
-    """Errors ln(measured / predicted) of one target for held-out measurements [1].
+    """Errors ln(measured / predicted) of one target for left-out measurements [1].
 
     Parameters
     ----------
@@ -583,7 +583,7 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
     groups : sequence of sequences of array_like
         Finite errors by group and run [1]; see :func:`inference_econ.extras.servers.fit.held_out`.
     base : sequence of float, optional
-        Quantiles of the base profile [1].
+        Quantiles of the parent profile [1].
 
     Returns
     -------
@@ -617,7 +617,7 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
 
 
 def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | None:
-    """Quantiles around the median error; at each level, the wider of these errors and the base.
+    """Quantiles around the median error; at each level, the wider of these errors and those of the parent profile.
 
     They are used if the errors contain no information on other groups; see :func:`error_quantiles` for parameters.
     """
@@ -733,7 +733,7 @@ def by_chance(sizes: Sequence[float], level: float = _LEVEL) -> tuple[float, flo
     Parameters
     ----------
     sizes : sequence of float
-        Measurements of each run or other held-out unit, at least one [1].
+        Measurements of each run, or of each other group that was left out, at least one [1].
     level : float
         Nominal share [1].
 

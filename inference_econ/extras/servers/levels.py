@@ -80,7 +80,7 @@ class Observed:
     group : Group
         Group of the profile.
     places : tuple of Place
-        Places of the decode and the prefill steps; pools have separate layouts.
+        Places of the decode and the prefill steps; disaggregated servers have a layout for each.
     errors : ndarray, shape (2,)
         ln(measured / predicted) of TPOT and TTFT [1]; NaN if not measured.
     slopes : ndarray, shape (2, 2)
@@ -181,7 +181,7 @@ Levels = Mapping[Name, float]
 
 
 class Spreads(NamedTuple):
-    """Standard deviations by which corrections are pooled [1]."""
+    """Standard deviations that set how far the correction of one server moves toward that of similar servers [1]."""
 
     effects: Array
     """Standard deviations of decode and prefill corrections by depth, and of shared ones, shape (2, 5)."""
@@ -280,7 +280,7 @@ def pooled(
     rows : sequence of Observed
         Measurements.
     spreads : Spreads
-        Standard deviations for pooling.
+        Standard deviations of the corrections, see :class:`Spreads`.
     fixed : collection of tuple
         First levels of places whose own effects are 0.
     beside : bool

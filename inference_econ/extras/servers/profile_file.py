@@ -199,7 +199,7 @@ def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
 
 
 def _errors(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]) -> dict[str, dict[str, Any]]:
-    """Error spreads by held-out group and target. Spreads of few groups are pooled with those of the base."""
+    """Error spreads by left-out group and target; with few groups, combined with those of the parent profile."""
     before = accuracy.calibration_behind(fitted.base)
     errors_by_kind: dict[inputs.Unlike, dict[inputs.Quantity, inputs.ErrorSpread]] = (
         {} if before is None else before.errors
@@ -226,7 +226,7 @@ def _spread(
     folds: Mapping[inputs.Unlike, Sequence[fit.Fold]],
     before: inputs.ErrorSpread | None,
 ) -> dict[str, Any]:
-    """Error spread of a target for one kind of held-out group; empty if unknown."""
+    """Error spread of a target for one kind of left-out group; empty if unknown."""
     groups, base = fit.held_out(folds, by, target), None if before is None else before.quantiles
     if groups:
         few = len(fit.without_misfits(groups)) < fit.BASE_GROUPS
@@ -259,7 +259,7 @@ def _described(
 ) -> dict[str, Any]:
     """Error spread of a target.
 
-    If the interval is mostly that of the base, the numbers of measurements are those of the base.
+    If the interval is mostly that of the parent profile, so are the numbers of measurements.
     """
     count = int(np.isfinite(fitted.errors[:, target]).sum())
     if quantiles is None or (count < _ENOUGH and len(fitted.targets) > 1):
@@ -286,7 +286,7 @@ def _rounded(fitted: fit.Fit, errors: Array, statistic: Callable[[Array], Any]) 
 
 
 def _left_out(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]) -> list[dict[str, Any]]:
-    """Errors of each held-out group."""
+    """Errors of each left-out group."""
     kinds: tuple[inputs.Unlike, ...] = ("hardware", "model", "subject")
     return [
         {"by": fold.by, "name": fold.left_out, "rows": len(fold.rows), "medians": medians}
@@ -296,7 +296,7 @@ def _left_out(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]
 
 
 def _unseen(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]) -> list[dict[str, Any]]:
-    """Errors by engine and chip generation, with the subject of each row held out."""
+    """Errors by engine and chip generation, with the subject of each row left out of the fit."""
     errors: dict[tuple[str, str], list[Array]] = {}
     for fold in folds.get("subject", ()):
         first = fold.rows[0]

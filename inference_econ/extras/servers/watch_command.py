@@ -108,7 +108,7 @@ def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, floa
     Raises
     ------
     InputError
-        If neither is given, or the result has pools, whose metrics are separate.
+        If neither is given, or the result is disaggregated: prefill and decode instances have separate metrics.
     """
     if request.hardware:
         if request.number is not None or is_answer(answer):

@@ -261,7 +261,7 @@ def check_work(combinations: Combinations, parts: Iterable[int], at_once: int = 
     Raises
     ------
     TooMuchError
-        With the number of combinations and the estimated time.
+        If the parts would take too long; the message has the number of combinations and the estimated time.
     """
     number = sum(len(combinations.numbers(index)) for index in parts)
     check(f"{number:,} combinations", seconds=number * _SECONDS / at_once, smaller="the axes")

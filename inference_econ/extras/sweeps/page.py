@@ -284,7 +284,7 @@ def _check_same(folder: Path, combinations: Combinations) -> None:
     Raises
     ------
     InputError
-        With the difference.
+        If the folder has rows of another sweep, or of other facts.
     """
     manifest = _manifest(folder)
     if manifest is None:

@@ -187,7 +187,8 @@ def _best(
     """Cheapest points by row and speed; ties go to the first combination.
 
     Between two batches of a layout, times and costs are interpolated as powers of speed, as in
-    ``ServiceFrontier.cheapest``. For pools, or if a batch is missing, the next point that is fast enough is used.
+    ``ServiceFrontier.cheapest``. If disaggregated, or if a batch is missing, the next point that is fast enough is
+    used.
     """
     for name, value in where.items():
         is_number = frame[name].dtype.kind in "iuf" and not isinstance(value, str)

@@ -856,7 +856,7 @@ def _check_name(settings: Settings, variable: Variable) -> None:
     Raises
     ------
     InputError
-        From :func:`inference_econ.studies.settings.number`, or from the spec of the number.
+        If an input does not exist, or its value is invalid; see :func:`inference_econ.studies.settings.number`.
     """
     if variable.name == PROFILE:
         return
@@ -883,7 +883,7 @@ def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]
     Raises
     ------
     InputError
-        If an input affects no series; names the first one.
+        If an input affects no series; the message names the first one.
     """
     times: list[float] = []
 

@@ -84,7 +84,7 @@ def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> F
     Raises
     ------
     RefusedError
-        If an option is invalid; names the first one.
+        If an option is invalid; the message names the first one.
     """
     try:
         request = model.model_validate(dict(fields), strict=not texts)

@@ -64,7 +64,8 @@ def engines_for(
     Raises
     ------
     InputError
-        If the wanted engine is unknown, or does not support the model, chip or formats; lists engines that do.
+        If the wanted engine is unknown, or does not support the model, chip or formats. The message lists engines that
+        do.
 
     Examples
     --------
@@ -265,7 +266,7 @@ class EngineOptions(SourcedSpec):
         Raises
         ------
         InputError
-            If the command has no such option; lists the most similar names.
+            If the command has no such option; the message lists the most similar names.
         """
         options = self._by_name[command]
         if name not in options:
@@ -371,7 +372,7 @@ def options(engine: str, version: str | None = None) -> EngineOptions:
     Raises
     ------
     InputError
-        If the engine or version is not recorded; lists the most similar ones.
+        If the engine or version is not recorded; the message lists the most similar ones.
     """
     recorded_versions = versions(engine)
     if not recorded_versions:

@@ -186,7 +186,7 @@ class Misfit(Spec):
     """True if prompts were probably cached, although the measurements do not record it. No correction is then
     fitted."""
     why: str = Field(min_length=1)
-    """Explanation in words."""
+    """Explanation as text."""
 
 
 class Misfits(Spec):

@@ -55,7 +55,7 @@ def import_config(path: Path | str) -> ModelSpec:
     Parameters
     ----------
     path : Path or str
-        ``config.json``, or a folder that contains one. A ``hf_quant_config.json`` in the same folder is read too.
+        ``config.json``, or a folder that contains one. A ``hf_quant_config.json`` in the same folder is also read.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def import_config(path: Path | str) -> ModelSpec:
     InputError
         If the file does not exist, or is too large.
     SpecError
-        If a key or the family is not supported; names it and the file.
+        If a key or the family is not supported; the message names it and the file.
     """
     return ModelSpec.from_document(import_document(path))
 

@@ -257,7 +257,7 @@ def deepseek_v4(c: LayerReader) -> Architecture:
 
 
 def deepseek_v41(c: LayerReader) -> Architecture:
-    """DeepSeek-V4.1: later layers share pooled entries and indexers; some layers have n-gram tables."""
+    """DeepSeek-V4.1: later layers reuse cache entries and indexers of earlier layers; some layers embed n-grams."""
     width = c.size("moe_intermediate_size")
     mixture = c.experts(width, count_keys=("n_routed_experts",), shared=width)
     streams = c.size("hc_mult")

@@ -201,7 +201,7 @@ class ConfigReader:
         Raises
         ------
         SpecError
-            If there are such keys; names all of them.
+            If there are such keys; the message names all of them.
         """
         mistakes = []
         for key in self.unread():

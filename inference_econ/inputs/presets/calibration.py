@@ -96,7 +96,7 @@ class ErrorSpread(Spec):
     own: Count | None = None
     """Number of measurements in the fit itself, if the interval is mostly that of the parent profile [1]."""
     groups: Count | None = None
-    """Number of groups that were held out [1]."""
+    """Number of groups that were left out, one fit each [1]."""
     misfits: Count | None = None
     """Number of outliers. The width of the interval excludes their errors [1]."""
     median: Ratio | None = None
@@ -125,14 +125,14 @@ class ErrorSpread(Spec):
 
 
 class LeftOut(Spec):
-    """Errors of a fit that held out some measurements and then predicted them."""
+    """Errors of a fit that left out some measurements and then predicted them."""
 
     by: Unlike
-    """Property that the held-out measurements share: engine, chip, model, or their combination (``subject``)."""
+    """Property that the left-out measurements share: engine, chip, model, or their combination (``subject``)."""
     name: str = Field(min_length=1)
     """Value of this property."""
     rows: Count
-    """Number of held-out measurements [1]."""
+    """Number of left-out measurements [1]."""
     medians: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
     """Median of |ln(predicted / measured)|, by quantity [1]."""
 
@@ -182,7 +182,7 @@ class Calibration(Spec):
     accelerators: Range
     """Accelerators per instance [1]."""
     errors: Annotated[dict[Unlike, dict[Quantity, ErrorSpread]], Field(min_length=1)]
-    """Cross-validation errors, by held-out property and quantity."""
+    """Cross-validation errors, by the property that was left out, and by quantity."""
     subjects: Annotated[tuple[Subject, ...], Field(strict=False)] = ()
     """Measured combinations of engine, chip and model, separated by slashes."""
     versions: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -192,7 +192,7 @@ class Calibration(Spec):
     parallel: dict[Axis, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
     """Display names of the models that were measured with a kind of parallelism; disaggregated servers are excluded."""
     left_out: Annotated[tuple[LeftOut, ...], Field(strict=False)] = ()
-    """Errors of fits that held out a chip, a model, or a combination of engine, chip and model."""
+    """Errors of fits that left out a chip, a model, or a combination of engine, chip and model."""
     unseen: Annotated[tuple[UnseenErrors, ...], Field(strict=False)] = ()
     """Errors for combinations of engine, chip and model that the fit did not see, by engine and chip generation."""
     undetermined: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -297,7 +297,7 @@ class SharedLevel(Spec):
 
 
 class LevelSpreads(Spec):
-    """Standard deviations of ln(measured / predicted), by which corrections of one quantity are pooled [1]."""
+    """Standard deviations of ln(measured / predicted) [1]; they set how far corrections move toward the mean."""
 
     subject: Spread
     """Standard deviation between combinations of model and chip."""
@@ -329,9 +329,9 @@ class MeasuredLevels(Spec):
     rows: Count
     """Number of measurements [1]."""
     spreads: dict[Quantity, LevelSpreads]
-    """Standard deviations for pooling of corrections, by quantity."""
+    """Standard deviations of the corrections, by quantity; see :class:`LevelSpreads`."""
     errors: dict[Unseen, dict[Quantity, ErrorSpread]] = Field(default_factory=dict)
-    """Errors of predictions with corrections, by held-out property and quantity."""
+    """Errors of predictions with corrections, by the property that was left out, and by quantity."""
     shared: Annotated[tuple[SharedLevel, ...], Field(strict=False)] = ()
     """Corrections for all models and chips; they are added to those of a subject."""
     subjects: Annotated[tuple[MeasuredSubject, ...], Field(min_length=1, strict=False)]

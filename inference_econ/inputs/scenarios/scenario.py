@@ -211,7 +211,7 @@ def check_counted(filled: Settings) -> None:
     Raises
     ------
     InputError
-        If a setting does not apply; names the setting and what to write instead.
+        If a setting does not apply; the message names the setting and what to write instead.
     """
     if filled.decode_only is False and filled.grid == "paper":
         raise InputError("grid: paper is that of the published study, of decode steps alone; leave decode_only out")

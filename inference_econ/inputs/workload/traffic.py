@@ -154,7 +154,7 @@ def _check(text: object, values: Sequence[float], variation: float = 0.0) -> Non
     Raises
     ------
     InputError
-        If a number is out of range; names the first one.
+        If a number is out of range; the message names the first one.
     """
     wrong = [value for value in values if not 1.0 <= value <= LONGEST]
     if wrong:

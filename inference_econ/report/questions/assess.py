@@ -208,7 +208,7 @@ def _ms(seconds: float) -> str:
 
 
 def _fleet(measured: OperatingPoint) -> str:
-    """Measured GPUs per instance, as words."""
+    """Measured GPUs per instance, as text."""
     if measured.instances == 1:
         return chips_label(measured.accelerators)
     return f"{measured.instances} instances of {chips_label(measured.instance_accelerators)}"

@@ -173,7 +173,7 @@ def shell_word(word: str) -> str:
 
 
 def launch_comments(deployment: LaunchPlan) -> list[str]:
-    """Comment lines on a deployment: parts, requirements and predictions."""
+    """Comment lines on a deployment: instances, requirements and predictions."""
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
     if deployment.pick:
         lines.append(f"picked: {deployment.pick}")

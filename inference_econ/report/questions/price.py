@@ -132,7 +132,7 @@ class PricePage(AnswerPage[Sheet]):
 
 
 def offer_label(offer: Offer) -> str:
-    """Provider and date of the compared prices, as words."""
+    """Provider and date of the compared prices, as text."""
     hours = f", {offer.hours} hours" if offer.hours else ""
     cached = "" if offer.dollars_per_million_cached_input_tokens else "; no price for cached input"
     return f"API: {offer.provider}, {offer.model_as_written}{hours}, {offer.date} ({offer.source}){cached}."

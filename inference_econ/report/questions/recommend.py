@@ -220,7 +220,7 @@ def _partly_rented(choices: Sequence[Deployment]) -> Sequence[str]:
 
 
 def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
-    """Record of one deployment for tables and charts, with both pools in its layout, supporting engines, and recipe."""
+    """Record of one deployment for tables and charts, with its layouts, supporting engines, and recipe."""
     layout = choice.layout()
     return {
         **choice.served_record(targets),
@@ -232,7 +232,7 @@ def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
 
 
 def instances_label(choice: Deployment) -> str:
-    """Number of instances; ``4P2D`` for pools."""
+    """Number of instances; ``4P2D`` if disaggregated."""
     fleet = choice.fleet
     return str(choice.replicas) if fleet is None else f"{fleet.prefill_instances}P{fleet.decode_instances}D"
 
@@ -290,7 +290,7 @@ def _interval(record: Mapping[str, Any], name: str, which: str) -> Band | None:
 
 
 def choice_label(choice: Deployment) -> str:
-    """Instances, GPUs, layout and supporting engines as words."""
+    """Instances, GPUs, layout and supporting engines as text."""
     if choice.fleet is None:
         return fleet_label(choice.service, choice.replicas)
     chips = f"{choice.accelerators} x {choice.service.setup.hardware.name}"

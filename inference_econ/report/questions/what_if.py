@@ -102,7 +102,7 @@ def effects_table(answer: WhatIf) -> Table:
 
 
 def _at(answer: WhatIf) -> str:
-    """Description of the varied result, as words."""
+    """Description of the varied result, as text."""
     best = answer.best[0]
     counted = "concurrent requests" if isinstance(answer.front, ServiceFrontier) else "decoded together"
     return (

@@ -48,7 +48,7 @@ class Sessions:
     Attributes
     ----------
     drawn : sequence of Session
-        Simulated sessions, in this order and repeatedly, with new content each time.
+        Simulated sessions. They run in this order and repeat, with new content each time.
     shared_tokens : int
         Prefix of all prompts [tokens].
     under_way : int
@@ -225,7 +225,7 @@ Parts = Sequence[tuple[int, int]]
 
 
 def joined(before: Parts, name: int, blocks: int) -> Parts:
-    """Append blocks to parts; extend the last part if it has that name."""
+    """Append cache blocks to the runs of a prompt; extend the last run if it has that name."""
     if before and before[-1][0] == name:
         return (*before[:-1], (name, before[-1][1] + blocks))
     return (*before, (name, blocks))
@@ -503,7 +503,7 @@ class Stream:
     isl, osl : ndarray of int, shape (n,)
         Prompt and output lengths, at least 1 [tokens].
     parts : sequence of Parts, optional
-        Full blocks of each prompt, if prompts share prefixes.
+        Named runs of full cache blocks of each prompt, if prompts share prefixes.
     """
 
     arrival: Array
@@ -536,7 +536,7 @@ class Loop:
     pause_seconds : float
         Time from the last token to the arrival of the client's next request, and before the first requests [s].
     parts : sequence of Parts, optional
-        Full blocks of each prompt; see :class:`Stream`.
+        Named runs of full cache blocks of each prompt; see :class:`Stream`.
     """
 
     clients: int
@@ -636,9 +636,9 @@ class SimulatedRequest(NamedTuple):
     osl: int
     """Output length [tokens]."""
     before: Parts = ()
-    """Leading parts of the prompt, from earlier prompts."""
+    """Cache blocks at the start of the prompt that earlier prompts contain."""
     own: int = -1
-    """Name of the part that this prompt adds; -1 if it is never reused."""
+    """Name of the cache blocks that this prompt adds; -1 if they are never reused."""
     session: int = -1
     """Number of its session, in starting order."""
 
@@ -775,9 +775,9 @@ class SessionFeed:
                 yield self._turn(played, number, pause)
 
     def _say(self, played: _Played, number: int) -> tuple[Parts, int]:
-        """Record the parts of a turn's prompt and output, without its last output token, which is never computed.
+        """Record the cache blocks of a turn, without its last output token, whose cache is never computed.
 
-        Return the parts that the prompt starts with, and the name of the new part.
+        Return the cache blocks that the prompt starts with, and the name of the new blocks.
         """
         turn, name = played.session[number], (played.number + 1) * _MOST_TURNS + played.heads[number]
         shared = ((0, self._sessions.shared_tokens // self._block),)

@@ -103,16 +103,16 @@ class KvCacheMemory:
 
 
 class _PromptPart(NamedTuple):
-    """Part of a prompt that a step processes."""
+    """Chunk of a prompt that a step processes."""
 
     tokens: int
-    """Part length [tokens]."""
+    """Chunk length [tokens]."""
     seconds: float
-    """Time of the part alone, CPU and GPU [s]."""
+    """Time of the chunk alone, CPU and GPU [s]."""
     launch_seconds: float
     """Share of that time in which the GPU waits for the CPU [s]."""
     beyond_seconds: float
-    """GPU time in excess of the time for as long a part of a mean prompt, if known [s]."""
+    """GPU time in excess of the time for an equally long chunk of a mean prompt, if known [s]."""
 
 
 def _nothing(_first: int, _second: int) -> float:
@@ -170,9 +170,9 @@ class StepTimes:
         return seconds
 
     def part(self, chunk: int, prompt: int, cached: int, done: int, taken: int) -> _PromptPart:
-        """Part of a prompt, as its share of the steps of the prompt alone.
+        """Chunk of a prompt, as its share of the steps of the prompt alone.
 
-        The GPU times of the parts add up to the GPU time of the prompt. The remaining CPU time applies to each part.
+        The GPU times of the chunks add up to the GPU time of the prompt. The remaining CPU time applies to each chunk.
         """
         start = done - (done - cached) % chunk
         part = self._step(min(chunk, prompt - start), start)
@@ -188,7 +188,7 @@ class StepTimes:
         return _PromptPart(taken, self.together(taken, taken) + beyond + launching, launching, beyond)
 
     def _step(self, tokens: int, cached: int) -> _PromptPart:
-        """Step that processes a prompt or a part of it alone."""
+        """Step that processes a prompt or a chunk of it alone."""
         part = self._known.get((tokens, cached))
         if part is None:
             seconds = float(self.prefill_seconds(tokens, cached))
@@ -529,7 +529,7 @@ class _Memory:
         self.to_load: list[int] = []
 
     def parts_of(self, request: int, tokens: int) -> Parts:
-        """Parts of the full blocks of a request's first tokens."""
+        """Named runs of the full cache blocks of a request's first tokens."""
         if not self.shared:
             return ()
         before, own = self.log.before[request], self.log.own[request]
@@ -882,7 +882,7 @@ class Engine:
         self.reading = ready
 
     def _parts(self, group: int, ready: list[int]) -> list[_PromptPart]:
-        """Parts of prompts that a group processes in a step; completed prompts are added to ``ready``."""
+        """Chunks of prompts that a group processes in a step; completed prompts are added to ``ready``."""
         admitted, log, times, chunk = self.admitted[group], self.log, self.server.times, self.server.chunk
         parts: list[_PromptPart] = []
         budget, begun = chunk, self.begun[group]

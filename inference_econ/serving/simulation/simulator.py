@@ -259,7 +259,7 @@ def _saved_table(service: Service) -> Callable[[int, int], float]:
 def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float) -> tuple[StepTable, StepTable, int]:
     """Decode steps by batch and context, for equally full groups and for one group alone; and the largest batch.
 
-    With speculation, rounds over their tokens at the mean context.
+    With speculation, a step is the time per output token of a speculation round at the mean context.
     """
     setup, plans, groups = service.setup, service.plans, _groups(service)
     if service.speculation is not None:
@@ -338,12 +338,12 @@ def rehearse(
 
 
 def _server_of(service: Service, stream: Stream) -> Server:
-    """Build the simulated server for a stream; with recorded parts, prefixes are simulated block by block."""
+    """Build the simulated server; if the stream has cache blocks, prefixes are simulated block by block."""
     return server(service, stream.isl, slots=None if stream.parts is None else service.slots)
 
 
 def block_tokens(service: Service) -> int:
-    """Cache block size if prompts are recorded as blocks and use growing memory [tokens]; else 0."""
+    """Size of a cache block if prompts are recorded as blocks and requests need memory per token; else 0 [tokens]."""
     cache = _cache(service, 0.0) if service.requests.blocks else None
     return 0 if cache is None else cache.block_tokens
 
@@ -360,7 +360,7 @@ def stream_of(
 
     Recorded requests arrive once each, as recorded. At lower rates only every n-th request arrives, at its recorded
     time, as if more servers shared the recorded requests. If prompts are recorded as blocks and ``block_tokens`` is
-    positive, prompts are complete, with their parts, in recorded order under any arrivals.
+    positive, prompts include their cached tokens, with the cache blocks, in recorded order under any arrivals.
     """
     if requests.table is None:
         prompts, cached = length_sampler(requests.isl), round(requests.cached)
@@ -390,7 +390,7 @@ def stream_of(
 
 
 def _parts(requests: Requests, prompts: list[int], every: int, block_tokens: int) -> list[BlockParts]:
-    """Convert recorded blocks into parts in units of cache blocks; partly filled blocks are split."""
+    """Convert recorded blocks into named runs of full cache blocks; partly filled blocks are split."""
     size, ends = requests.block_tokens, defaultdict[int, set[int]](set)
     chosen: list[list[tuple[int, int]]] = []
     for blocks, tokens in zip(requests.blocks[::every], prompts, strict=True):
@@ -424,7 +424,7 @@ def parts_of_a_prompt(service: Service) -> float:
 
 
 def rehearsal_seconds(service: Service, count: int | None = None) -> float:
-    """Estimated run time of :func:`rehearse`, from requests, prompt parts, blocks and groups [s]."""
+    """Estimated run time of :func:`rehearse`, from requests, prompt chunks, cache blocks and groups [s]."""
     number = requests_of_a_rehearsal(service) if count is None else count
     lone = _BLOCKS_SECONDS if service.requests.blocks else _REQUEST_SECONDS
     return number * (lone + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * _groups(service))
@@ -457,7 +457,7 @@ def play(
     simulated : Server
         Result of :func:`server` for this service.
     stream : Stream, Loop or Sessions
-        Requests. Prompts exclude cached tokens, except in sessions and in streams with recorded parts. Loops and
+        Requests. Prompts exclude cached tokens, except in sessions and in streams that list cache blocks. Loops and
         sessions pause for the CPU time per request.
     warm_up, cool_down : float
         See :func:`inference_econ.serving.simulation.events.simulate` [1].

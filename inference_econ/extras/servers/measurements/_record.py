@@ -111,7 +111,7 @@ def positive(text: str | float, name: str) -> float:
     Raises
     ------
     UnusableRowError
-        If the text is not such a number; names the value.
+        If the text is not such a number; the message names the value.
     """
     try:
         value = float(text)
@@ -219,7 +219,7 @@ def check_version(engine: str, version: str) -> None:
     Raises
     ------
     UnusableRowError
-        If the version is newer; names the newest known version.
+        If the version is newer; the message names the newest known version.
     """
     if engine in catalog.names("engines") and is_number(version):
         try:
@@ -577,7 +577,7 @@ class Measurement:
     tp, dp, pp, ep : int or None
         Tensor-parallel, data-parallel (attention-DP or replicas), pipeline and expert-parallel degrees [1].
     prefill, decode : RecordedPool or None
-        Pools of a disaggregated server, whose tp, dp, pp and ep are None.
+        Prefill and decode workers of a disaggregated server, whose tp, dp, pp and ep are None.
     weights, kv : str or None
         Number formats; None as published with the model.
     isl, osl : float or None
@@ -739,7 +739,7 @@ class Skipped:
     dataset : str
         Name of the file.
     reason : str
-        Reason in words.
+        Reason as text.
     line : int or None
         First line of the row in the file, from 1; None if the file is not CSV.
     """
@@ -803,7 +803,7 @@ def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def _layout(row: Cells) -> dict[str, Any]:
-    """Accelerators and degrees, or pools."""
+    """Accelerators and degrees, or prefill and decode workers."""
     pools: dict[str, RecordedPool | None] = {}
     for name in POOLS:
         parts: dict[str, Any] = {

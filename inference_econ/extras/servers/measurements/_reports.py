@@ -247,7 +247,7 @@ class Generator(NamedTuple):
     title: str
     """Program that writes it."""
     mark: str
-    """Identifying keys, in words."""
+    """Identifying keys, as text."""
     keys: str
     """Keys of objects in this format, with alternatives after a bar and nested keys after a dot."""
     read: Callable[[Json], BenchmarkRun]

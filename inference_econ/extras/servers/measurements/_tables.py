@@ -143,7 +143,7 @@ _STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
 def layout(
     row: Cells, prefix: str = "", *, concurrency: float | None = None
 ) -> tuple[_record.RecordedPool, tuple[str, ...]]:
-    """Layout in the columns of aiconfigurator; that of one pool if a prefix is given.
+    """Layout in the columns of aiconfigurator; of prefill or decode workers if a prefix is given.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
 
 
 def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[_record.RecordedPool, tuple[str, ...]]:
-    """Pool of a disaggregated server, and remarks.
+    """Prefill or decode workers of a disaggregated server, and remarks.
 
     Parameters
     ----------
@@ -216,8 +216,8 @@ def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[_re
     prefix : str
         ``prefill_`` or ``decode_``.
     concurrency : float, optional
-        Concurrent requests in the pool [1]. With the batch of one rank, they determine the number of workers if it is
-        missing.
+        Concurrent requests of these workers [1]. With the batch of one rank, they determine the number of workers if it
+        is missing.
     """
     single, remarks = layout(row, prefix)
     workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
@@ -322,7 +322,7 @@ def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def inferencemax_pools(row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """Read a disaggregated InferenceMAX run, whose rates are per accelerator of the pool that processes the tokens."""
+    """Read a disaggregated InferenceMAX run; rates are per prefill (input) or decode (output) accelerator."""
     prefill, decode = (_nightly_pool(row, name) for name in ("prefill", "decode"))
     read, writing = prefill.accelerators, decode.accelerators
     assert read is not None and writing is not None
@@ -337,7 +337,7 @@ def inferencemax_pools(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def _nightly_pool(row: Cells, name: str) -> _record.RecordedPool:
-    """Pool of a nightly run. A degree recorded as 1 is unknown if the worker has more accelerators."""
+    """Prefill or decode workers of a nightly run. A degree of 1 is unknown if the worker has several accelerators."""
     workers, accelerators = row.count(f"{name}_num_workers"), row.count(f"num_{name}_gpu")
     ranks, ep = accelerators // workers, row.whole(f"{name}_ep")
     if ranks * workers != accelerators:
@@ -683,7 +683,7 @@ def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurem
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
-    """Kind of a CSV file in words, and the text of its rows by column.
+    """Kind of a CSV file as text, and the text of its rows by column.
 
     Rows are in the order of :func:`read_measurements`.
 

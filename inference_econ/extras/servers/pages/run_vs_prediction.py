@@ -167,7 +167,7 @@ def constants_table(fitted: servers.Fit) -> Table:
 
 
 def errors_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]]) -> Table:
-    """Table of median errors by engine, chip and model, including held-out chips and models."""
+    """Table of median errors by engine, chip and model, including left-out chips and models."""
     kinds = [f"{target}: {what}" for target in fitted.targets for what in ("error", "bias")]
     base = f"all, by the base ({fitted.base.name})"
     rows = [("all", *_line(fitted.errors)), (base, *_line(fitted.base_errors))]

@@ -232,7 +232,7 @@ _LEGEND = (
 def interval_table(report: servers.Servers) -> Table:
     """Table of coverage and width of 80% intervals, by engine and chips.
 
-    The rows are fitted deployments, other deployments, and held-out deployments as recorded in their profile.
+    The rows are fitted deployments, other deployments, and left-out deployments as recorded in their profile.
     """
     lines = tuple(
         (

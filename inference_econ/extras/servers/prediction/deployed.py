@@ -54,7 +54,7 @@ def speculation_of(row: Measurement) -> Speculation | None:
 
 
 def assumed_rounds(row: Measurement) -> str:
-    """Assumptions about unrecorded facts of speculation, in words; empty if all facts are recorded.
+    """Assumptions about unrecorded facts of speculation, as text; empty if all facts are recorded.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def assumed_rounds(row: Measurement) -> str:
 
 
 def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | None:
-    """Speculation method, draft length, tokens per round, and assumptions in words; None without speculation."""
+    """Speculation method, draft length, tokens per round, and assumptions as text; None without speculation."""
     if not row.speculates:
         return None
     if row.speculation == "suspected":
@@ -123,7 +123,7 @@ _LARGEST = 64
 
 
 def instance(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> tuple[Service, float]:
-    """Aggregated deployment as a service, and its number of instances.
+    """One instance of an aggregated deployment under its workload, and the number of instances.
 
     Parameters
     ----------
@@ -148,12 +148,12 @@ def instance(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> tu
 
 
 def pools(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> Pools:
-    """Disaggregated deployment as pools with one layout each, without a price.
+    """Disaggregated deployment with one prefill layout and one decode layout, without a price.
 
     Parameters
     ----------
     rows : sequence of Measurement
-        Measurements of one deployment with two pools.
+        Measurements of one disaggregated deployment.
     assumptions : Assumptions
         Assumptions of the prediction.
 
@@ -177,20 +177,20 @@ def workers(
     *,
     apart: bool = False,
 ) -> Services:
-    """One worker of a pool as a service.
+    """One instance of a deployment under its workload.
 
     Parameters
     ----------
     rows : sequence of Measurement
         Measurements of one deployment.
     pool : RecordedPool
-        Layout; the number of workers is ignored.
+        Layout of the instance; the number of workers is ignored.
     assumptions : Assumptions
         Assumptions of the prediction.
     most : float
         Maximum concurrency of a worker; ``inf`` if not recorded [1].
     apart : bool
-        True for one of two pools.
+        True if the instance runs only prefill or only decode.
 
     Raises
     ------

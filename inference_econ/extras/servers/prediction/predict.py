@@ -338,7 +338,7 @@ def _prediction(
 
 
 def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
-    """Predict disaggregated pools: decode runs without prefill, and prompts queue for prefill."""
+    """Predict a disaggregated server: decode runs without prefill, and prompts queue for prefill."""
     first = rows[0]
     assert first.prefill is not None and first.decode is not None
     assert first.prefill.workers is not None and first.decode.workers is not None

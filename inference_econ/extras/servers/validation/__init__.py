@@ -65,7 +65,7 @@ def dataset(name: str) -> Dataset:
     Raises
     ------
     UnknownNameError
-        If the name is unknown; lists the most similar names.
+        If the name is unknown; the message lists the most similar names.
     """
     if name not in DATASETS:
         near = difflib.get_close_matches(name, [*DATASETS, *SERVERS], n=2)

@@ -163,7 +163,7 @@ class NumberedRow(Cells):
         Raises
         ------
         InputError
-            If the unit is of another kind.
+            If the unit of the row cannot be converted, for example seconds to bytes.
         """
         try:
             return units.parse_quantity(f"{value:.17g} {self.text('unit')}", unit)

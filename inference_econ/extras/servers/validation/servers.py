@@ -251,7 +251,7 @@ def check_groups(by: Iterable[str]) -> None:
     Raises
     ------
     InputError
-        If a key is unknown; lists the most similar keys.
+        If a key is unknown; the message lists the most similar keys.
     """
     for key in by:
         if key not in GROUPS:
@@ -462,7 +462,7 @@ def _held(rows: Iterable[InputRow], quantity: Quantity) -> Held:
 
 
 def _left_out(profile: Assumptions | None, name: str, fitted: Iterable[InputRow]) -> Held:
-    """Coverage that a profile records for held-out deployments, over all of its engines."""
+    """Coverage that a profile records for left-out deployments, over all of its engines."""
     errors: Mapping[Fitted, ErrorSpread] = {}
     if profile is not None and profile.calibration is not None:
         errors = profile.calibration.errors.get("traffic", {})
