@@ -259,7 +259,7 @@ def memory_table(explanation: Explanation) -> page.Table:
     parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held.get(name)]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
     notes = ("Averages over all GPUs, with all copies of weights and KV cache.",)
-    return page.Table("Memory of a GPU", ("use", "GB", "share %"), rows, why=notes)
+    return page.Table("Memory of a GPU", ("part", "GB", "share %"), rows, why=notes)
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:
