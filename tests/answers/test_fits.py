@@ -58,7 +58,7 @@ def test_a_chip_without_a_price_is_asked_all_the_same() -> None:
         (
             ie.Requests(isl=2000, osl=500),
             10_000,
-            r"10000 requests at a time do not fit: 8 x NVIDIA H100 .* hold \d+ of",
+            r"10000 concurrent requests do not fit: 8 x NVIDIA H100 .* hold \d+ of",
         ),
         (ie.Requests(isl=131_000, osl=500), 1, r"a request of 131,500 tokens does not fit: .* hold 131,072 at most"),
     ],

@@ -23,7 +23,7 @@ def test_what_is_repeated_is_compared(command: Command, options: list[str], labe
 
 def test_chips_without_watts_are_not_drawn_against_power(command: Command, tmp_path: Path) -> None:
     both = (*SUBJECT, "--on", "tpu_v7", "--y", "power", "--plot", "power.svg")
-    assert "Not drawn: Google TPU7x (Ironwood) lists no watts" in command(*both).said
+    assert "Not in the chart: Google TPU7x (Ironwood) lists no watts" in command(*both).said
     assert "Ironwood" not in (tmp_path / "power.svg").read_text(encoding="utf-8")
 
 

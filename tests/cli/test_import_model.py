@@ -34,10 +34,12 @@ def test_defaults_of_the_class_are_named_wherever_they_are_counted(command: Comm
     assert summary.code == 0
     assert list(ie.model(str(kept)).left_out) == said
     for source in (config, kept):  # kept in a file, it is the same model
-        text = command("explain", str(source), "h100_sxm", "--tp", "1").said
-        assert "leaves out, and defaults of the published class or model are counted: num_key_value_heads 32." in text
+        text = command("explain", str(source), "h100_sxm", "--tp", "1", "--why").said
+        assert (
+            "lacks these keys, so the defaults of the published class or model apply: num_key_value_heads 32." in text
+        )
     text = command("import", str(config)).said
-    assert "are counted: num_key_value_heads 32, attention_bias false." in text
+    assert "apply: num_key_value_heads 32, attention_bias false." in text
 
 
 def test_refusal_is_one_message_and_leaves_no_file(command: Command, tmp_path: Path) -> None:

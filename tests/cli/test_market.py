@@ -19,8 +19,8 @@ def test_an_engine_that_cannot_serve_is_named_and_the_others_answer(command: Com
     found = record(command, *words)
     answer = found["choices"][0] if question == "recommend" else found
     assert answer["left_out"] == [reason]
-    assert answer["assumptions"] == "profiles/cdna3"
-    assert f"Left out: {reason}." in command(*words).said
+    assert answer["assumptions"] == "profiles/vllm_cdna3"
+    assert f"Left out: {reason}." in command(*words, "--why").said
 
 
 def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Command) -> None:

@@ -46,7 +46,7 @@ def test_a_snapshot_counts_from_then_on(command: Command, tmp_path: Path) -> Non
     sheet = record(command, *_SMALL, "--api-prices", "own:peak")
     half = record(command, *_SMALL, "--api-prices", "own/qwen3-32b:off-peak")
     assert sheet["revenue_dollars_per_hour"] == pytest.approx(2 * half["revenue_dollars_per_hour"])
-    text = command(*_SMALL, "--api-prices", "own:peak").said
+    text = command(*_SMALL, "--api-prices", "own:peak", "--why").said
     assert "API: own, qwen3-32b, peak hours, 2026-11-20 (user)." in text
 
 

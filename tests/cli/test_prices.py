@@ -74,10 +74,10 @@ def test_a_gpu_without_a_price_has_speeds_and_no_costs(command: Command) -> None
 
 def test_prices_of_several_kinds_are_not_ranked_with_each_other(command: Command) -> None:
     asked = ("llama_3_8b", "b200", "tpu_v7", *_RATES)
-    printed = " ".join(command("frontier", *asked, "--speed", "50").out.split())
+    printed = " ".join(command("frontier", *asked, "--speed", "50", "--why").out.split())
     assert "2.00 reserved" in printed
     assert (
-        "are of different kinds (NVIDIA B200 SXM6 180GB on-demand, Google TPU7x (Ironwood) reserved for 3 years)"
+        "Prices differ in kind (NVIDIA B200 SXM6 180GB on-demand, Google TPU7x (Ironwood) reserved for 3 years)"
         in printed
     )
     assert record(command, "frontier", *asked, "--speed", "50")["cheapest"] == []

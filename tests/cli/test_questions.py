@@ -21,7 +21,7 @@ def test_explain_options(command: Command) -> None:
     assert answer["dollars_per_million_output_tokens"] == pytest.approx(
         answer["step_seconds"] * 2 / 3600 * 1e6, rel=1e-12
     )
-    assert "no price known" in command("explain", "llama_3_8b", "trainium3").out
+    assert "no price known" in command("explain", "llama_3_8b", "trainium3", "--why").out
 
 
 def test_sizes_that_have_room_for_so_many(command: Command) -> None:
@@ -142,7 +142,7 @@ def test_loads_carry_the_bill_of_their_machines(command: Command) -> None:
     assert (by_slices["accelerators"], by_slices["accelerators_rented"]) == (6, 6)
     assert (by_nodes["accelerators"], by_nodes["accelerators_rented"]) == (6, 8)
     assert by_nodes["dollars_per_hour"] == pytest.approx(by_slices["dollars_per_hour"] * 8 / 6)
-    assert "3 instances of 2 x NVIDIA H100 SXM5 80GB (8 rented), tp2" in command(*pinned, "--rent", "node").out
+    assert "3 instances of 2 x NVIDIA H100 SXM5 80GB (8 rented), tp2" in command(*pinned, "--rent", "node", "--why").out
 
 
 def test_a_mixture_of_workloads_has_the_lengths_of_its_shares(command: Command) -> None:

@@ -105,8 +105,8 @@ def test_a_scenario_draws_the_distributions_that_it_has() -> None:
     assert [row.names for row in table.rows] == [(1,), (2,), (3,), ("all",)]
     assert table.rows[0].values[4] == "0.7000"
     assert table.notes[0].startswith("EXACT: the tokens have the target's distribution, as far as")
-    assert f"Tokens per round: {1 + 0.7 + 0.49:.5f} by formula" in table.notes[1]
-    assert table.notes[1].endswith("inside the interval.")
+    assert f"The formula gives {1 + 0.7 + 0.49:.5f} tokens per round" in table.notes[1]
+    assert table.notes[1].endswith("inside this interval.")
 
 
 def test_the_shipped_scenario_finds_the_rule_exact() -> None:

@@ -81,7 +81,9 @@ def test_a_line_for_every_row_and_the_tables_beside_it(command: Command, tmp_pat
     with Path("predictions.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [row["id"] for row in rows] == given
-    assert {(row["hardware"], row["assumptions"]) for row in rows if row["model"]} == {("mi300x", "profiles/cdna3")}
+    assert {(row["hardware"], row["assumptions"]) for row in rows if row["model"]} == {
+        ("mi300x", "profiles/vllm_cdna3")
+    }
     assert all(row["reason"] for row in rows if row["skipped"] == "true")
     assert all(float(row["predicted_value"]) > 0 for row in rows if row["skipped"] == "false")
     quiet = command("validate", mine, "-o", "again.csv", "--quiet")

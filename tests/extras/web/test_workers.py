@@ -16,7 +16,7 @@ from inference_econ.extras.web.workers import BusyError, ClientTurns, WorkerLimi
 
 async def _limited() -> None:
     workers = Workers(WorkerLimits(processes=1, waiting=1, seconds=3))
-    with pytest.raises(RefusedError, match=r"longer than the 3 s"):
+    with pytest.raises(RefusedError, match=r"longer than the limit of 3 s"):
         await workers.run(time.sleep, 60)
     assert await workers.run(operator.neg, 4) == -4
     with pytest.raises(RefusedError, match="memory runs out"):

@@ -86,7 +86,7 @@ def test_what_decoding_has_no_room_for_is_read_again_there() -> None:
 
 
 def test_there_are_instances_of_both_kinds() -> None:
-    with pytest.raises(InputError, match="decode must be at least 1, got 0"):
+    with pytest.raises(InputError, match="decode instances must be at least 1, got 0"):
         Writing(_SERVER, 0, prompt_tokens=1.0)
     with pytest.raises(InputError, match="read must be at least 1, got 0"):
         simulate_apart(_SERVER, Writing(_SERVER, 1, prompt_tokens=1.0), _sessions(), instances=0)
