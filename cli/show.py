@@ -162,14 +162,14 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
     everything, told = output.why or written, output.why or not quiet
     parts: list[str] = []
     left_out: list[str] = []
-    room, more = MOST_NOTES, False
+    most, more = MOST_NOTES, False
     for block in blocks:
         match block:
             case Table():
                 text, without = _table_text(block, max(_FILE_WIDTH, least_width(block)) if written else _width())
                 left_out += without
-                notes = block.every_note if everything else first_notes(block, room)
-                room -= len(notes)
+                notes = block.every_note if everything else first_notes(block, most)
+                most -= len(notes)
                 more |= len(notes) < len(block.every_note)
                 parts += [text, *(["\n".join(map(_wrapped, notes))] if notes and told else [])]
             case Headline():
@@ -188,12 +188,12 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def first_notes(table: report.page.Table, room: int) -> tuple[str, ...]:
-    """Select the most consequential notes of a table, at most ``room``; around a long table only those that fit."""
+def first_notes(table: report.page.Table, most: int) -> tuple[str, ...]:
+    """Select the most consequential notes of a table, at most ``most``; around a long table only notes that fit."""
     shown, words = list[str](), len(table.title.split())
     for note in table.notes:
         words_then = words + len(note.split())
-        if len(shown) < room and (not shown or len(table.rows) < _LONG or words_then <= _MOST_WORDS):
+        if len(shown) < most and (not shown or len(table.rows) < _LONG or words_then <= _MOST_WORDS):
             shown, words = [*shown, note], words_then
     return tuple(shown)
 
