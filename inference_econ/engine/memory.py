@@ -77,7 +77,7 @@ class Memory:
         Host memory for the pageable cache [B].
     cpu_kv_bytes : ndarray, broadcastable to (...)
         KV cache of the layers on the CPU, in host memory [B].
-    cpu_room_bytes : ndarray or float
+    cpu_limit_bytes : ndarray or float
         Host memory for this KV cache [B].
     """
 
@@ -89,13 +89,13 @@ class Memory:
     pageable_bytes: Array = field(default_factory=lambda: np.zeros(()))
     host_bytes: Array = field(default_factory=lambda: np.zeros(()))
     cpu_kv_bytes: Array = field(default_factory=lambda: np.zeros(()))
-    cpu_room_bytes: Array | float = np.inf
+    cpu_limit_bytes: Array | float = np.inf
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
         """True if weights and cache fit, broadcastable to (...)."""
         beside = self.available_bytes >= self.kv_bytes + self.weight_bytes
-        beside = beside & (self.cpu_kv_bytes <= self.cpu_room_bytes)
+        beside = beside & (self.cpu_kv_bytes <= self.cpu_limit_bytes)
         return np.asarray(beside & (self.paged_bytes <= self.host_bytes))
 
     @property
@@ -302,7 +302,7 @@ def need(setup: Served, plans: Plans) -> Memory:
         pageable_bytes=np.asarray(share * cache["kv_cache"] * sequences),
         host_bytes=hosts,
         cpu_kv_bytes=held * on_cpu,
-        cpu_room_bytes=np.inf if limit is None else limit - cpu_weight_bytes(setup),
+        cpu_limit_bytes=np.inf if limit is None else limit - cpu_weight_bytes(setup),
     )
 
 

@@ -96,7 +96,7 @@ class EngineMemory(Spec):
     """True if recurrent states are stored in cache pages. A page is then as large as a state."""
     states_held: Count = 1
     """Default maximum number of states of each recurrent layer per request [1]."""
-    state_share: Fraction | None = None
+    state_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
     """Share of the memory for cache that is reserved for recurrent states [1]. Absent if states and keys share it."""
     profiled_images: bool = False
     """True if the profile run includes images: as many of the largest ones as fit the largest step, at least one."""

@@ -76,7 +76,7 @@ def _with_room(needed: Memory, batch: Array) -> Array:
     room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
     of_request = needed.kv_bytes - needed.prefix_bytes
     if np.any(needed.cpu_kv_bytes):
-        on_cpu = needed.cpu_room_bytes / needed.cpu_kv_bytes * batch
+        on_cpu = needed.cpu_limit_bytes / needed.cpu_kv_bytes * batch
         return np.asarray(np.minimum(on_cpu, room / of_request * batch))
     beside, paged = (
         room / (of_request / batch),
