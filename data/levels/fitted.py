@@ -21,12 +21,14 @@ from inference_econ.extras.servers.levels import (
     entries_of,
     level_of,
     levels_data,
+    misfit_of,
+    newest_release,
     observed,
     pooled,
 )
 from inference_econ.extras.servers.measurements import Measurement, Skipped, distinct
 from inference_econ.extras.servers.prediction.predict import predict
-from inference_econ.inputs import Assumptions, MeasuredLevels, Quantity, Unseen, catalog, known_misfits
+from inference_econ.inputs import Assumptions, MeasuredLevels, Quantity, Unseen, catalog
 
 #: Date of corrections that are not written to a file.
 UNDATED = "1970-01-01"
@@ -57,9 +59,8 @@ def usable(measured: Sequence[Measurement | Skipped]) -> list[Measurement]:
     Invalid and poor rows are excluded. So are series whose prompts were probably cached, because such requests have
     less work.
     """
-    cached = {(misfit.engine, misfit.model, misfit.hardware) for misfit in known_misfits() if misfit.cached}
     loops = [row for row in measured if isinstance(row, Measurement) and row.load == "concurrency"]
-    rows = distinct(row for row in loops if (row.engine, row.model, row.hardware) not in cached)
+    rows = distinct(row for row in loops if not ((misfit := misfit_of(row)) and misfit.cached))
     return [row for row in rows if not row.spoilt and not is_poor(row)]
 
 
@@ -110,16 +111,23 @@ def file_of(
 ) -> dict[str, Any]:
     """Corrections of a group that were fitted to some rows, as plain data."""
     shared, entries = shared_data(group, rows, levels), entries_of(group, rows, levels)
-    return levels_data(group, entries, spreads, errors or {}, date=date, shared=shared)
+    newest = newest_release(group.engine, (row.row for row in rows))
+    return levels_data(group, entries, spreads, errors or {}, date=date, newest=newest, shared=shared)
 
 
 def shared_data(group: Group, rows: Sequence[Observed], levels: Levels) -> list[dict[str, Any]]:
     """Corrections that all models of a group's engine share, fitted to some rows, as in a file."""
-    counts = Counter(name for row in rows for name in row.shared)
+    engine = Group(group.engine, "")
+    counts = Counter(part for row in rows for part in {part for of, _, part in row.shared if of == engine})
     return [
-        {"rows": count, "decode": round(levels[name], 4)}
-        for name, count in sorted(counts.items(), key=str)
-        if name[0] == Group(group.engine, "")
+        {
+            "rows": count,
+            "decode": round(levels[engine, 0, part], 4),
+            "prefill": round(levels.get((engine, 1, part), 0.0), 4),
+            "since": part[1],
+            "speculates": part[0] == "speculation",
+        }
+        for part, count in sorted(counts.items())
     ]
 
 

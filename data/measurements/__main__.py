@@ -25,6 +25,7 @@ TABLES = {
     for name in (
         *("serving_points", "inferencemax_aggregated", "inferencemax_disaggregated", "poisson_load_h100"),
         *("decode_points", "throughput_points", "ttft_points", "atom_points", "rocm_points"),
+        "fresh_2026q4",
     )
 } | {"poisson_load_a100": catalog.measured_files()["poisson_load_a100"]}
 #: Units of latencies by kind of table.

@@ -45,7 +45,9 @@ def collected(path: Path) -> list[Measurement | Skipped]:
     InputError
         If the file cannot be read, or its columns match no kind of table.
     """
-    _, measured = rows(path, _COLLECTED)
+    kind, measured = rows(path, _COLLECTED)
+    if kind.final:  # its rows were written with all facts
+        return mark_spoilt(measured)
     return mark_spoilt(resolved(suspect_speculation(with_recipes(complete_pools(measured), recipes()))))
 
 
@@ -186,11 +188,16 @@ def _scripted(row: Measurement, written: str, lengths: tuple[float, float], *, e
         "step_tokens": inferencex.step_tokens(script, lengths[0], groups),
         "most_sequences": inferencex.most_sequences(script, groups),
         "memory": script.told("memory"),
-        "captured_tokens": script.told("captured_tokens"),
+        "captured_tokens": _captured_tokens(row.engine, script),
         "held_steps": float(script.told("balance_steps") or 0.0) if groups > 1 else 0.0,
         "eager": bool(script.told("eager")),
         "warmed_up": bool(script.told("warm_up")),
     }
+
+
+def _captured_tokens(engine: str, script: inferencex.Script) -> float | None:
+    """Tokens of the largest captured step with prompts. In vLLM one option limits steps with and without prompts."""
+    return script.told("captured_tokens") or (script.told("graph_sequences") if engine == "vllm" else None)
 
 
 def _really(row: Measurement, ranks: int, script: inferencex.Script) -> dict[str, Any]:
@@ -285,4 +292,6 @@ def _kind(kind: Kind) -> Kind:
     return replace(kind, read=lambda row, common: with_facts(kind.read, row, common))
 
 
-_COLLECTED: Sequence[Kind] = tuple(_kind(kind) for kind in KINDS if kind.title in _WITH_FACTS)
+_COLLECTED: Sequence[Kind] = tuple(
+    kind if kind.final else _kind(kind) for kind in KINDS if kind.final or kind.title in _WITH_FACTS
+)

@@ -55,7 +55,7 @@ class SetupLevels:
     ways : tuple of MeasuredWay
         Serving modes measured with the version; empty if the version was not measured.
     shared : tuple of SharedLevel
-        Corrections over all models and GPUs, used with speculative decoding.
+        Corrections over all models and GPUs, of engine releases up to that of the setup and of speculative decoding.
     weights : str
         Number format of the weights.
     apart, speculates : bool
@@ -90,22 +90,27 @@ class SetupLevels:
         hardware: HardwareSpec,
         precision: Precision,
         version: str | None,
+        release: str | None = None,
     ) -> SetupLevels | None:
         """Corrections of a model on a GPU under an engine version; None if nothing similar was measured.
 
-        Without a version, measurements of an unknown version are used. If there are none, measurements of the newest
-        version in the catalog are used.
+        An empty version means measurements of an unknown version. Without a version, the newest one in the catalog is
+        used. ``release`` is the catalog entry that applies to the version, empty if none does; by default the entry at
+        the version.
         """
         if levels is None:
             return None
-        weights, shared = precision.experts if has_experts(model) else precision.weights, levels.shared
+        engine = catalog.engine(levels.engine)
+        release = engine.at(version or None).version if release is None else release
+        releases = [entry.version for entry in engine.versions]
+        passed = {"", *releases[: releases.index(release) + 1 if release else 0]}
+        weights = precision.experts if has_experts(model) else precision.weights
+        shared = tuple(level for level in levels.shared if level.since in passed)
         subject = levels.of(model.name, hardware.name)
         if subject is None:
             return cls(levels.engine, None, (), (), shared, weights) if shared else None
-        measured = next((entry for entry in subject.versions if entry.version == version), None)
-        if measured is None and not version:
-            newest = catalog.engine(levels.engine).at().version
-            measured = next((entry for entry in subject.versions if entry.version == newest), None)
+        told = engine.at().version if version is None else version
+        measured = next((entry for entry in subject.versions if entry.version == told), None)
         ways = () if measured is None else measured.ways
         return cls(levels.engine, measured or subject, subject.versions, ways, shared, weights)
 
@@ -135,19 +140,21 @@ class SetupLevels:
     @property
     def counted(self) -> tuple[SharedLevel, ...]:
         """Corrections over all models and GPUs that apply to this serving mode."""
-        return self.shared if self.speculates else ()
+        return tuple(level for level in self.shared if self.speculates or not level.speculates)
 
     @property
-    def _beside(self) -> float:
-        return sum(level.decode for level in self.counted)
+    def _beside(self) -> tuple[float, float]:
+        """Sums of the log corrections of decode and prefill steps over all models and GPUs [1]."""
+        return sum(level.decode for level in self.counted), sum(level.prefill for level in self.counted)
 
     def level(self, layout: str) -> MeasuredLevel | None:
         """Most specific correction for a layout (a :func:`layout_key`), plus the corrections over all models."""
         nearest = self._nearest(layout)
+        decode, prefill = self._beside
         if nearest is not None:
-            return nearest.replace(decode=nearest.decode + self._beside) if self.counted else nearest
+            return nearest.replace(decode=nearest.decode + decode, prefill=nearest.prefill + prefill)
         rows = sum(level.rows for level in self.counted)
-        return MeasuredLevel(rows=rows, decode=self._beside, prefill=0.0) if rows else None
+        return MeasuredLevel(rows=rows, decode=decode, prefill=prefill) if rows else None
 
     def _nearest(self, layout: str) -> MeasuredLevel | None:
         bare = bare_key(layout)
@@ -170,7 +177,7 @@ class SetupLevels:
 
     def factor(self, plans: Plans, layout: LayoutAssumptions, *, prefill: bool) -> Array | float:
         """Factor on the predicted time of decode or prefill steps, broadcastable to (...) [1]."""
-        widest, beside = self._way or self.widest, 0.0 if prefill else self._beside
+        widest, beside = self._way or self.widest, self._beside[prefill]
         log = 0.0 if widest is None else widest.prefill if prefill else widest.decode
         factor: Array | float = math.exp(log + beside + self.pull[prefill])
         groups = attention_groups(plans, layout)

@@ -339,7 +339,9 @@ class Setup:
         formats = f"weights {self.precision.weights}, KV {self.precision.kv}"
         return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
 
-    def with_corrections(self, engine: str | None = None, version: str | None = None) -> Setup:
+    def with_corrections(
+        self, engine: str | None = None, version: str | None = None, release: str | None = None
+    ) -> Setup:
         """Setup with the measured corrections that its assumptions have for one engine.
 
         Parameters
@@ -347,15 +349,17 @@ class Setup:
         engine : str, optional
             Engine of the query; corrections of other engines are ignored.
         version : str, optional
-            Engine version; empty if not recorded. By default the version of the engine's facts, unless a measurement
-            lacks a version.
+            Engine version; empty if not recorded. By default the version of the engine's facts.
+        release : str, optional
+            Version of the catalog entry with the engine's facts, empty if there is none; by default the entry at the
+            version.
         """
         levels = self.assumptions.levels
         if levels is None or engine not in (None, levels.engine):
             return self
         if version is None and engine and self.engines:
             version = self.engines[0].facts.version
-        measured = SetupLevels.of(levels, self.model, self.hardware, self.precision, version)
+        measured = SetupLevels.of(levels, self.model, self.hardware, self.precision, version, release)
         return self if measured is None else replace(self, levels=measured)
 
     def for_role(self, *, apart: bool = False, speculates: bool = False) -> Setup:

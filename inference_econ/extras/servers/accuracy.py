@@ -18,6 +18,7 @@ from inference_econ._types import Array
 from inference_econ.engine import UNKNOWN, SetupLevels, Subject, has_experts, layout_key, subject_key
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import measurements
+from inference_econ.extras.servers.prediction.deployed import facts_of, version_told
 
 #: Quality grades of measurements that are incomplete, limited by their software, or second-hand.
 _POOR = ("C", "D")
@@ -240,7 +241,9 @@ def unseen_of(row: measurements.Measurement, levels: inputs.MeasuredLevels | Non
         return None
     model, hardware = specs(row.model, row.hardware)
     precision = inputs.Precision.of(model, row.weights)
-    levels_of_setup = SetupLevels.of(levels, model, hardware, precision, row.engine_version or row.ran)
+    facts = facts_of(row)
+    release = "" if facts is None else facts.version
+    levels_of_setup = SetupLevels.of(levels, model, hardware, precision, version_told(row), release)
     if levels_of_setup is None:
         return None
     layouts = [layout_of(row)] if row.decode is None else [pool_key(row.decode)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,19 +22,25 @@ from inference_econ.errors import InputError
 from inference_econ.extras.servers.accuracy import pool_key, specs
 from inference_econ.extras.servers.fit import log_ratios
 from inference_econ.extras.servers.measurements import Measurement
-from inference_econ.extras.servers.prediction.deployed import version_told
+from inference_econ.extras.servers.prediction.deployed import facts_of, version_told
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.inputs.engine import profiles
 
 #: Quantities to which corrections are fitted: first for decode steps, then for prefill steps.
 QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
-#: Corrections of decode steps that all models share: speculation, to which no profile is fitted.
-SHARED = ("speculation",)
+#: Corrections that all models share: of speculation, to which no profile is fitted, and of engine releases.
+SHARED = ("speculation", "release")
+#: Minimum number of models for the correction of a release [1]: with one, model and release are confounded.
+_RELEASE_MODELS = 2
 #: Step of finite differences: change of a log correction [1].
 _TRIED = 0.05
 #: Largest absolute log correction that a file can store [1].
 _LARGEST = 2.0
 _NO_SPREAD = inputs.LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
+
+
+#: Releases that have a correction, by engine, and by whether it applies to speculative decoding only.
+Releases = Mapping[str, Mapping[bool, Sequence[str]]]
 
 
 class Group(NamedTuple):
@@ -63,7 +70,8 @@ class Place(NamedTuple):
     """Layout of the instance, and weight format."""
 
 
-#: Name of a correction: its group, the kind of step, and the first levels of a place, or :data:`SHARED`.
+#: Name of a correction: its group, the kind of step, and the first levels of a place. Of a shared correction: one of
+#: :data:`SHARED`, and the first engine release to which it applies.
 Name = tuple[Group, int, tuple[object, ...]]
 
 
@@ -86,7 +94,9 @@ class Observed:
     slopes : ndarray, shape (2, 2)
         Derivatives of their predicted logarithms with respect to log corrections of decode and prefill steps [1].
     shared : tuple of Name
-        Decode-step corrections that all models share.
+        Corrections that all models share.
+    misfit : bool
+        True in a series that no known fact explains. Its corrections apply to its own engine version only.
     """
 
     row: Measurement
@@ -96,6 +106,7 @@ class Observed:
     errors: Array
     slopes: Array
     shared: tuple[Name, ...] = ()
+    misfit: bool = False
 
 
 def group_of(row: Measurement) -> Group | None:
@@ -118,12 +129,76 @@ def places_of(row: Measurement) -> tuple[Place, Place]:
     return decode, prefill
 
 
-def shared_of(group: Group, row: Measurement) -> tuple[Name, ...]:
-    """Corrections of decode steps that all models share, for a measurement: speculation of its engine."""
-    return ((Group(group.engine, ""), 0, SHARED),) if row.speculates else ()
+def shared_of(group: Group, row: Measurement, since: Mapping[bool, Sequence[str]]) -> tuple[Name, ...]:
+    """Corrections that all models share, for a measurement.
+
+    Parameters
+    ----------
+    group : Group
+        Engine and chip generation of the measurement.
+    row : Measurement
+        The measurement.
+    since : mapping of bool to sequence of str
+        Releases of the engine that have a correction, for all servers and for servers with speculation.
+    """
+    engine, known = Group(group.engine, ""), _releases(group.engine)
+    last = known.index(_release(row)) if _release(row) in known else -1
+    names: list[Name] = []
+    if misfit_of(row) is None:
+        passed = [one for one in since.get(False, ()) if known.index(one) <= last]
+        names += [(engine, kind, ("release", one)) for one in passed for kind in range(2)]
+    if row.speculates:
+        passed = [one for one in since.get(True, ()) if known.index(one) <= last]
+        names += [(engine, 0, ("speculation", one)) for one in ("", *passed)]
+    return tuple(names)
 
 
-def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], inputs.Assumptions]) -> list[Observed]:
+def misfit_of(row: Measurement) -> inputs.Misfit | None:
+    """Outlier series of a measurement, which no known fact explains; None if it belongs to none."""
+    key = (row.engine, row.model, row.hardware, version_told(row))
+    return next(
+        (one for one in inputs.known_misfits() if (one.engine, one.model, one.hardware, one.version) == key), None
+    )
+
+
+@cache
+def _releases(engine: str) -> tuple[str, ...]:
+    """Engine releases with known facts, the oldest first."""
+    return tuple(entry.version for entry in inputs.catalog.engine(engine).versions)
+
+
+def _release(row: Measurement) -> str:
+    """Engine release of a measurement: the newest one with known facts that is not newer; empty if unknown."""
+    facts = facts_of(row)
+    return "" if facts is None else facts.version
+
+
+def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") -> str:
+    """Newest release of an engine among measurements and a known one; empty if all are unknown."""
+    measured = {known, *(_release(row) for row in rows if row.engine == engine)}
+    return next((one for one in reversed(_releases(engine)) if one in measured), "")
+
+
+def _corrected_releases(rows: Sequence[Measurement]) -> Releases:
+    """Releases of each engine that have a correction: all but the first that several models were measured with."""
+    models: dict[tuple[str, bool, str], set[str]] = {}
+    for row in rows:
+        for speculates in {False, row.speculates}:
+            if misfit_of(row) is None:
+                models.setdefault((row.engine, speculates, _release(row)), set()).add(row.model)
+    since: dict[str, dict[bool, list[str]]] = {}
+    for engine, speculates in dict.fromkeys(key[:2] for key in models):
+        measured = [one for one in _releases(engine) if (engine, speculates, one) in models]
+        several = [one for one in measured[1:] if len(models[engine, speculates, one]) >= _RELEASE_MODELS]
+        since.setdefault(engine, {})[speculates] = several
+    return since
+
+
+def observed(
+    rows: Sequence[Measurement],
+    assumptions: Callable[[Group], inputs.Assumptions],
+    releases: Releases | None = None,
+) -> list[Observed]:
     """Pair measurements with their predictions, for groups that have a profile.
 
     Parameters
@@ -132,6 +207,8 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], inputs.
         Measurements. Measurements without a profile or a recorded layout are ignored.
     assumptions : callable
         Returns the profile of a group, without corrections.
+    releases : Releases, optional
+        Releases that have a correction; by default those that several models were measured with.
 
     Notes
     -----
@@ -161,11 +238,21 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], inputs.
             tried[group] = base.model_copy(update={"levels": levels})
         return predict([row for row, _ in usable], lambda row: tried[group_of(row)])
 
+    since = _corrected_releases([row for row, _ in usable]) if releases is None else releases
     plain, *moved = (all_predicted(*levels) for levels in ((0.0, 0.0), (_TRIED, 0.0), (0.0, _TRIED)))
     ratios = log_ratios(plain, QUANTITIES)
     slopes = np.nan_to_num(np.stack([(log_ratios(level, QUANTITIES) - ratios) / _TRIED for level in moved], axis=-1))
     return [
-        Observed(row, prediction, group, places_of(row), -ratio, slope, shared_of(group, row))
+        Observed(
+            row,
+            prediction,
+            group,
+            places_of(row),
+            -ratio,
+            slope,
+            shared_of(group, row, since.get(group.engine, {})),
+            misfit_of(row) is not None,
+        )
         for (row, group), prediction, ratio, slope in zip(usable, plain, ratios, slopes, strict=True)
         if np.isfinite(ratio).any() and not prediction.assumed
     ]
@@ -184,7 +271,7 @@ class Spreads(NamedTuple):
     """Standard deviations that set how far the correction of one server moves toward that of similar servers [1]."""
 
     effects: Array
-    """Standard deviations of decode and prefill corrections by depth, and of shared ones, shape (2, 5)."""
+    """Standard deviations of decode and prefill corrections by depth, and of shared ones, shape (2, 6)."""
     rows: Array
     """Standard deviations of TPOT and TTFT around their corrections, shape (2,)."""
 
@@ -231,11 +318,13 @@ def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
     index: dict[Name, int] = {}
     lines: list[tuple[dict[int, float], float, int]] = []
     for row in rows:
+        depths = range(1 if row.misfit else 0, len(DEPTHS))
         effects = [
-            [index.setdefault((row.group, kind, known_part(place, depth)), len(index)) for depth in range(len(DEPTHS))]
+            [index.setdefault((row.group, kind, known_part(place, depth)), len(index)) for depth in depths]
             for kind, place in enumerate(row.places)
         ]
-        effects[0] += [index.setdefault(name, len(index)) for name in (row.shared if beside else ())]
+        for name in row.shared if beside else ():
+            effects[name[1]].append(index.setdefault(name, len(index)))
         for which, error in enumerate(row.errors.tolist()):
             if np.isfinite(error):
                 slopes = row.slopes[which].tolist()
@@ -244,8 +333,13 @@ def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
     for line, (values, _, _) in enumerate(lines):
         design[line, list(values)] = list(values.values())
     errors, quantity = [error for _, error, _ in lines], [which for _, _, which in lines]
-    kinds = np.array([(kind, (len(DEPTHS) if part == SHARED else len(part) - 1)) for _, kind, part in index])
+    kinds = np.array([(kind, _effect(part)) for _, kind, part in index])
     return SharedRows(design, np.array(errors), np.array(quantity, dtype=int), kinds, tuple(index))
+
+
+def _effect(part: tuple[object, ...]) -> int:
+    """Index of the standard deviation of an effect: by depth, then by :data:`SHARED`."""
+    return len(DEPTHS) + SHARED.index(str(part[0])) if part[0] in SHARED else len(part) - 1
 
 
 def solved_block(block: SharedRows, spreads: Spreads, fixed: Collection[tuple[object, ...]] = ()) -> Solved:
@@ -291,8 +385,8 @@ def pooled(
         block = block_of(part, beside)
         effects = dict(zip(block.names, solved_block(block, spreads, fixed).effects.tolist(), strict=True))
         for group, kind, name in effects:
-            wider = [name] if name == SHARED else [name[: depth + 1] for depth in range(len(name))]
-            levels[group, kind, name] = sum(effects[group, kind, part] for part in wider)
+            wider = [name] if name[0] in SHARED else [name[: depth + 1] for depth in range(len(name))]
+            levels[group, kind, name] = sum(effects.get((group, kind, part), 0.0) for part in wider)
     return levels
 
 
@@ -302,7 +396,8 @@ def level_of(levels: Levels, row: Observed) -> Array:
     for kind, place in enumerate(row.places):
         parts = (known_part(place, depth) for depth in reversed(range(len(DEPTHS))))
         sums.append(next((levels[row.group, kind, part] for part in parts if (row.group, kind, part) in levels), 0.0))
-    sums[0] += sum(levels.get(name, 0.0) for name in row.shared)
+    for name in row.shared:
+        sums[name[1]] += levels.get(name, 0.0)
     return np.array(sums)
 
 
@@ -328,6 +423,7 @@ def levels_data(
     errors: Mapping[inputs.Unseen, Mapping[inputs.Quantity, Any]],
     *,
     date: str,
+    newest: str = "",
     shared: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Corrections of one group as plain data of :class:`inference_econ.inputs.MeasuredLevels`."""
@@ -338,6 +434,7 @@ def levels_data(
         "engine": group.engine,
         "date": date,
         "rows": sum(entry.rows for part, entry in entries.items() if len(part) == 1),
+        **({"newest": newest} if newest else {}),
         "spreads": {
             name: {
                 depth: round(float(value), 4)
@@ -346,7 +443,7 @@ def levels_data(
                     (*spreads.effects[kind], spreads.rows[kind]),
                     strict=True,
                 )
-                if depth not in SHARED or not kind
+                if depth != "speculation" or not kind
             }
             for kind, name in enumerate(QUANTITIES)
         },
@@ -371,7 +468,21 @@ def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[t
 
 def known_shared(group: Group, file: inputs.MeasuredLevels) -> dict[Name, float]:
     """Shared corrections of a file."""
-    return {(Group(group.engine, ""), 0, SHARED): level.decode for level in file.shared}
+    return {
+        (Group(group.engine, ""), kind, (SHARED[not level.speculates], level.since)): log
+        for level in file.shared
+        for kind, log in enumerate((level.decode, level.prefill))
+    }
+
+
+def known_releases(file: inputs.MeasuredLevels) -> Releases:
+    """Releases for which a file has shared corrections."""
+    return {
+        file.engine: {
+            speculates: [level.since for level in file.shared if level.since and level.speculates == speculates]
+            for speculates in (False, True)
+        }
+    }
 
 
 def known_entries(file: inputs.MeasuredLevels) -> dict[tuple[Any, ...], CorrectionEntry]:
@@ -469,10 +580,10 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     # A run without a version gets the version that predictions use.
     dated = [row if row.engine_version or row.ran else replace(row, engine_version=today) for row in rows]
     alone = inputs.catalog.as_fitted(group.profile)
-    seen = observed(dated, lambda _: alone)
+    assert shipped.levels is not None
+    seen = observed(dated, lambda _: alone, known_releases(shipped.levels))
     if not seen:
         raise InputError("no row has a TPOT or a TTFT that can be predicted; see inference-econ validate")
-    assert shipped.levels is not None
     levels = own_levels(shipped.levels, group, seen, date=date)
     levelled = alone.model_copy(update={"levels": inputs.MeasuredLevels.build(levels, origin=group.profile)})
     measured = [row.row for row in seen]
@@ -523,4 +634,5 @@ def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Obse
         for unseen, spreads_of in shipped.errors.items()
     }
     shared = [level.model_dump(exclude_none=True, mode="json") for level in shipped.shared]
-    return levels_data(group, entries, spreads, errors, date=date, shared=shared)
+    newest = newest_release(group.engine, [row.row for row in rows], shipped.newest)
+    return levels_data(group, entries, spreads, errors, date=date, newest=newest, shared=shared)

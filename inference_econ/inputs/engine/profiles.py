@@ -178,6 +178,8 @@ class Misfit(Spec):
     """Catalog name of the model."""
     hardware: str = Field(min_length=1)
     """Catalog name of the chip."""
+    version: str = ""
+    """Engine version of the measurements; empty if they do not record it."""
     factor: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
     """Median of measured time per output token over the predicted time [1]."""
     rows: Count

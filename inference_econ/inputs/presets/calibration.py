@@ -288,12 +288,18 @@ class MeasuredSubject(MeasuredLevel):
 
 
 class SharedLevel(Spec):
-    """Correction of decode steps with speculative decoding, which applies to all models and chips."""
+    """Correction that applies to all models and chips: of engine releases, or of speculative decoding."""
 
     rows: Count
     """Number of measurements [1]."""
     decode: Log
     """ln(measured / predicted) of the time of decode steps [1]."""
+    prefill: Log = 0.0
+    """ln(measured / predicted) of the time of prefill steps [1]."""
+    since: str = ""
+    """First engine release to which the correction applies, as in the engine's file; empty for all releases."""
+    speculates: bool = False
+    """True if the correction applies to speculative decoding only."""
 
 
 class LevelSpreads(Spec):
@@ -309,6 +315,8 @@ class LevelSpreads(Spec):
     """Standard deviation between deployments."""
     speculation: Spread = 0
     """Standard deviation between engines with and without speculative decoding."""
+    release: Spread = 0
+    """Standard deviation of the change from one engine release to the next, over all models."""
     row: Spread
     """Standard deviation between measurements of one deployment."""
 
@@ -328,12 +336,14 @@ class MeasuredLevels(Spec):
     """Date of the fit."""
     rows: Count
     """Number of measurements [1]."""
+    newest: str = ""
+    """Newest engine release among the measurements of the engine, as in the engine's file; empty if unknown."""
     spreads: dict[Quantity, LevelSpreads]
     """Standard deviations of the corrections, by quantity; see :class:`LevelSpreads`."""
     errors: dict[Unseen, dict[Quantity, ErrorSpread]] = Field(default_factory=dict)
     """Errors of predictions with corrections, by the property that was left out, and by quantity."""
     shared: Annotated[tuple[SharedLevel, ...], Field(strict=False)] = ()
-    """Corrections for all models and chips; they are added to those of a subject."""
+    """Corrections for all models and chips; those that apply are added to the correction of a subject."""
     subjects: Annotated[tuple[MeasuredSubject, ...], Field(min_length=1, strict=False)]
     """Corrections for combinations of model and chip."""
 

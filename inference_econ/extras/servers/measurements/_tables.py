@@ -618,6 +618,7 @@ SHIPPED = (
     "decode_points",
     "throughput_points",
     "ttft_points",
+    "fresh_2026q4",
 )
 
 

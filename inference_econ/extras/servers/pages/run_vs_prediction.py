@@ -258,19 +258,21 @@ class OwnLevelsPage(Page):
         fitted = self.fitted
         file = MeasuredLevels.build(fitted.levels, origin="levels")
         entries, shared = levels.known_entries(file), levels.known_shared(fitted.group, file)
+        releases = levels.known_releases(file)
         parts: dict[Any, list[int]] = {}
         for index, row in enumerate(fitted.rows):
             parts.setdefault(levels.places_of(row), []).append(index)
         lines = []
         for (decode, prefill), which in parts.items():
-            beside = sum(shared.get(name, 0.0) for name in levels.shared_of(fitted.group, fitted.rows[which[0]]))
+            names = levels.shared_of(fitted.group, fitted.rows[which[0]], releases.get(fitted.group.engine, {}))
+            beside = [sum(shared.get(name, 0.0) for name in names if name[1] == kind) for kind in range(2)]
             line: dict[str, Any] = {
                 "model": decode.subject[0],
                 "hardware": decode.subject[1],
                 "layout": decode.deployment[0],
                 "rows": len(which),
-                "decode": math.exp(entries[tuple(decode)].decode + beside),
-                "prefill": math.exp(entries[tuple(prefill)].prefill),
+                "decode": math.exp(entries[tuple(decode)].decode + beside[0]),
+                "prefill": math.exp(entries[tuple(prefill)].prefill + beside[1]),
             }
             for when, errors in (("before", fitted.before), ("after", fitted.after)):
                 for column, quantity in enumerate(levels.QUANTITIES):

@@ -440,7 +440,7 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
     chip, assumed = inputs.catalog.hardware(row.hardware), assumptions.changed(changes)
     context, spread = (requests.mean_context, requests.spread) if row.context is None else (row.context, 0.0)
     return Setup(model, chip, precision, context, assumed, spread=spread).with_corrections(
-        row.engine, version_told(row)
+        row.engine, version_told(row), "" if facts is None else facts.version
     )
 
 

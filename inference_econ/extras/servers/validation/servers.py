@@ -18,6 +18,7 @@ from inference_econ.errors import InputError
 from inference_econ.extras.servers import measurements, validation
 from inference_econ.extras.servers.accuracy import Accuracy, by_group, calibration_behind, deployment_key, was_fitted
 from inference_econ.extras.servers.fit import by_chance
+from inference_econ.extras.servers.levels import misfit_of
 from inference_econ.extras.servers.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.result_files import RESULT_ENDINGS
@@ -34,7 +35,7 @@ from inference_econ.extras.servers.validation.rows import (
     Quantity,
     Servers,
 )
-from inference_econ.inputs import Assumptions, ErrorSpread, catalog, known_misfits
+from inference_econ.inputs import Assumptions, ErrorSpread, catalog
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.inputs.engine import profiles
 from inference_econ.records.plain import Frame, attributes, frame_of, spreadsheet_cell
@@ -448,9 +449,7 @@ def _interval_part(row: InputRow) -> str:
     measured = row.measurement
     if row.fitted or measured is None:
         return "fitted"
-    subject = (measured.engine, measured.model, measured.hardware)
-    unexplained = any((misfit.engine, misfit.model, misfit.hardware) == subject for misfit in known_misfits())
-    return _UNEXPLAINED if unexplained else "not fitted"
+    return _UNEXPLAINED if misfit_of(measured) else "not fitted"
 
 
 def _held(rows: Iterable[InputRow], quantity: Quantity) -> Held:
