@@ -80,7 +80,7 @@ def deployment_of(row: Measurement) -> str:
 def without_deployments(rows: Sequence[Observed], spreads: Spreads, keys: Collection[str]) -> dict[str, dict[str, Any]]:
     """Corrections of a model on a chip without one deployment, as plain data by :func:`deployment_of`.
 
-    ``shared`` has the corrections that all models share, if rows of the block have any.
+    ``shared`` has the corrections that the model shares with other models or chips.
     """
     found: dict[str, dict[str, Any]] = {}
     for left, rest in folds(rows, lambda row: deployment_of(row.row)):
@@ -89,8 +89,8 @@ def without_deployments(rows: Sequence[Observed], spreads: Spreads, keys: Collec
             continue
         data = file_of(group, rest, pooled(rest, spreads), spreads)
         subjects = [entry for entry in data["subjects"] if (entry["model"], entry["hardware"]) == subject]
-        shared = {"shared": data.get("shared", [])} if any(row.shared for row in (*left, *rest)) else {}
-        found[key] = {"subjects": subjects, **shared}
+        shared = [entry for entry in data.get("shared", []) if entry.get("model") in (None, subject[0])]
+        found[key] = {"subjects": subjects, "shared": shared}
     return found
 
 

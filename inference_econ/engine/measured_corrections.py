@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -55,7 +55,8 @@ class SetupLevels:
     ways : tuple of MeasuredWay
         Serving modes measured with the version; empty if the version was not measured.
     shared : tuple of SharedLevel
-        Corrections over all models and GPUs, of engine releases up to that of the setup and of speculative decoding.
+        Corrections over several models or GPUs: of engine releases up to that of the setup, of speculative decoding,
+        and of the model.
     weights : str
         Number format of the weights.
     apart, speculates : bool
@@ -68,6 +69,10 @@ class SetupLevels:
         Layouts measured with the model on the GPU, under any engine; None if unmeasured layouts get no factor.
     unknown : float
         ln of the factor on steps of unmeasured layouts [1].
+    newest : str
+        Newest measured release of the engine; empty if unknown.
+    ahead : int
+        Number of releases in the engine's file that are newer than this, up to that of the setup [1].
     """
 
     engine: str
@@ -81,6 +86,8 @@ class SetupLevels:
     pull: tuple[float, float] = (0.0, 0.0)
     known: KnownLayouts | None = None
     unknown: float = 0.0
+    newest: str = ""
+    ahead: int = 0
 
     @classmethod
     def of(
@@ -105,14 +112,17 @@ class SetupLevels:
         releases = [entry.version for entry in engine.versions]
         passed = {"", *releases[: releases.index(release) + 1 if release else 0]}
         weights = precision.experts if has_experts(model) else precision.weights
-        shared = tuple(level for level in levels.shared if level.since in passed)
+        shared = tuple(level for level in levels.shared if level.since in passed and level.is_of(model.name))
+        known = levels.newest in releases and release in releases
+        ahead = max(releases.index(release) - releases.index(levels.newest), 0) if known else 0
+        newer: dict[str, Any] = {"newest": levels.newest, "ahead": ahead}
         subject = levels.of(model.name, hardware.name)
         if subject is None:
-            return cls(levels.engine, None, (), (), shared, weights) if shared else None
+            return cls(levels.engine, None, (), (), shared, weights, **newer) if shared else None
         told = engine.at().version if version is None else version
         measured = next((entry for entry in subject.versions if entry.version == told), None)
         ways = () if measured is None else measured.ways
-        return cls(levels.engine, measured or subject, subject.versions, ways, shared, weights)
+        return cls(levels.engine, measured or subject, subject.versions, ways, shared, weights, **newer)
 
     @property
     def version(self) -> str | None:
@@ -139,16 +149,16 @@ class SetupLevels:
 
     @property
     def counted(self) -> tuple[SharedLevel, ...]:
-        """Corrections over all models and GPUs that apply to this serving mode."""
+        """Shared corrections that apply to this serving mode."""
         return tuple(level for level in self.shared if self.speculates or not level.speculates)
 
     @property
     def _beside(self) -> tuple[float, float]:
-        """Sums of the log corrections of decode and prefill steps over all models and GPUs [1]."""
+        """Sums of the shared log corrections of decode and prefill steps [1]."""
         return sum(level.decode for level in self.counted), sum(level.prefill for level in self.counted)
 
     def level(self, layout: str) -> MeasuredLevel | None:
-        """Most specific correction for a layout (a :func:`layout_key`), plus the corrections over all models."""
+        """Most specific correction for a layout (a :func:`layout_key`), plus the shared corrections."""
         nearest = self._nearest(layout)
         decode, prefill = self._beside
         if nearest is not None:

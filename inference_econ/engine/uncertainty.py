@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -85,6 +86,8 @@ class Subject(NamedTuple):
     """Layout of an instance, see :func:`layout_key`; empty if unknown."""
     unseen: Unseen | None = None
     """Property that the measured correction does not cover; None without a correction."""
+    ahead: int = 0
+    """Engine releases after the newest measured one [1]."""
 
 
 def asked_subject(
@@ -129,7 +132,7 @@ class Instances(NamedTuple):
         if self.setup.levels is None:
             return subject
         levels = self.setup.levels.served(speculates=self.speculates)
-        return subject._replace(unseen=levels.unseen(self.layouts))
+        return subject._replace(unseen=levels.unseen(self.layouts), ahead=levels.ahead)
 
     @property
     def measured(self) -> list[bool]:
@@ -219,6 +222,10 @@ def error_spread(
     unseen = {subject.unseen for subject in chosen if subject.unseen is not None}
     applying += [LeftOutErrors(kind, levels[kind][quantity]) for kind in unseen if quantity in levels.get(kind, {})]
     widest = max(applying or spreads, key=lambda errors: errors.spread.width, default=None)
+    ahead = max((subject.ahead for subject in chosen), default=0)
+    if widest is not None and ahead and assumptions.levels is not None:
+        spread = assumptions.levels.spreads["ttft" if quantity == "ttft" else "tpot"].release * math.sqrt(ahead)
+        widest = widest._replace(spread=_with_releases(widest.spread, spread))
     share = max((unknown_share(subject.model) for subject in chosen), default=0.0)
     if widest is None or not share:
         return widest
@@ -229,6 +236,16 @@ def error_spread(
     pairs = zip(LEVELS, widest.spread.quantiles, strict=True)
     moved = tuple(value + (below if level < _EVEN else above if level > _EVEN else 0.0) for level, value in pairs)
     return widest._replace(spread=widest.spread.replace(quantiles=moved))
+
+
+def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
+    """Errors with an independent normal error of unmeasured releases, given its standard deviation [1]."""
+    moved = [
+        errors.bias
+        + math.copysign(math.hypot(value - errors.bias, deviation * NormalDist().inv_cdf(level)), level - _EVEN)
+        for level, value in zip(LEVELS, errors.quantiles, strict=True)
+    ]
+    return errors.replace(quantiles=tuple(moved))
 
 
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:

@@ -83,11 +83,21 @@ def percent(interval: Interval) -> str:
 def extrapolations(instances: Instances) -> list[str]:
     """Sentences on outliers among the measurements, and on why instances are outside the calibration data."""
     always, sometimes = outside_of(instances)
+    of_servers = [*misfits(instances), *newer_release(instances)]
     if not always and not sometimes:
-        return misfits(instances)
+        return of_servers
     text = "; ".join([*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])])
     unlike = f"Outside the calibration data of {instances.setup.assumptions.name}, so errors may be larger: {text}."
-    return [*misfits(instances), unlike]
+    return [*of_servers, unlike]
+
+
+def newer_release(instances: Instances) -> list[str]:
+    """Sentence on an engine release that is newer than all measured ones."""
+    setup = instances.setup
+    if setup.levels is None or not setup.levels.ahead:
+        return []
+    levels = setup.levels
+    return [f"The newest measured release of {levels.engine} is {levels.newest}. For newer ones, intervals are wider."]
 
 
 def misfits(instances: Instances) -> list[str]:
@@ -117,23 +127,17 @@ def measurement_note(instances: Instances) -> str:
     if setup.levels is None or level is None:
         return ""
     levels, factors = setup.levels, f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
-    # Measurements of the engine over all models.
-    shared = [
-        f"{each.rows} speculative runs of {levels.engine} (all models): decode {math.exp(each.decode):.3g}x"
-        for each in levels.served(speculates=instances.speculates).counted
-    ]
     if levels.widest is None:
-        return f"Step times include the measured factor of {' and '.join(shared)}."
-    of_them = f" This includes {' and '.join(shared)}." if shared else ""
+        return f"Step times include measured factors of {levels.engine} with other models or on other GPUs: {factors}."
     runs = f"{level.rows} runs of {levels.engine}"
     server = f"with {setup.model.name} on {setup.hardware.name}"
     if levels.version is not None:
-        return f"Step times include measured factors of {runs} {levels.version} {server}: {factors}.{of_them}"
+        return f"Step times include measured factors of {runs} {levels.version} {server}: {factors}."
     others = ", ".join(
         f"{math.exp(version.decode):.3g}x in {version.version or 'unknown versions'}" for version in levels.versions
     )
     return (
-        f"Step times include measured factors of {runs} in other versions {server}: {factors}.{of_them} "
+        f"Step times include measured factors of {runs} in other versions {server}: {factors}. "
         f"Decode factors: {others}."
     )
 

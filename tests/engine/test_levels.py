@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from inference_econ.engine import Instances, Plans, Setup, bounds, evaluate, interval, saved_seconds, step_seconds
 from inference_econ.engine.prefill import prefill
 from inference_econ.inputs import LEVELS_FORM, MeasuredLevels, catalog, constants_of
+from inference_econ.report.error_notes import newer_release
 
 PROFILE = "profiles/vllm_hopper"
 SPREADS = {"subject": 0.1, "version": 0.1, "way": 0.1, "deployment": 0.1, "row": 0.1}
@@ -24,10 +26,10 @@ def level(decode: float, prefill: float = 0.0, **more: Any) -> dict[str, Any]:
 
 
 def levels(**changes: Any) -> MeasuredLevels:
-    """Of Llama 3.1 70B on H200: version 1.2 in two layouts, and with speculation."""
+    """Of Llama 3.1 70B on H200: version 0.12 in two layouts, and with speculation."""
     deployments = [level(0.3, 0.5, layout="tp4", weights="fp8"), level(-0.2, layout="tp8", weights="fp8")]
     ways = [level(0.1, 0.2, deployments=deployments), level(0.4, speculates=True)]
-    versions = [level(0.05, 0.1, version="1.2", ways=ways)]
+    versions = [level(0.05, 0.1, version="0.12.0", ways=ways)]
     data = {
         "form": LEVELS_FORM,
         "profile": PROFILE,
@@ -43,9 +45,9 @@ def levels(**changes: Any) -> MeasuredLevels:
     return MeasuredLevels.build(data, origin="levels")
 
 
-def setup(version: str = "1.2", model: str = "llama_3_70b", chip: str = "h200_sxm") -> Setup:
+def setup(version: str = "0.12.0", model: str = "llama_3_70b", chip: str = "h200_sxm", **changes: Any) -> Setup:
     """A setup under the profile with these levels."""
-    assumed = catalog.as_fitted(PROFILE).model_copy(update={"levels": levels()})
+    assumed = catalog.as_fitted(PROFILE).model_copy(update={"levels": levels(**changes)})
     return Setup.of(model, chip, weights="fp8", assumptions=assumed, context=1000.0).with_corrections("vllm", version)
 
 
@@ -62,11 +64,56 @@ def test_steps_take_the_level_of_their_layout() -> None:
     assert ratio == pytest.approx(np.exp([0.1, 0.3, -0.2]))
 
 
-@pytest.mark.parametrize(("version", "log"), [("1.2", 0.1), ("9.9", 0.02)])
+@pytest.mark.parametrize(("version", "log"), [("0.12.0", 0.1), ("0.24.0", 0.02)])
 def test_another_version_takes_that_of_the_model_on_the_chip(version: str, log: float) -> None:
     """Of a version that was not measured only what is wider is known."""
     measured = setup(version)
     assert measured.measured_factor(plans(2), prefill=False) == pytest.approx(math.exp(log))
+
+
+SHARED = [
+    {"rows": 9, "decode": 0.1, "prefill": 0.2, "since": "0.18.0"},
+    {"rows": 9, "decode": 0.05, "prefill": 0.0, "since": "0.24.0"},
+    {"rows": 9, "decode": 1.0, "speculates": True},
+    {"rows": 9, "decode": 0.4, "prefill": 0.3, "model": "llama_3_8b"},
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "logs"),
+    [
+        ("llama_3_70b", "0.17.0", (0.02, 0.03)),
+        ("llama_3_70b", "0.18.0", (0.12, 0.23)),
+        ("llama_3_70b", "0.24.1", (0.17, 0.23)),
+        ("llama_3_8b", "0.17.0", (0.4, 0.3)),
+        ("llama_3_8b", "0.33.0", (0.55, 0.5)),
+        ("qwen3_32b", "0.18.0", (0.1, 0.2)),
+    ],
+)
+def test_corrections_of_releases_and_models_are_added(model: str, version: str, logs: tuple[float, float]) -> None:
+    """Those of all releases up to that of the setup, and of its model on other chips; not those of speculation."""
+    measured = setup(version, model, shared=SHARED)
+    factors = [measured.measured_factor(plans(2), prefill=prefill) for prefill in (False, True)]
+    assert factors == [pytest.approx(math.exp(log)) for log in logs]
+
+
+def test_releases_after_the_newest_measured_one_widen_the_interval() -> None:
+    """By an independent error of each; the page says so."""
+    spreads = {name: {**SPREADS, "release": 0.1} for name in ("tpot", "ttft")}
+    file: dict[str, Any] = {"newest": "0.24.0", "spreads": spreads, "errors": {"version": {"tpot": ERRORS}}}
+    cases = {version: setup(version, **file) for version in ("0.24.0", "0.28.0", "0.33.0")}
+    widths, notes = [], []
+    for it in cases.values():
+        instances = Instances(it, layouts=["tp4"])
+        known = interval(1.0, it.assumptions, subjects=[instances.subject])
+        assert known is not None
+        widths.append(math.log(known.high / known.low) / 2)
+        notes.append(newer_release(instances))
+    beside = 0.1 * NormalDist().inv_cdf(0.9)
+    assert widths[0] == pytest.approx(0.06)
+    assert widths[1:] == pytest.approx([math.hypot(0.06, beside), math.hypot(0.06, beside * math.sqrt(2))])
+    text = "The newest measured release of vllm is 0.24.0. For newer ones, intervals are wider."
+    assert notes == [[], [text], [text]]
 
 
 @pytest.mark.parametrize(("model", "chip"), [("llama_3_8b", "h200_sxm"), ("llama_3_70b", "h100_sxm")])
@@ -85,14 +132,14 @@ def test_speculating_servers_have_a_level_of_their_own() -> None:
     assert setup().for_role(apart=True).measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.05))
 
 
-SHARED = ({"rows": 7, "decode": 0.25},)
+PROPOSALS = ({"rows": 7, "decode": 0.25, "speculates": True},)
 
 
 def shared(model: str, weights: str | None = None) -> Setup:
     """A model on H200 under a level of proposals."""
-    assumed = catalog.as_fitted(PROFILE).model_copy(update={"levels": levels(shared=SHARED)})
+    assumed = catalog.as_fitted(PROFILE).model_copy(update={"levels": levels(shared=PROPOSALS)})
     return Setup.of(model, "h200_sxm", weights=weights, assumptions=assumed, context=1000.0).with_corrections(
-        "vllm", "1.2"
+        "vllm", "0.12.0"
     )
 
 

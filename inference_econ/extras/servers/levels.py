@@ -28,8 +28,9 @@ from inference_econ.inputs.engine import profiles
 
 #: Quantities to which corrections are fitted: first for decode steps, then for prefill steps.
 QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
-#: Corrections that all models share: of speculation, to which no profile is fitted, and of engine releases.
-SHARED = ("speculation", "release")
+#: Corrections that several models or chips share: of speculation, to which no profile is fitted; of engine releases;
+#: and of a model on all chips.
+SHARED = ("speculation", "release", "model")
 #: Minimum number of models for the correction of a release [1]: with one, model and release are confounded.
 _RELEASE_MODELS = 2
 #: Step of finite differences: change of a log correction [1].
@@ -71,7 +72,7 @@ class Place(NamedTuple):
 
 
 #: Name of a correction: its group, the kind of step, and the first levels of a place. Of a shared correction: one of
-#: :data:`SHARED`, and the first engine release to which it applies.
+#: :data:`SHARED`, and the first engine release to which it applies, or the model.
 Name = tuple[Group, int, tuple[object, ...]]
 
 
@@ -94,7 +95,7 @@ class Observed:
     slopes : ndarray, shape (2, 2)
         Derivatives of their predicted logarithms with respect to log corrections of decode and prefill steps [1].
     shared : tuple of Name
-        Corrections that all models share.
+        Corrections that several models or chips share.
     misfit : bool
         True in a series that no known fact explains. Its corrections apply to its own engine version only.
     """
@@ -130,7 +131,7 @@ def places_of(row: Measurement) -> tuple[Place, Place]:
 
 
 def shared_of(group: Group, row: Measurement, since: Mapping[bool, Sequence[str]]) -> tuple[Name, ...]:
-    """Corrections that all models share, for a measurement.
+    """Corrections that several models or chips share, for a measurement.
 
     Parameters
     ----------
@@ -145,8 +146,8 @@ def shared_of(group: Group, row: Measurement, since: Mapping[bool, Sequence[str]
     last = known.index(_release(row)) if _release(row) in known else -1
     names: list[Name] = []
     if misfit_of(row) is None:
-        passed = [one for one in since.get(False, ()) if known.index(one) <= last]
-        names += [(engine, kind, ("release", one)) for one in passed for kind in range(2)]
+        passed = [("release", one) for one in since.get(False, ()) if known.index(one) <= last]
+        names += [(engine, kind, part) for part in (*passed, ("model", row.model)) for kind in range(2)]
     if row.speculates:
         passed = [one for one in since.get(True, ()) if known.index(one) <= last]
         names += [(engine, 0, ("speculation", one)) for one in ("", *passed)]
@@ -179,7 +180,7 @@ def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") ->
     return next((one for one in reversed(_releases(engine)) if one in measured), "")
 
 
-def _corrected_releases(rows: Sequence[Measurement]) -> Releases:
+def corrected_releases(rows: Sequence[Measurement]) -> Releases:
     """Releases of each engine that have a correction: all but the first that several models were measured with."""
     models: dict[tuple[str, bool, str], set[str]] = {}
     for row in rows:
@@ -238,7 +239,7 @@ def observed(
             tried[group] = base.model_copy(update={"levels": levels})
         return predict([row for row, _ in usable], lambda row: tried[group_of(row)])
 
-    since = _corrected_releases([row for row, _ in usable]) if releases is None else releases
+    since = corrected_releases([row for row, _ in usable]) if releases is None else releases
     plain, *moved = (all_predicted(*levels) for levels in ((0.0, 0.0), (_TRIED, 0.0), (0.0, _TRIED)))
     ratios = log_ratios(plain, QUANTITIES)
     slopes = np.nan_to_num(np.stack([(log_ratios(level, QUANTITIES) - ratios) / _TRIED for level in moved], axis=-1))
@@ -271,7 +272,7 @@ class Spreads(NamedTuple):
     """Standard deviations that set how far the correction of one server moves toward that of similar servers [1]."""
 
     effects: Array
-    """Standard deviations of decode and prefill corrections by depth, and of shared ones, shape (2, 6)."""
+    """Standard deviations of decode and prefill corrections by depth, and of shared ones, shape (2, 7)."""
     rows: Array
     """Standard deviations of TPOT and TTFT around their corrections, shape (2,)."""
 
@@ -314,7 +315,7 @@ def known_part(place: Place, depth: int) -> tuple[object, ...]:
 
 
 def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
-    """Mixed model of measurements that share effects. ``beside`` adds the effects that all models share."""
+    """Mixed model of measurements that share effects. ``beside`` adds the shared effects."""
     index: dict[Name, int] = {}
     lines: list[tuple[dict[int, float], float, int]] = []
     for row in rows:
@@ -378,7 +379,7 @@ def pooled(
     fixed : collection of tuple
         First levels of places whose own effects are 0.
     beside : bool
-        True to include the effects that all models share.
+        True to include the effects of :data:`SHARED`.
     """
     levels: dict[Name, float] = {}
     for part in blocks(rows):
@@ -468,9 +469,13 @@ def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[t
 
 def known_shared(group: Group, file: inputs.MeasuredLevels) -> dict[Name, float]:
     """Shared corrections of a file."""
-    return {
-        (Group(group.engine, ""), kind, (SHARED[not level.speculates], level.since)): log
+    parts = [
+        ("model", level.model) if level.model else ("speculation" if level.speculates else "release", level.since)
         for level in file.shared
+    ]
+    return {
+        (Group(group.engine, ""), kind, part): log
+        for part, level in zip(parts, file.shared, strict=True)
         for kind, log in enumerate((level.decode, level.prefill))
     }
 

@@ -288,7 +288,7 @@ class MeasuredSubject(MeasuredLevel):
 
 
 class SharedLevel(Spec):
-    """Correction that applies to all models and chips: of engine releases, or of speculative decoding."""
+    """Correction that applies to several models or chips: of engine releases, speculative decoding, or one model."""
 
     rows: Count
     """Number of measurements [1]."""
@@ -300,6 +300,12 @@ class SharedLevel(Spec):
     """First engine release to which the correction applies, as in the engine's file; empty for all releases."""
     speculates: bool = False
     """True if the correction applies to speculative decoding only."""
+    model: Annotated[str, _known("models")] | None = None
+    """Catalog name of the only model to which the correction applies; absent for all models."""
+
+    def is_of(self, model: str) -> bool:
+        """True if the correction applies to a model, given its display name."""
+        return self.model is None or entry_title(places.files("models")[self.model]) == model
 
 
 class LevelSpreads(Spec):
@@ -317,6 +323,8 @@ class LevelSpreads(Spec):
     """Standard deviation between engines with and without speculative decoding."""
     release: Spread = 0
     """Standard deviation of the change from one engine release to the next, over all models."""
+    model: Spread = 0
+    """Standard deviation between models, over all chips."""
     row: Spread
     """Standard deviation between measurements of one deployment."""
 

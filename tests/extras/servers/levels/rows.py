@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.extras.servers.levels import DEPTHS, Group, Observed, Spreads, places_of, shared_of
+from inference_econ.extras.servers.levels import DEPTHS, Group, Observed, Spreads, misfit_of, places_of, shared_of
 from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.predict import Prediction
 
 GROUP = Group("vllm", "hopper")
-SPREADS = Spreads(np.array([[0.1, 0.2, 0.05, 0.1, 0.2], [0.2, 0.1, 0.1, 0.3, 0.0]]), np.array([0.05, 0.2]))
+SPREADS = Spreads(
+    np.array([[0.1, 0.2, 0.05, 0.1, 0.2, 0.2, 0.2], [0.2, 0.1, 0.1, 0.3, 0.0, 0.2, 0.2]]), np.array([0.05, 0.2])
+)
 NESTED = slice(len(DEPTHS))
 
 
@@ -27,10 +29,15 @@ def measurement(**changes: Any) -> Measurement:
     return Measurement(**{**values, **changes})
 
 
-def observed(error: float, ttft: float = math.nan, *, slopes: Array | None = None, **changes: Any) -> Observed:
-    """A row that is so far from its prediction."""
+def observed(
+    error: float, ttft: float = math.nan, *, slopes: Array | None = None, kinds: str = "speculation", **changes: Any
+) -> Observed:
+    """A row that is so far from its prediction, with shared corrections of these kinds; releases 0.18.0 and later."""
     row = measurement(**changes)
     slopes = np.eye(2) if slopes is None else slopes
     prediction = Prediction(row, ttft_seconds=0.2, tpot_seconds=0.01, request_seconds=10.19)
     group = Group(row.engine, "hopper")
-    return Observed(row, prediction, group, places_of(row), np.array([error, ttft]), slopes, shared_of(group, row))
+    shared = shared_of(group, row, {False: ["0.18.0", "0.24.0"] if row.engine == "vllm" else []})
+    shared = tuple(name for name in shared if name[2][0] in kinds.split())
+    misfit = misfit_of(row) is not None
+    return Observed(row, prediction, group, places_of(row), np.array([error, ttft]), slopes, shared, misfit)

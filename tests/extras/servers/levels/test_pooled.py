@@ -14,8 +14,10 @@ from inference_econ.extras.servers.levels import (
     Group,
     Observed,
     Place,
+    corrected_releases,
     entries_of,
     known_entries,
+    known_releases,
     known_shared,
     level_of,
     levels_data,
@@ -82,14 +84,65 @@ def test_proposals_are_those_of_an_engine_on_all_chips() -> None:
     }
     levels = pooled([observed(0.6, **drafting)], SPREADS)
     plain, other = observed(0.0, **drafting | {"speculation": "none"}), observed(0.0, **drafting | {"hardware": "b200"})
-    name = (Group("sglang", ""), 0, ("speculation",))
+    name = (Group("sglang", ""), 0, ("speculation", ""))
     assert level_of(levels, other)[0] == pytest.approx(levels[name])
     assert 0.0 < levels[name] < level_of(levels, observed(0.0, **drafting))[0] < 0.6
     assert level_of(levels, plain)[0] < level_of(levels, observed(0.0, **drafting))[0] - levels[name] + 1e-9
     group, row = Group("sglang", "hopper"), observed(0.6, **drafting)
     entries, shared = entries_of(group, [row], levels), shared_data(group, [row], levels)
     file = MeasuredLevels.build(levels_data(group, entries, SPREADS, {}, date="2026-11-01", shared=shared), origin="")
-    assert known_shared(group, file) == {name: pytest.approx(levels[name], abs=1e-4)}
+    prefill = (Group("sglang", ""), 1, ("speculation", ""))
+    assert known_shared(group, file) == {name: pytest.approx(levels[name], abs=1e-4), prefill: 0.0}
+
+
+def test_a_release_moves_servers_of_all_models_from_then_on() -> None:
+    """If two models take longer under a release, so does a third one, under later releases as well."""
+    rows = [
+        observed(error, kinds="release", model=model, engine_version=version)
+        for model in ("llama_3_70b", "qwen3_32b")
+        for version, error in (("0.12.0", 0.0), ("0.18.0", 0.4))
+    ]
+    levels = pooled(rows, SPREADS)
+    name = (Group("vllm", ""), 0, ("release", "0.18.0"))
+    assert levels[name] > 0.1
+    for version in ("0.12.0", "0.18.0", "0.19.0", "0.24.0"):
+        other = observed(0.0, kinds="release", model="llama_3_8b", engine_version=version)
+        assert level_of(levels, other)[0] == pytest.approx(0.0 if version == "0.12.0" else levels[name])
+    file = MeasuredLevels.build(
+        levels_data(GROUP, entries_of(GROUP, rows, levels), SPREADS, {}, date="2026-11-01", newest="0.18.0",
+                    shared=shared_data(GROUP, rows, levels)),
+        origin="",
+    )  # fmt: skip
+    assert known_shared(GROUP, file)[name] == pytest.approx(levels[name], abs=1e-4)
+    assert known_releases(file) == {"vllm": {False: ["0.18.0"], True: []}}
+
+
+def test_a_release_has_a_correction_if_several_models_were_measured_with_it() -> None:
+    """With one model, model and release are confounded. The first release is what others are compared with."""
+
+    def released(*rows: tuple[str, str]) -> object:
+        return corrected_releases([measurement(model=model, engine_version=version) for model, version in rows])
+
+    first = [("llama_3_70b", "0.12.0"), ("qwen3_32b", "0.12.0")]
+    assert released(*first, ("llama_3_70b", "0.18.0")) == {"vllm": {False: []}}
+    assert released(*first, ("llama_3_70b", "0.18.0"), ("llama_3_8b", "0.19.1")) == {"vllm": {False: ["0.18.0"]}}
+
+
+def test_a_model_has_a_correction_on_all_chips() -> None:
+    rows = [observed(0.5, kinds="model", hardware=chip) for chip in ("h200_sxm", "h100_sxm")]
+    levels = pooled(rows, SPREADS)
+    elsewhere = observed(0.0, kinds="model", hardware="gh200_96")
+    assert 0.1 < level_of(levels, elsewhere)[0] < level_of(levels, rows[0])[0] < 0.5
+    assert level_of(levels, observed(0.0, kinds="model", hardware="gh200_96", model="llama_3_8b"))[0] == 0.0
+
+
+def test_a_misfit_moves_its_own_version_only() -> None:
+    series: dict[str, Any] = {"model": "qwen3_235b_a22b", "kinds": "release model", "weights": "fp8_block"}
+    row = observed(0.7, engine_version="0.12.0", **series)
+    levels = pooled([row], SPREADS)
+    assert row.misfit
+    assert level_of(levels, row)[0] > 0.1
+    assert level_of(levels, observed(0.0, engine_version="0.18.0", **series))[0] == 0.0
 
 
 def shipped(*rows: Observed) -> MeasuredLevels:
