@@ -149,8 +149,11 @@ def shared_of(group: Group, row: Measurement, since: Mapping[bool, Sequence[str]
         passed = [("release", one) for one in since.get(False, ()) if known.index(one) <= last]
         names += [(engine, kind, part) for part in (*passed, ("model", row.model)) for kind in range(2)]
     if row.speculates:
-        passed = [one for one in since.get(True, ()) if known.index(one) <= last]
-        names += [(engine, 0, ("speculation", one)) for one in ("", *passed)]
+        names += [
+            (engine, 0, ("speculation", one))
+            for one in ("", *since.get(True, ()))
+            if not one or known.index(one) <= last
+        ]
     return tuple(names)
 
 
