@@ -6,6 +6,7 @@ import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 #: Dash patterns of charts, in units of the line width, so that lines do not differ by color only.
 _DASHES = tuple((0, [length / 2.0 for length in dashes]) for dashes in DASHES)
-MARKERS = ("o", "s", "^", "D")
+MARKERS = ("o", "s", "^", "D", "v", "P")
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -74,10 +75,10 @@ def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
     places = list(figure.subplots(rows, columns, sharey=same, squeeze=False).flat)
     for axes in places[len(charts) :]:
         axes.remove()
-    for axes, chart in zip(places, charts, strict=False):
+    for index, (axes, chart) in enumerate(zip(places, charts, strict=False)):
         drawn |= _chart(axes, chart, labels)
-        if same:
-            axes.label_outer()
+        if same and index % columns:
+            axes.set_ylabel("")
     _legend_below(figure, drawn)
     return figure
 
@@ -93,20 +94,21 @@ def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
 
 def _coloured(charts: Sequence[Chart]) -> list[str]:
     """Labels of lines that have a color each."""
-    return list(dict.fromkeys(line.label for chart in charts for line in chart.lines))
+    return list(dict.fromkeys(line.beside or line.label for chart in charts for line in chart.lines))
 
 
 def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     """Draw the lines of a chart in the colors of their labels; return the artists by label."""
     drawn: dict[str, Any] = {}
     for line in chart.lines:
-        index = labels.index(line.label)
+        index = labels.index(line.beside or line.label)
         style: dict[str, Any] = {"linestyle": _DASHES[index % len(_DASHES)]}
         if line.points:
-            style = {"linestyle": "", "marker": "o", "markersize": 6 if len(line.x) <= _FEW_POINTS else 3.5}
+            size = 6 if len(line.x) <= _FEW_POINTS else 3.5
+            style = {"linestyle": "", "marker": MARKERS[index % len(MARKERS)], "markersize": size}
         (drawn[line.label],) = axes.plot(line.x, line.y, color=COLOURS[index % len(COLOURS)], **style)
-    for text, place in chart.marks.items():
-        drawn[text] = axes.axvline(place, color="black", linewidth=0.8, linestyle=":")
+    for (text, place), dash in zip(chart.marks.items(), cycle((":", "--", "-.")), strict=False):
+        drawn[text] = axes.axvline(place, color="black", linewidth=0.8, linestyle=dash)
     for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
         if name in chart.logarithmic:
             (axes.set_xscale if name == "x" else axes.set_yscale)("log")
