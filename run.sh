@@ -184,7 +184,7 @@ docs)
     .venv/bin/python -m benchmarks.pages "$@"
     ;;
 reproduce)
-    set_up ".[studies]" studies
+    set_up . package
     .venv/bin/inference-econ paper reproduce
     ;;
 validate)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ import report, studies
+from inference_econ.records.files import ending_of, write_text
+from inference_econ.records.plain import csv_text
 from inference_econ.requests import Request, kinds
 from inference_econ.requests.places import check_apart
 
@@ -31,11 +33,14 @@ def table(request: Request, name: str) -> Shown:
 
 
 def figure(request: Request, name: str, path: str | None) -> None:
-    """Draw the figure of a scenario, for example paper/figure_6."""
-    target = path or kinds.kind("picture").read(f"{Path(name).stem}.svg")
+    """Draw the figure of a scenario, for example paper/figure_6, or write its curves as CSV."""
+    target = path or kinds.kind("figure").read(f"{Path(name).stem}.svg")
     with show.progress_bar(quiet=request.quiet) as progress:
         answer = studies.scenario.run(name, changes=request.changes, progress=progress)
-    report.pages.page(answer).draw(target)
+    if ending_of(target) == ".csv":
+        write_text(target, csv_text(answer.to_frame(drawn=True)))
+    else:
+        report.pages.page(answer).draw(target)
     request.tell(f"wrote {target}")
 
 

@@ -12,7 +12,7 @@ from inference_econ.errors import InputError
 _EXTRAS = {
     "explorer": ("starlette", "uvicorn", "anyio"),
     "mcp": ("mcp", "starlette", "anyio"),
-    "studies": ("SALib", "matplotlib", "pyarrow", "scipy"),
+    "studies": ("SALib", "pyarrow"),
 }
 
 

@@ -6,6 +6,7 @@ import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,11 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.records.files import check_picture, ending_of, whole_file
+from inference_econ.report.charts.theme import DASHES
 from inference_econ.studies.exhibits import Chart
 from inference_econ.studies.results import Curve
 
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
 
 #: Okabe and Ito's palette of eight colors for color-blind readers, without yellow, which is too light.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
-_DASHES = ("-", "--", ":", "-.")
-MARKERS = ("o", "s", "^", "D")
+#: Dash patterns of charts, in units of the line width, so that lines do not differ by color only.
+_DASHES = tuple((0, [length / 2.0 for length in dashes]) for dashes in DASHES)
+MARKERS = ("o", "s", "^", "D", "v", "P")
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -38,12 +41,13 @@ STYLE: dict[Any, Any] = {
     "grid.alpha": 0.3,
     "svg.hashsalt": "inference-econ",
     "svg.fonttype": "none",
+    "legend.handlelength": 3.2,  # a whole period of each dash pattern
     "text.parse_math": False,  # a label may have two dollar signs
 }
 _TITLE_WIDTH = 92
 _TITLE_SIZE = 10.5
 #: Legend line length [characters], characters per inch, and characters of the marker before each label.
-_LEGEND_WIDTH, _LEGEND_DENSITY, _LEGEND_SIGN = 41, 13.0, 8
+_LEGEND_WIDTH, _LEGEND_DENSITY, _LEGEND_SIGN = 41, 13.0, 10
 _CHARTS_BESIDE = 3
 #: Larger numbers of points are drawn smaller [1].
 _FEW_POINTS = 12
@@ -71,10 +75,10 @@ def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
     places = list(figure.subplots(rows, columns, sharey=same, squeeze=False).flat)
     for axes in places[len(charts) :]:
         axes.remove()
-    for axes, chart in zip(places, charts, strict=False):
+    for index, (axes, chart) in enumerate(zip(places, charts, strict=False)):
         drawn |= _chart(axes, chart, labels)
-        if same:
-            axes.label_outer()
+        if same and index % columns:
+            axes.set_ylabel("")
     _legend_below(figure, drawn)
     return figure
 
@@ -90,25 +94,25 @@ def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
 
 def _coloured(charts: Sequence[Chart]) -> list[str]:
     """Labels of lines that have a color each."""
-    return list(dict.fromkeys(line.label for chart in charts for line in chart.lines))
+    return list(dict.fromkeys(line.beside or line.label for chart in charts for line in chart.lines))
 
 
 def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     """Draw the lines of a chart in the colors of their labels; return the artists by label."""
     drawn: dict[str, Any] = {}
     for line in chart.lines:
-        index = labels.index(line.label)
-        colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index % len(_DASHES)]
-        style: dict[str, Any] = {"linestyle": dash}
+        index = labels.index(line.beside or line.label)
+        style: dict[str, Any] = {"linestyle": _DASHES[index % len(_DASHES)]}
         if line.points:
-            style = {"linestyle": "", "marker": "o", "markersize": 6 if len(line.x) <= _FEW_POINTS else 3.5}
-        (drawn[line.label],) = axes.plot(line.x, line.y, color=colour, **style)
-    for text, place in chart.marks.items():
-        drawn[text] = axes.axvline(place, color="black", linewidth=0.8, linestyle=":")
+            size = 6 if len(line.x) <= _FEW_POINTS else 3.5
+            style = {"linestyle": "", "marker": MARKERS[index % len(MARKERS)], "markersize": size}
+        (drawn[line.label],) = axes.plot(line.x, line.y, color=COLOURS[index % len(COLOURS)], **style)
+    for (text, place), dash in zip(chart.marks.items(), cycle((":", "--", "-.")), strict=False):
+        drawn[text] = axes.axvline(place, color="black", linewidth=0.8, linestyle=dash)
     for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
         if name in chart.logarithmic:
             (axes.set_xscale if name == "x" else axes.set_yscale)("log")
-            label_ticks(axis, "{:,.10g}")
+            label_ticks(axis, "{:,.10g}", Decades())
     axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
     return drawn
 
@@ -135,21 +139,32 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
 def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     """Plot cost against speed: curves further right and down are better."""
     for index, curve in enumerate(curves):
-        colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index // 4 % len(_DASHES)]
+        colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index % len(_DASHES)]
         marker = "o" if len(curve.dollars) == 1 else None
         axes.plot(
             curve.tokens_per_second, curve.dollars, color=colour, linestyle=dash, marker=marker, label=curve.label
         )
     axes.set_yscale("log")
     axes.set_xlim(left=0)
-    low, high = axes.get_ylim()
-    few = float(np.log10(high / low)) < 3
-    label_ticks(axes.yaxis, "${:g}", LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+    label_ticks(axes.yaxis, "${:g}", Decades())
     axes.set_xlabel("tokens per second per user")
     # The cost of services includes prefill, that of decode steps does not.
     services = any(isinstance(curve.frontier, ServiceFrontier) for curve in curves)
     axes.set_ylabel(f"US dollars per million output tokens{', prefill included' * services}")
     axes.set_title(title)
+
+
+class Decades(LogLocator):
+    """Ticks of a logarithmic axis: powers of ten, with 2 and 5 or all digits between them if few are in view."""
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """Positions of the ticks between two ends."""
+        for digits, fewest in (((1.0,), 4), ((1.0, 2.0, 5.0), 3), (range(1, 10), 2)):
+            self.set_params(subs=digits)
+            ticks = np.asarray(super().tick_values(vmin, vmax))
+            if np.sum((ticks >= vmin) & (ticks <= vmax)) >= fewest:
+                return ticks
+        return MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(vmin, vmax)
 
 
 def label_ticks(axis: Axis, form: str = "{:g}", locator: Locator | None = None) -> None:

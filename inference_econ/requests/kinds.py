@@ -528,6 +528,7 @@ _KINDS: Mapping[str, ValueKind] = {
     "either": Flag(absent=None, negative=True),
     "engine": ValueKind("NAME[@VERSION]"),
     "engines": Name("engines"),
+    "figure": PlaceKind(partial(check_picture, endings=(*PICTURES, ".csv"))),
     "file": ValueKind("PATH"),
     "flag": Flag(),
     "folder": FolderKind("DIRECTORY"),

@@ -149,8 +149,9 @@ class Comparison(Result):
             return points
         return [*points, *({"series": label, "reason": reason} for label, reason in self.missing.items())]
 
-    def to_frame(self) -> Frame:
+    def to_frame(self, *, drawn: bool = True) -> Frame:
         """All points of all series as unrounded rows, and the reason for a series that does not fit."""
+        del drawn  # the points are also what the table shows
         return frame_of(self.records())
 
 
@@ -181,7 +182,7 @@ def compare(
         Price of one GPU [USD/h], of a node (``23.60/node``) or a kind (``on_demand``), for all hardware or by name; or
         of one source (``alike``). By default, the default price of each GPU.
     series : mapping of str to Settings, optional
-        Further series by label; they inherit the common settings.
+        Further series by label; they inherit the common settings, and are repeated for each value of a list.
     progress : callable, optional
         Receives the completed share of the work.
     **settings
@@ -244,7 +245,11 @@ def asked_scenario(
         shared = prices.priced_alike(map(catalog.hardware, (*axes["hardware"], *own_chips)), price)
         common |= {} if shared is None else {"price": shared}
     listed = _product(axes, rates) if axes["model"] and axes["hardware"] else []
-    listed += [{"label": label, "settings": own.model_dump(exclude_unset=True)} for label, own in further.items()]
+    for label, own in further.items():
+        given = own.model_dump(exclude_unset=True)
+        listed += _product(
+            {name: () if name in given else values for name, values in axes.items()}, rates, label, given
+        )
     if not listed:
         raise InputError("nothing to compare: name models and hardware, or series that name their own")
     alike = [_short(name, values[0]) for name, values in axes.items() if len(values) == 1]
@@ -266,19 +271,20 @@ def _values(value: object) -> list[Any]:
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
-def _product(axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate]) -> list[dict[str, object]]:
-    """Combinations of the axes that have several values, labelled by their differences."""
+def _product(
+    axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate], label: str = "", own: Mapping[str, Any] | None = None
+) -> list[dict[str, object]]:
+    """Combinations of the axes that have several values, labelled by their differences, with a series' own settings."""
     several = {name: values for name, values in axes.items() if len(values) > 1}
     combined: list[dict[str, object]] = []
     for combination in itertools.product(*several.values()):
-        settings: dict[str, object] = dict(zip(several, combination, strict=True))
-        chip = str(settings.get("hardware", axes["hardware"][0]))
+        settings: dict[str, object] = {**dict(zip(several, combination, strict=True)), **(own or {})}
+        chip = str(settings.get("hardware", next(iter(axes["hardware"]), "")))
         if chip in rates:
-            settings["price"] = rates[chip]
-        label = ", ".join(map(_short, several, combination)) or " on ".join(
-            _short(name, axes[name][0]) for name in ("model", "hardware")
-        )
-        combined.append({"label": label, "settings": settings})
+            settings.setdefault("price", rates[chip])
+        names = [*filter(None, [label]), *map(_short, several, combination)]
+        names = names or [" on ".join(_short(name, axes[name][0]) for name in ("model", "hardware"))]
+        combined.append({"label": ", ".join(names), "settings": settings})
     return combined
 
 

@@ -114,6 +114,8 @@ class ChartLine:
     """Values, one for each ``x``."""
     points: bool = False
     """Draw points instead of a line."""
+    beside: str = ""
+    """Points: label of the line that sets their color."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Offer, OfferedPoints, Scenario, Source, TableSpec, known_offers
 from inference_econ.records.facts import bound, without_unknown_costs
-from inference_econ.records.plain import Frame, attributes, frame_of, records_of
+from inference_econ.records.plain import Frame, attributes, finite_or_none, frame_of, records_of
 from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.records.texts import dollars
 from inference_econ.search import Frontier, Point
@@ -353,11 +353,10 @@ class Result(Shown):
             record["assumptions"] = {
                 curve.label: setup.assumptions.name for curve in self.curves for setup in curve.setups
             }
-        if self.curves and self.scenario.figure is not None:
             record["curves"] = [
                 {"series": curve.label}
                 | {
-                    name: None if value is None else np.asarray(value).tolist()
+                    name: None if value is None else [finite_or_none(number) for number in np.asarray(value).tolist()]
                     for name, value in curve.bounded(curve.columns()).items()
                 }
                 for curve in self.curves
@@ -388,22 +387,23 @@ class Result(Shown):
                 for row in table.rows
                 for column, value in zip(table.columns, row.values, strict=True)
             ]
-        if self.panels:
-            return [{"panel": panel.scenario.name, **row} for panel in self.panels for row in panel._drawn()]
-        if self.comparison is not None:
-            return self.comparison.records()
-        return self._drawn() if self.scenario.figure is not None else self.lines()
+        return self.lines() if self.curves and self.scenario.figure is None else self.drawn()
 
-    def to_frame(self) -> Frame:
+    def to_frame(self, *, drawn: bool = False) -> Frame:
         """Numbers of the table or figure as rows with ten digits; for a study, its own rows.
 
         More digits differ between computers.
+
+        Parameters
+        ----------
+        drawn : bool
+            True for the curves of the figure also where the scenario has a table.
         """
         if self.study is not None:
             return self.study.to_frame()
-        frame = frame_of(self.records())
+        frame = frame_of(self.drawn() if drawn else self.records())
         for name in frame.select_dtypes("float") if self.assessment is None else ():
-            frame[name] = ["" if np.isnan(value) else f"{value:.10g}" for value in frame[name]]
+            frame[name] = [f"{value:.10g}" if np.isfinite(value) else "" for value in frame[name]]
         return frame
 
     def lines(self) -> list[dict[str, str]]:
@@ -415,8 +415,21 @@ class Result(Shown):
             lines.append({"series": curve.label, **cells})
         return lines
 
-    def _drawn(self) -> list[dict[str, Any]]:
-        """Points of the curves of a figure, then of its offers."""
+    def drawn(self) -> list[dict[str, Any]]:
+        """Return the points of the curves of the figure, then of its offers, one record per point."""
+        if self.assessment is not None:
+            return self.assessment.records()
+        if self.charts:
+            return [
+                {"chart": chart.title, "series": line.label, chart.x_label: x, chart.y_label: y}
+                for chart in self.charts
+                for line in chart.lines
+                for x, y in zip(line.x, line.y, strict=True)
+            ]
+        if self.panels:
+            return [{"panel": panel.scenario.name, **row} for panel in self.panels for row in panel.drawn()]
+        if self.comparison is not None:
+            return self.comparison.records()
         offers = [
             {
                 "series": beside.series,

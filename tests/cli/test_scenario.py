@@ -52,6 +52,17 @@ def test_figure_writes_beside_the_user(command: Command, tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"figure_2.svg", "other.png"}
 
 
+def test_curves_are_data(command: Command, tmp_path: Path) -> None:
+    assert command("paper", "figure", "paper/figure_2", "-o", "curves.csv").err == "wrote curves.csv\n"
+    assert (tmp_path / "curves.csv").read_text(encoding="utf-8") == command(
+        "paper", "run", "paper/figure_2", "--csv"
+    ).out
+    # Lines of charts, where tables are the result.
+    assert command("paper", "figure", "seeds/kv_runahead", "-o", "charts.csv").code == 0
+    (first, *_) = csv.DictReader(io.StringIO((tmp_path / "charts.csv").read_text(encoding="utf-8")))
+    assert [*first][:2] == ["chart", "series"]
+
+
 def test_a_users_scenario(command: Command, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(SCENARIO, encoding="utf-8")
     outcome = command("paper", "run", "mine.yaml", "--plot", "mine.svg")

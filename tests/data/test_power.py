@@ -9,8 +9,6 @@ import click
 import numpy as np
 import pytest
 
-pytest.importorskip("scipy")
-
 from data import power
 from inference_econ.inputs import catalog
 

@@ -90,3 +90,22 @@ def test_a_short_axis_has_numbers(tmp_path: Path) -> None:
     agreement.draw_panels([("TPOT", [point])], tmp_path / "one.svg")
     drawn = (tmp_path / "one.svg").read_text(encoding="utf-8")
     assert all(f">{number}<" in drawn for number in ("0.02", "0.05"))
+
+
+def test_lines_differ_without_their_colours_from_the_second_on() -> None:
+    lines = tuple(ChartLine(f"line {index}", [1.0, 2.0], [1.0, index + 1.0]) for index in range(8))
+    (axes,) = figures.chart_figure(Chart("", "x", "y", lines), "").axes
+    # The pattern as it is drawn: the public name of all of them is "--".
+    styles = {str(line._dash_pattern) for line in axes.lines}  # type: ignore[attr-defined]
+    assert len(styles) == len(lines)
+
+
+@pytest.mark.parametrize("ends", [(0.03, 0.033), (2.1, 2.9), (3.3, 39.0), (60.0, 300.0), (0.01, 1e6), (9.1, 9.9)])
+def test_a_logarithmic_axis_has_labels(ends: tuple[float, float]) -> None:
+    line = ChartLine("a line", list(ends), list(ends))
+    figure = figures.chart_figure(Chart("", "x", "y", (line,)), "")
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        labels = [tick.label1.get_text() for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+        assert 2 <= len([*filter(None, labels)]) <= 12, labels

@@ -24,8 +24,9 @@ SMALL: dict[str, Any] = {"max_instance_gpus": 2, "weights": "fp8"}
 
 
 @pytest.mark.rows
-def test_every_combination_is_a_series_labelled_by_what_differs(given: dict[str, object], labels: list[str]) -> None:
-    asked = {"models": "llama_3_8b", "hardware": "h100_sxm", **SMALL, **given}
+def test_every_combination_is_a_series_labelled_by_what_differs(given: dict[str, Any], labels: list[str]) -> None:
+    series = {label: Settings(**own) for label, own in given.pop("series", {}).items()}
+    asked = {"models": "llama_3_8b", "hardware": "h100_sxm", **SMALL, **given, "series": series}
     result = ie.compare(**asked)
     assert [curve.label for curve in result.curves] == labels
     assert result.missing == {}

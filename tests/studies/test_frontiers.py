@@ -1,4 +1,4 @@
-"""Whole frontiers of the published code, point by point: Figures 1, 6, 8 and 9 of Erdil (2025), TPU v4 and Groq."""
+"""Whole frontiers of the published code, point by point: Figures 1, 6, 8 and 9 of Erdil (2025), and other chips."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_same_without_pipeline(figure: str, series: str, hardware: str, weig
 
 
 @pytest.mark.rows
-def test_frontiers_on_chips_that_are_a_mesh(
+def test_frontiers_on_chips_that_no_figure_shows(
     series: str, model: str, hardware: str, weights: str, pipeline: bool
 ) -> None:
     front = asking.frontier(
@@ -97,7 +97,7 @@ def test_frontiers_on_chips_that_are_a_mesh(
         pipeline=pipeline,
         sampling=Sampling(1000, 2.0),
     )
-    _check(front, _published("mesh")[series, pipeline])
+    _check(front, _published("chips")[series, pipeline])
 
 
 def test_figure_1_lower_demand_never_helps_and_caps_never_help() -> None:

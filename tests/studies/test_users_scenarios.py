@@ -71,7 +71,10 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert record["assumptions"] == dict.fromkeys(("16 bits", "8 bits"), "profiles/hopper")
     speeds = [record["rows"][0][f"tokens_per_second_per_user{end}"] for end in ("_high", "", "_low")]
     assert [speeds[1] / speed for speed in speeds[::2]] == pytest.approx(spread)
-    assert "curves" not in record
+    # A table without a figure: its rows are the default, and the curves can be had.
+    assert [len(curve["batch"]) for curve in record["curves"]] == [curve.batch.size for curve in result.curves]
+    assert len(result.to_frame()) == 2
+    assert len(result.to_frame(drawn=True)) == sum(curve.batch.size for curve in result.curves)
     drawn = run(write(SCENARIO.replace("sources:", "figure: {title: Mine}\nsources:")))
     shown: Any = drawn.record()
     line = shown["curves"][0]

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from inference_econ import _missing
 from inference_econ.errors import InputError
 from inference_econ.extras.agents.agents import USUAL, Agents
 from inference_econ.extras.fleets.capacity_blocks import WAYS
@@ -144,18 +143,17 @@ def fleet(
     hours = _day(request, agents, rates)
     request = replace(request, price=prices.prices_of_chips(request.price, request.chips))
     rules = elasticity(start_up, interruptions, spot_share)
-    with _missing.needed("studies", "scipy"):
-        return sessions.fleet(
-            subject.candidates_on_chips(request, sessions.requests),
-            hours,
-            stock=stock_of(stock),
-            ways=pricing or WAYS,
-            policy=policy,
-            target=target,
-            min_replicas=min_replicas,
-            elasticity=rules,
-            **_settings(request),
-        )
+    return sessions.fleet(
+        subject.candidates_on_chips(request, sessions.requests),
+        hours,
+        stock=stock_of(stock),
+        ways=pricing or WAYS,
+        policy=policy,
+        target=target,
+        min_replicas=min_replicas,
+        elasticity=rules,
+        **_settings(request),
+    )
 
 
 def _day(request: Request, agents: Sequence[float] | None, rates: Sequence[float] | None) -> Sequence[float]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import inference_econ as ie
-from inference_econ import _missing, inputs
+from inference_econ import inputs
 from inference_econ.errors import InputError, NothingFitsError, of_option
 from inference_econ.inputs import catalog
 from inference_econ.requests import Request, prices, subject, workload
@@ -102,20 +102,19 @@ def fleet(
         requests = requests.replace(arrivals=requests.arrivals.replace(rates=()))
     rules = elasticity(start_up, interruptions, spot_share)
     request = replace(request, price=prices.prices_of_chips(request.price, request.chips))
-    with _missing.needed("studies", "scipy"):
-        return ie.fleet(
-            subject.candidates_on_chips(request, requests),
-            day,
-            targets,
-            arrival_scv=request.arrival_scv,
-            stock=stock_of(stock),
-            ways=pricing or WAYS,
-            elasticity=rules,
-            progress=request.progress,
-            policy=policy,
-            target=target,
-            min_replicas=min_replicas,
-        )
+    return ie.fleet(
+        subject.candidates_on_chips(request, requests),
+        day,
+        targets,
+        arrival_scv=request.arrival_scv,
+        stock=stock_of(stock),
+        ways=pricing or WAYS,
+        elasticity=rules,
+        progress=request.progress,
+        policy=policy,
+        target=target,
+        min_replicas=min_replicas,
+    )
 
 
 def elasticity(start_up: float | None, interruptions: float | None, spot_share: float | None) -> Elasticity:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import product
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -28,12 +28,8 @@ if TYPE_CHECKING:
 
 
 #: Names of the variants of ``Assumptions.latent_attention``.
-NAMES: Mapping[LatentVariant, str] = {
-    "decompressed": "decompressed",
-    "decompressed_per_step": "per step",
-    "absorbed": "absorbed",
-}
-#: Names of the implementations in the notes.
+NAMES: Mapping[LatentVariant, str] = {"decompressed": "CD", "decompressed_per_step": "CC", "absorbed": "fused"}
+#: Names of the implementations in the notes, then of the kernel that engines run.
 _OF_THE_NOTES: Mapping[Implementation, str] = {
     "decompressed": "CD",
     "decompressed_per_step": "CC",
@@ -42,13 +38,15 @@ _OF_THE_NOTES: Mapping[Implementation, str] = {
     "absorbed_multiplied": "AM_CC_ME",
     "absorbed": "fused",
 }
+#: Implementations of a chart. The fused kernel is second, because the second line of a chart is dashed.
+_DRAWN: Mapping[Implementation, str] = {"decompressed": "CD", "absorbed": "fused", **_OF_THE_NOTES}
 _NOTES_LEGEND = (
     "A_CC puts queries, and keys of every head, together from their parts, which are written and read besides the "
     "latent; A_CC_ME leaves that out; AM_CC_ME multiplies the absorbed projections out, once and for all."
 )
 _LEGEND = (
-    "decompressed: keys and values of all heads are cached; per step: the latent is cached, and decompressed in every "
-    "step, one layer at a time; absorbed: the latent is key and value of every head."
+    "CD caches keys and values of all heads. CC caches the latent, and decompresses it in every step, one layer at a "
+    "time. 'fused' is absorbed projections in one kernel, where the latent is key and value of every head."
 )
 _DOES_NOT_FIT = "does not fit"
 _Y_LABEL = "attention of one layer (us)"
@@ -57,9 +55,13 @@ _POINTS = 40
 #: Maximum number of new tokens per sequence [tokens].
 _MOST_NEW_TOKENS = 2**20
 
+#: Variant or implementation.
+V = TypeVar("V", LatentVariant, Implementation)
 Seconds = Callable[[LatentVariant, float, float, float], float | None]
 #: Time of an implementation, with the same arguments as for variants.
 LayerSeconds = Callable[[Implementation, float, float, float], float | None]
+#: Median times by implementation, batch and context, averaged over files [s].
+Measured = Mapping[tuple[str, int, int], float]
 
 
 def compare_latent_attention(ask: LatentVariantsAsk) -> Compared:
@@ -88,32 +90,54 @@ def compare_latent_attention(ask: LatentVariantsAsk) -> Compared:
             f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
             f"{setup.assumptions.name} has {setup.assumptions.chip.overlap}"
         )
-    alone = _setups(ask, attention_layer.one_layer(setup.model), ask.hardware)
-
-    def one_layer(how: Implementation, batch: float, context: float, new_tokens: float) -> float | None:
-        at = replace(alone[attention_layer.VARIANTS[how]], context=context)
-        plans = attention_layer.layout(1, 1, 1, batch, new_tokens)
-        return attention_layer.layer_seconds(at, plans, how) if attention_layer.fits(at, plans, how) else None
-
+    one_layer, devices = _one_layer(ask, ask.hardware), {} if ask.measured is None else ask.measured.devices
     where = f"Attention of one layer of {setup.model.name} on one {setup.hardware.name}"
     at, title = ask.verification, f"{where}, {ask.verification.batch} x context {ask.verification.context}"
     title += ": a step that verifies drafts or reads a chunk of a prompt"
     verified = tuple(CellRow((new,), _times(one_layer, 1e6, at.batch, at.context, new)) for new in at.new_tokens)
+    timed = {
+        chip: (catalog.hardware(chip).name, _one_layer(ask, chip), _measured(ask, devices.get(chip, "")))
+        for chip in devices or (ask.hardware,)
+    }
     tables = [
         _per_token(ask, setups),
+        *(_of_the_notes(name, *times, ask) for name, *times in timed.values()),
         _by_context(f"{where}, one decode step", "us", 1e6, one_layer, ask.batches, ask.contexts),
         CellTable(title, ("new tokens per sequence",), _heads("us"), verified),
         _break_even(ask, setups, one_layer),
-        _of_the_notes(f"{where}, one decode step as in the notes", one_layer, ask),
     ]
-    charts = [_over_context(one_layer, batch, ask.contexts) for batch in _drawn(ask)]
+    charts = [_over_context(batch, ask.contexts, *times) for batch in _drawn(ask) for times in timed.values()]
     charts.append(_over_new_tokens(one_layer, ask))
-    if ask.whole_step is None:
-        return Compared(tuple(tables), tuple(charts), (setup,))
-    step = ask.whole_step
-    deployed = _setups(ask, setup.model, step.hardware)
-    tables.append(_whole_steps(step, deployed))
-    return Compared(tuple(tables), tuple(charts), (setup, deployed["absorbed"]))
+    others = [_setups(ask, setup.model, chip)["absorbed"] for chip in timed if chip != ask.hardware]
+    if ask.whole_step is not None:
+        deployed = _setups(ask, setup.model, ask.whole_step.hardware)
+        tables.append(_whole_steps(ask.whole_step, deployed))
+        others.append(deployed["absorbed"])
+    return Compared(tuple(tables), tuple(charts), (setup, *others))
+
+
+def _one_layer(ask: LatentVariantsAsk, hardware: str) -> LayerSeconds:
+    """Time of one layer on a chip, by implementation, batch, context and new tokens."""
+    alone = _setups(ask, attention_layer.one_layer(catalog.model(ask.model)), hardware)
+
+    def seconds(how: Implementation, batch: float, context: float, new_tokens: float) -> float | None:
+        at = replace(alone[attention_layer.VARIANTS[how]], context=context)
+        plans = attention_layer.layout(1, 1, 1, batch, new_tokens)
+        return attention_layer.layer_seconds(at, plans, how) if attention_layer.fits(at, plans, how) else None
+
+    return seconds
+
+
+def _measured(ask: LatentVariantsAsk, device: str) -> Measured:
+    """Measured times of a device; none without a file."""
+    found: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    if ask.measured is not None:
+        with catalog.measured_files()[ask.measured.file].open(encoding="utf-8", newline="") as stream:
+            for row in csv.DictReader(stream):
+                if row["device"] == device:
+                    key = row["implementation"], int(row["batch"]), int(row["context"])
+                    found[key].append(1e-6 * float(row["median_us"]))
+    return {key: fmean(times) for key, times in found.items()}
 
 
 def _drawn(ask: LatentVariantsAsk) -> tuple[int, ...]:
@@ -136,10 +160,10 @@ def _per_token(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) ->
         cache, worked = attention_layer.of_a_token(setup)
         values = (cache / setup.model.layers / 1e3, worked / setup.model.layers / 1e6)
         printed = {str(column): text for column, text in row.printed.items()}
-        rows.append(CellRow((row.label, NAMES[row.latent_attention]), values, printed))
+        rows.append(CellRow((row.label,), values, printed))
     model = setups["absorbed"].model.name
     title = f"{model}: cache (10^3 B) and arithmetic of a decode step that a token of context adds per layer"
-    return CellTable(title, ("implementation", "variant"), ("kB", "MFLOP"), tuple(rows), tuple(ask.notes))
+    return CellTable(title, ("implementation",), ("kB", "MFLOP"), tuple(rows), tuple(ask.notes))
 
 
 def _times(
@@ -167,30 +191,23 @@ def _by_context(
     both = [(a, b) for a, b in pairs if not isinstance(a, str) and not isinstance(b, str)]
     quicker, best = sum(a < b for a, b in both), sum(row[-1] == NAMES["absorbed"] for row in times.values())
     verdict = (
-        f"A decompressed cache is faster than decompression per step in {quicker} of the {len(both)} rows where both "
-        f"fit; absorbed is fastest in {best} of {len(times)} rows."
+        f"CD is faster than CC in {quicker} of the {len(both)} rows where both fit. The fused kernel is fastest in "
+        f"{best} of {len(times)} rows."
     )
     return CellTable(title, ("batch", "context"), _heads(unit), rows, (_LEGEND, verdict))
 
 
-def _of_the_notes(title: str, seconds: LayerSeconds, ask: LatentVariantsAsk) -> CellTable:
+def _of_the_notes(chip: str, seconds: LayerSeconds, measured: Measured, ask: LatentVariantsAsk) -> CellTable:
     """Table of layer times per implementation in the notes, with measured times."""
-    # Median layer times, averaged over files [s].
-    measured: dict[tuple[str, int, int], list[float]] = defaultdict(list)
-    if ask.measured is not None:
-        with catalog.measured_files()[ask.measured.file].open(encoding="utf-8", newline="") as stream:
-            for row in csv.DictReader(stream):
-                if row["device"] == ask.measured.device:
-                    key = row["implementation"], int(row["batch"]), int(row["context"])
-                    measured[key].append(1e-6 * float(row["median_us"]))
     rows = []
     for (how, name), batch, context in product(_OF_THE_NOTES.items(), _drawn(ask), ask.contexts):
         ours, seen = seconds(how, batch, context, 1), measured.get((how, batch, context))
         shown: float | str = _DOES_NOT_FIT if ours is None else 1e6 * ours
-        beside = ("-", "-") if seen is None else (1e6 * fmean(seen), "-" if ours is None else fmean(seen) / ours)
+        beside = ("-", "-") if seen is None else (1e6 * seen, "-" if ours is None else seen / ours)
         rows.append(CellRow((name, batch, context), (shown, *beside)))
     columns = ("ours, us", "measured, us", "measured / ours")
-    notes = (_NOTES_LEGEND, *ask.measured_notes)
+    notes = (_NOTES_LEGEND, *ask.measured_notes) if chip == catalog.hardware(ask.hardware).name else ()
+    title = f"Attention of one layer of {catalog.model(ask.model).name} on one {chip}, one decode step as in the notes"
     return CellTable(title, ("implementation", "batch", "context"), columns, tuple(rows), notes)
 
 
@@ -218,7 +235,7 @@ def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context
 
 
 def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], seconds: Seconds) -> CellTable:
-    """Table of the numbers of new tokens from which another variant is faster than absorbed projections."""
+    """Table of the numbers of new tokens from which another variant is faster than the fused kernel."""
     batch = ask.verification.batch
     step, absorbed = setups["decompressed_per_step"], setups["absorbed"]
     rows = []
@@ -230,8 +247,8 @@ def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], s
         variants: tuple[LatentVariant, ...] = ("decompressed_per_step", "decompressed")
         quicker = [_faster_from(which, seconds, batch, context) for which in variants]
         rows.append(CellRow((context,), (_least(computes_less), *quicker)))
-    columns = ("per step: less arithmetic from", "per step: faster from", "decompressed: faster from")
-    title = f"New tokens per sequence from which on another variant beats absorbed projections, batch {batch}"
+    columns = ("CC: less arithmetic from", "CC: faster from", "CD: faster from")
+    title = f"New tokens per sequence from which on another variant beats the fused kernel, batch {batch}"
     note = "Prefill steps of the engine decompress what is cached, once, whatever decode does."
     return CellTable(title, ("context",), columns, tuple(rows), (note,))
 
@@ -250,32 +267,43 @@ def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> Cell
     return _by_context(title, "ms", 1e3, seconds, step.batches, step.contexts)
 
 
-def _lines(first: float, last: float, seconds: Callable[[LatentVariant, float], float | None]) -> tuple[ChartLine, ...]:
+def _lines(
+    names: Mapping[V, str], first: float, last: float, seconds: Callable[[V, float], float | None]
+) -> tuple[ChartLine, ...]:
     """Line per variant, at logarithmic spacing between two values."""
     x = [float(value) for value in np.unique(np.round(np.geomspace(first, last, _POINTS)))]
     return tuple(
-        ChartLine(name, x, [math.nan if (time := seconds(variant, at)) is None else 1e6 * time for at in x])
-        for variant, name in NAMES.items()
+        ChartLine(name, x, [math.nan if (time := seconds(how, at)) is None else 1e6 * time for at in x])
+        for how, name in names.items()
     )
 
 
-def _over_context(seconds: Seconds, batch: int, contexts: tuple[int, ...]) -> Chart:
-    lines = _lines(min(contexts), max(contexts), lambda variant, at: seconds(variant, batch, at, 1))
+def _over_context(batch: int, contexts: tuple[int, ...], chip: str, seconds: LayerSeconds, measured: Measured) -> Chart:
+    """Times of all implementations over the context, and what was measured."""
+    first, last = min(contexts), max(contexts)
+    lines = _lines(_DRAWN, first, last, lambda how, at: seconds(how, batch, at, 1))
     ends = any(math.isnan(value) for line in lines for value in line.y)
-    title = f"Batch {batch}" + (" (lines end where memory does)" if ends else "")
-    return Chart(title, "context (tokens)", _Y_LABEL, lines)
+    title = f"{chip}, batch {batch}" + ("\n(lines end where memory does)" if ends else "")
+    points = []
+    for how, name in _OF_THE_NOTES.items():
+        seen = {at: 1e6 * time for (which, of, at), time in sorted(measured.items()) if (which, of) == (how, batch)}
+        inside = [at for at in seen if first <= at <= last]
+        if inside:
+            values = [seen[at] for at in inside]
+            points.append(ChartLine(f"{name}, measured", inside, values, points=True, beside=name))
+    return Chart(title, "context (tokens)", _Y_LABEL, (*lines, *points))
 
 
 def _over_new_tokens(seconds: Seconds, ask: LatentVariantsAsk) -> Chart:
     at = ask.verification
     first, last = min(at.new_tokens), max(at.new_tokens)
-    lines = _lines(first, last, lambda variant, new: seconds(variant, at.batch, at.context, new))
+    lines = _lines(NAMES, first, last, lambda variant, new: seconds(variant, at.batch, at.context, new))
     marks = {}
     for variant in ("decompressed", "decompressed_per_step"):
         new_tokens = _faster_from(variant, seconds, at.batch, at.context)
         if not isinstance(new_tokens, str) and first <= new_tokens <= last:
             marks[f"{NAMES[variant]} from {new_tokens:g}"] = new_tokens
-    title = f"Batch {at.batch}, context {at.context}: several new tokens"
+    title = f"{catalog.hardware(ask.hardware).name}, batch {at.batch},\ncontext {at.context}: several new tokens"
     return Chart(title, "new tokens per sequence", _Y_LABEL, lines, marks=marks)
 
 

@@ -73,8 +73,8 @@ class MeasuredLayers(Spec):
 
     file: Literal["latent_attention_points"]
     """File of ``scenarios/measured``."""
-    device: str = Field(min_length=1)
-    """Measured device, as named in the file."""
+    devices: dict[str, str] = Field(min_length=1)
+    """Measured devices, as named in the file, by name or path of the chip."""
 
 
 class LatentVariantsAsk(Spec):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.scenario_kinds import Positive, Series, Settings
-from inference_econ.inputs.workload.distributions import Distribution, UncertainInput, checkable
+from inference_econ.inputs.workload.distributions import Distribution, UncertainInput
 
 #: Name of the input that stands for prediction errors: measured over predicted times.
 PROFILE = "profile"
@@ -80,7 +80,7 @@ def _check(name: str, value: UncertainInput) -> None:
         return
     if name == PROFILE and not value.relative:
         raise ValueError(f"{name}: a distribution of it is one of measured over predicted times; add relative: true")
-    if name == "acceptance" and not value.relative and checkable() and value.support[1] > 1.0:
+    if name == "acceptance" and not value.relative and value.support[1] > 1.0:
         raise ValueError(
             f"{name}: {value.words} reaches {value.support[1]:g}, and a probability is 1 at most; set high: 1"
         )

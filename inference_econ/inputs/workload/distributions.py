@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property, lru_cache
-from importlib.util import find_spec
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -113,8 +112,7 @@ class Distribution(Spec):
         return _families()[self.distribution](**{name: _bare(value) for name, value in self.parameters.items()})
 
     def _check_fields(self) -> None:
-        if checkable():
-            self._check_names()
+        self._check_names()
         for name, value in {**self.parameters, "low": self.low, "high": self.high}.items():
             if isinstance(value, str) and name not in _WITH_UNIT:
                 raise ValueError(f"{name} is a number without a unit, got {value!r}")
@@ -122,8 +120,7 @@ class Distribution(Spec):
                 raise ValueError(f"{name}: a factor on the present value has no unit, got {value!r}")
             if value is not None and not math.isfinite(_bare(value) or 0.0):
                 raise ValueError(f"{name} must be finite, got {value!r}")
-        if checkable():
-            self._check_values()
+        self._check_values()
 
     def _check_names(self) -> None:
         """Reject distributions and parameters that scipy lacks."""
@@ -172,12 +169,6 @@ UncertainInput = Annotated[
     Annotated[Distribution, Tag(TAG)] | Annotated[str, AfterValidator(_word), Tag("word")],
     Discriminator(lambda value: "word" if isinstance(value, str) else TAG),
 ]
-
-
-@cache
-def checkable() -> bool:
-    """True if scipy is installed, which checks distributions and draws samples. Files can be read without it."""
-    return find_spec("scipy") is not None
 
 
 @lru_cache(maxsize=1)

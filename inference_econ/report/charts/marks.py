@@ -162,13 +162,13 @@ def coloured(charts: Sequence[Plot]) -> list[str]:
 
 def colour(labels: Sequence[str]) -> alt.Color:
     """Color channel of a series, from the palette of the theme."""
-    return kinds(alt.Color, "series", labels, symbolType="stroke")
+    return kinds(alt.Color, "series", labels, symbolType="stroke", symbolSize=theme.SYMBOL)
 
 
 def dashes(labels: Sequence[str]) -> alt.StrokeDash:
     """Dash channel of a series."""
     patterns = [theme.DASHES[index % len(theme.DASHES)] for index in range(len(labels))]
-    return kinds(alt.StrokeDash, "series", labels, patterns, symbolType="stroke")
+    return kinds(alt.StrokeDash, "series", labels, patterns, symbolType="stroke", symbolSize=theme.SYMBOL)
 
 
 def kinds(

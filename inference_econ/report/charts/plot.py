@@ -26,14 +26,12 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class PlotSeries(ChartLine):
-    """Line with its band, or points that belong to a line.
+    """Line with its band, or points that belong to a line. The shape of points has one legend entry for all lines.
 
     Attributes
     ----------
     band : Band or None
         Interval around the line; for points, from the left to the right end of each.
-    beside : str
-        For points: label of the line that sets their color. Their shape has one legend entry for all lines.
     details : mapping of str to sequence
         Further hover values of each point by name; as long as the line.
     hollow : bool
@@ -41,7 +39,6 @@ class PlotSeries(ChartLine):
     """
 
     band: Band | None = None
-    beside: str = ""
     details: Mapping[str, Sequence[float | str | None]] = field(default_factory=dict)
     hollow: bool = False
 

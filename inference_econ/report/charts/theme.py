@@ -9,7 +9,12 @@ from string import Template
 from typing import Any, NamedTuple
 
 #: Line dashes, so that lines do not differ by color only [pixels].
-DASHES: tuple[list[int], ...] = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [10, 4], [4, 2])
+DASHES: tuple[list[int], ...] = (
+    *([1, 0], [6, 3], [2, 2], [8, 3, 2, 3]),
+    *([14, 4], [8, 3, 2, 3, 2, 3], [2, 6], [14, 3, 5, 3]),
+)
+#: Area of a line in a legend, of which the width is the root: a period of most dash patterns [pixels^2].
+SYMBOL = 500
 #: Point shapes.
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 #: Width of a single chart, and of one of several side by side [pixels].

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 from matplotlib.transforms import Bbox
 
 from inference_econ._types import Array
@@ -17,6 +16,7 @@ from inference_econ.report.figures import (
     COLOURS,
     MARKERS,
     STYLE,
+    Decades,
     chart_figure,
     charts_figure,
     label_ticks,
@@ -129,7 +129,7 @@ def _comparison(axes: Axes, comparison: SquareRootLaw, title: str) -> None:
     axes.set_yscale("log")
     axes.set_xlim(left=line.min() / 4)
     for axis in (axes.xaxis, axes.yaxis):
-        label_ticks(axis, locator=LogLocator(subs=(1.0, 2.0, 5.0)))
+        label_ticks(axis, locator=Decades())
     axes.set_xlabel("parameters (billions)")
     axes.set_ylabel("milliseconds per token")
     axes.set_title(title)

@@ -33,6 +33,8 @@ PRODUCT_FLOPS, PRODUCT_BANDWIDTH, SHOWN = 0.807 * 312e12, 0.841 * 1555e9, 1 - 0.
 #: A layer's attention: down, up and output projections of DeepSeek-V2, in elements.
 WEIGHTS = 5120 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 5120
 
+#: Places of tables. What was measured comes first, on two chips.
+NOTES, BY_CONTEXT, VERIFIED, BREAK_EVEN = 1, 3, 4, 5
 #: Changes that make the question a quick one.
 SMALL: dict[str, Any] = {"whole_step": None, "contexts": (256,), "batches": (1,), "drawn_batches": None}
 
@@ -55,8 +57,8 @@ def test_every_printed_cell_is_reproduced(result: Result) -> None:
     found = {label: tuple(cell.printed for cell in compared if cell.row.startswith(label)) for label in PRINTED}
     assert found == PRINTED
     shown = scenario_tables(result)[0]
-    assert shown.columns == ("implementation", "variant", "kB", "kB, printed", "MFLOP", "MFLOP, printed", "match")
-    assert [(row[2], row[4]) for row in shown.rows] == list(PRINTED.values())
+    assert shown.columns == ("implementation", "kB", "kB, printed", "MFLOP", "MFLOP, printed", "match")
+    assert [(row[1], row[3]) for row in shown.rows] == list(PRINTED.values())
     assert shown.notes[-1] == "8 of 8 printed cells match."
     assert "rounded" not in " ".join(shown.notes)
 
@@ -70,7 +72,7 @@ def test_a_wrong_number_would_be_told(asked: LatentVariantsAsk) -> None:
 
 
 def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Result) -> None:
-    by_context = {row.names: row.values for row in result.tables[1].rows}
+    by_context = {row.names: row.values for row in result.tables[BY_CONTEXT].rows}
     # What one more token of context takes, from the numbers of the notes: 81.92 kB are read; 33.55 MFLOP are worked,
     # behind which 1.152 kB are read in part, and keys and values of two bytes written and read; 0.28 MFLOP take longer
     # than 1.152 kB.
@@ -96,28 +98,27 @@ def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Resu
 def test_the_order_that_was_measured(result: Result) -> None:
     """CD beats CC for one sequence and for 32, absorbed projections beat both."""
     both = 0
-    for timed in (result.tables[1], result.tables[-1]):
+    for timed in (result.tables[BY_CONTEXT], result.tables[-1]):
         for row in timed.rows:
             cached, step, absorbed, fastest = row.values
-            assert fastest == "absorbed"
+            assert fastest == "fused"
             for other in (cached, step):
                 assert isinstance(other, str) or (isinstance(absorbed, float) and absorbed < other)
             if isinstance(cached, float) and isinstance(step, float):
                 both += 1
                 assert cached < step
     assert both > 10
-    assert result.tables[1].notes[1] == (
-        "A decompressed cache is faster than decompression per step in 10 of the 10 rows where both fit; absorbed is "
-        "fastest in 16 of 16 rows."
+    assert result.tables[BY_CONTEXT].notes[1] == (
+        "CD is faster than CC in 10 of the 10 rows where both fit. The fused kernel is fastest in 16 of 16 rows."
     )
 
 
 def test_implementations_of_the_notes(result: Result) -> None:
     """Copies cost time, and memory; projections that are multiplied out cost most where little is cached."""
-    timed = result.tables[4]
+    timed = result.tables[NOTES]
     assert timed.columns == ("ours, us", "measured, us", "measured / ours")
     ours = {row.names: row.values[0] for row in timed.rows}
-    absorbed = {row.names: row.values[2] for row in result.tables[1].rows}
+    absorbed = {row.names: row.values[2] for row in result.tables[BY_CONTEXT].rows}
     lost = []
     for batch, context in [(b, c) for b in (1, 32) for c in (1024, 4096, 16384, 65536)]:
         copied, elided, multiplied = (ours[name, batch, context] for name in ("A_CC", "A_CC_ME", "AM_CC_ME"))
@@ -136,7 +137,7 @@ def test_implementations_of_the_notes(result: Result) -> None:
 
 def test_times_beside_what_the_notes_measured(result: Result) -> None:
     """Their decompressed cache takes what ours does; where their code writes scores and copies, it takes longer."""
-    measured = {row.names: row.values for row in result.tables[4].rows}
+    measured = {row.names: row.values for row in result.tables[NOTES].rows}
     # Means of two files: 377.5 and 379.6; 15,490 and 15,310 us.
     assert measured["CD", 1, 1024][1] == pytest.approx(378.55)
     assert measured["A_CC_ME", 32, 4096][1] == pytest.approx(15_400)
@@ -160,7 +161,7 @@ def test_times_beside_what_the_notes_measured(result: Result) -> None:
 def test_what_does_not_fit_is_not_timed(result: Result) -> None:
     # 90 % of 40 GiB less a workspace for 8192 tokens: 4 x 5120 elements of two bytes each.
     usable = 0.9 * 40 * 2**30 - 8192 * 4 * 5120 * 2 - 2 * WEIGHTS
-    for row in result.tables[1].rows:
+    for row in result.tables[BY_CONTEXT].rows:
         batch, context = row.names
         assert isinstance(batch, int)
         assert isinstance(context, int)
@@ -173,7 +174,7 @@ def test_what_does_not_fit_is_not_timed(result: Result) -> None:
 
 def test_decompression_pays_from_many_new_tokens_on(result: Result) -> None:
     per_token, cached, absorbed = 33_554_432, 81_920, 278_528
-    for row in result.tables[3].rows:
+    for row in result.tables[BREAK_EVEN].rows:
         (context,) = row.names
         assert isinstance(context, int)
         # Arithmetic alone: n (C + (n - 1) / 2) tokens attended to, C decompressed.
@@ -198,14 +199,14 @@ def test_decompression_pays_from_many_new_tokens_on(result: Result) -> None:
             quicker = next(n for n in range(1, 5000) if seconds(n, variant) <= seconds(n, "absorbed"))
             assert value == pytest.approx(quicker, abs=max(3, 0.06 * quicker))
     # The number that is often quoted.
-    assert result.tables[3].rows[-1].values[0] == 171 == math.ceil(per_token / (absorbed - cached))
+    assert result.tables[BREAK_EVEN].rows[-1].values[0] == 171 == math.ceil(per_token / (absorbed - cached))
 
 
 def test_drafts_are_short_enough_for_absorbed_projections_and_chunks_of_prompts_are_not(result: Result) -> None:
-    best = {row.names[0]: row.values[3] for row in result.tables[2].rows}
-    assert [best[new] for new in (1, 4, 16)] == ["absorbed"] * 3
-    assert [best[new] for new in (64, 512, 2048)] == ["decompressed"] * 3
-    for row in result.tables[2].rows:
+    best = {row.names[0]: row.values[3] for row in result.tables[VERIFIED].rows}
+    assert [best[new] for new in (1, 4, 16)] == ["fused"] * 3
+    assert [best[new] for new in (64, 512, 2048)] == ["CD"] * 3
+    for row in result.tables[VERIFIED].rows:
         _, step, absorbed, _ = row.values
         assert isinstance(step, float)
         assert isinstance(absorbed, float)
@@ -217,10 +218,21 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
     figure = scenario_figure.draw(result)
     places = figure.axes
     assert [axes.get_title() for axes in places] == [
-        "Batch 1",
-        "Batch 32 (lines end where memory does)",
-        "Batch 1, context 16384: several new tokens",
+        "NVIDIA A100 PCIe 40GB, batch 1",
+        "NVIDIA GeForce RTX 4080 16GB, batch 1",
+        "NVIDIA A100 PCIe 40GB, batch 32\n(lines end where memory does)",
+        "NVIDIA GeForce RTX 4080 16GB, batch 32\n(lines end where memory does)",
+        "NVIDIA A100 PCIe 40GB, batch 1,\ncontext 16384: several new tokens",
     ]
+    # What was measured has the color of its line, and the fused kernel is dashed.
+    own = [line for line in result.charts[0].lines if not line.points]
+    seen = [line for line in result.charts[0].lines if line.points]
+    assert [line.label for line in own] == ["CD", "fused", "CC", "A_CC", "A_CC_ME", "AM_CC_ME"]
+    assert [line.beside for line in seen] == ["CD", "CC", "A_CC", "A_CC_ME", "AM_CC_ME"]
+    colours = {
+        line.label: drawn.get_color() for line, drawn in zip(result.charts[0].lines, places[0].lines, strict=False)
+    }
+    assert all(colours[line.label] == colours[line.beside] for line in seen)
     for axes, chart in zip(places, result.charts, strict=True):
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
         assert axes.get_xlabel() == chart.x_label
@@ -228,20 +240,24 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
             assert list(line.y) == pytest.approx(list(drawn.get_ydata()), nan_ok=True)  # type: ignore[arg-type]
     assert places[0].get_ylabel() == "attention of one layer (us)"
     # The ends of the lines are cells of the table.
-    by_context = {row.names: row.values for row in result.tables[1].rows}
-    assert [line.y[0] for line in result.charts[0].lines] == pytest.approx(list(by_context[1, 1024][:3]))
-    assert math.isnan(result.charts[1].lines[0].y[-1])
-    assert list(result.charts[2].marks) == ["decompressed from 56", "per step from 214"]
+    by_context = {row.names: row.values for row in result.tables[BY_CONTEXT].rows}
+    first = {line.label: line.y[0] for line in own}
+    assert [first[name] for name in ("CD", "CC", "fused")] == pytest.approx(list(by_context[1, 1024][:3]))
+    assert math.isnan(result.charts[2].lines[0].y[-1])
+    assert list(result.charts[4].marks) == ["CD from 56", "CC from 214"]
     figures.save(figure, [tmp_path / "a.svg"])
-    assert "per step from 214" in (tmp_path / "a.svg").read_text()
+    assert "CC from 214" in (tmp_path / "a.svg").read_text()
 
 
 def test_whole_steps_can_be_left_out_and_all_batches_drawn(asked: LatentVariantsAsk) -> None:
     small = asked.replace(whole_step=None, drawn_batches=None, batches=(1, 2), contexts=(64, 128))
     answer = latent_attention.compare_latent_attention(small)
-    assert len(answer.tables) == 5
-    assert [chart.title for chart in answer.charts[:2]] == ["Batch 1", "Batch 2"]
-    assert len(answer.basis) == 1
+    assert len(answer.tables) == 6
+    assert [chart.title[-7:] for chart in answer.charts[:4]] == ["batch 1", "batch 1", "batch 2", "batch 2"]
+    assert len(answer.basis) == 2
+    # Without measured times, one chip.
+    alone = latent_attention.compare_latent_attention(small.replace(measured=None))
+    assert (len(alone.tables), len(alone.charts), len(alone.basis)) == (5, 3, 1)
 
 
 def test_a_variant_may_never_win(asked: LatentVariantsAsk, tmp_path: Path) -> None:
@@ -250,7 +266,7 @@ def test_a_variant_may_never_win(asked: LatentVariantsAsk, tmp_path: Path) -> No
     text = catalog.locate("models", "deepseek_v2").read_text(encoding="utf-8")
     path.write_text(text.replace("kv_rank: 512", "kv_rank: 64"), encoding="utf-8")
     small = asked.replace(**SMALL)
-    (row,) = latent_attention.compare_latent_attention(small.replace(model=str(path))).tables[3].rows
+    (row,) = latent_attention.compare_latent_attention(small.replace(model=str(path))).tables[BREAK_EVEN].rows
     assert row.values == ("never", "never", "never")
 
 
@@ -258,7 +274,7 @@ def test_what_does_not_fit_breaks_even_nowhere(asked: LatentVariantsAsk) -> None
     huge = asked.verification.replace(batch=100_000)
     small = asked.replace(**SMALL, verification=huge)
     answer = latent_attention.compare_latent_attention(small)
-    (row,) = answer.tables[3].rows
+    (row,) = answer.tables[BREAK_EVEN].rows
     assert row.values[1:] == ("does not fit", "does not fit")
     assert answer.charts[-1].marks == {}
 

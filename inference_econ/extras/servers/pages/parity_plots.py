@@ -89,7 +89,7 @@ def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Pat
 def _agreement(axes: Axes, points: Sequence[ComparedPoint], series: Sequence[str], title: str) -> None:
     """Draw a panel with measured values on the horizontal axis, and lines at factors of 1 and 2."""
     for index, name in enumerate(series):
-        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)]
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[(index + index // len(COLOURS)) % len(MARKERS)]
         of_series = [point for point in points if point.series == name]
         for fitted, fill in ((False, "full"), (True, "none")):
             x, y = (
