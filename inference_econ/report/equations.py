@@ -21,11 +21,11 @@ differ. `inference-econ list equations --format markdown -o docs/reference/equat
 [Step time](../model/token.md) explains the equations, and [the published study](../model/published_model.md) lists all
 differences with their fields.
 
-Symbols: P parameters, p bytes of a weight, p_a bytes of an activation, B memory bandwidth, C arithmetic rate, N GPUs, M
-nodes, b batch, l context, L layers, R all-reduces per layer, t_r time of an all-reduce, T_h latency of a hop. R_g and
-M_g are the ranks and nodes of an all-reduce. X is the number of bytes that a pass all-reduces. Widths: d model, d_ff
-feed-forward block, h heads of d_h, g query heads per KV head. s is the number of experts per active expert. For
-speculation: n draft tokens, acceptance a, times t_P and t_Q. A number in parentheses is another equation.
+Hardware has a memory bandwidth B, an arithmetic rate C, N GPUs on M nodes, and a latency of T_h per hop. A model has P
+parameters, L layers of width d, feed-forward blocks of width d_ff, and h heads of width d_h. g query heads share a KV
+head. There are s experts per active expert. A weight has p bytes, and an activation p_a bytes. A step has the batch b
+and the context l. Each layer has R all-reduces of time t_r over R_g ranks on M_g nodes, which sum X bytes per pass.
+Speculation has n draft tokens, the acceptance a, and the times t_P and t_Q. A number in parentheses is an equation.
 
 """
 
