@@ -89,6 +89,11 @@ def list_fields() -> Page:
     return report.schema.FieldsPage(None)
 
 
+def list_equations() -> Page:
+    """List the equations of the published study with their functions and parts of 'explain'."""
+    return report.equations.EquationsPage()
+
+
 def show_field(name: str) -> Page:
     """Show a field, or the fields of a command or record, with units."""
     return report.schema.FieldsPage(name)

@@ -2,6 +2,7 @@
 
 from . import charts as charts
 from . import deployment_reader as deployment_reader
+from . import equations as equations
 from . import gallery as gallery
 from . import page as page
 from . import pages as pages

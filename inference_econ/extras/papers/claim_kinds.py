@@ -28,6 +28,8 @@ class FrontierReading(Spec):
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
     """Settings that differ from the basis."""
+    series: Annotated[tuple[str, str], Field(strict=False)] | None = None
+    """Scenario of frontiers and label of one of its series, which has all other settings."""
     read: Literal["speed", "cost", "chips", "power", "joules", "batch", "utilization", "share", "balance"]
     """Quantity at the point.
 
@@ -176,10 +178,15 @@ class RoundReading(Spec):
 
 
 class PoolsReading(Spec):
-    """Largest cost ratio of aggregated to disaggregated serving at equal speed [1]."""
+    """Cost ratio of aggregated to disaggregated serving at equal speed [1].
+
+    Speeds are evenly spaced, up to 80% of the highest speed that both arrangements reach.
+    """
 
     kind: Literal["pools"]
     """Kind of quantity."""
+    read: Literal["median", "largest"]
+    """Median or largest ratio over the speeds."""
     settings: Settings = Field(default_factory=Settings)
     """Settings that differ from the basis, including lengths and the ``ttft`` SLO."""
 

@@ -43,7 +43,7 @@ from inference_econ.extras.papers.ledger import Finding, Ledger
 from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas import money, roofline
 from inference_econ.formulas.kv_runahead import LayerWork, ProcessRates
-from inference_econ.inputs import BYTES_PER_ELEMENT, ModelSpec, Scenario, Settings, catalog, with_defaults
+from inference_econ.inputs import BYTES_PER_ELEMENT, FrontierAsk, ModelSpec, Scenario, Settings, catalog, with_defaults
 from inference_econ.records.sources import UsedSource, spec_sources
 from inference_econ.search import Frontier
 from inference_econ.search.fastest import fastest
@@ -143,9 +143,11 @@ def _seconds(work: LayerWork, machine: ProcessRates, prompt: float, processes: i
     return float(formulas.chain_seconds(work, machine, parts))
 
 
-#: Share of the common speed range in which the largest cost ratio is searched [1]. Near the end of the range, a ratio
-#: only shows that one frontier ends.
-_WITHIN = 0.9
+#: Share of the common speed range in which cost ratios are computed [1]. Near the end of the range, a ratio only shows
+#: that one frontier ends.
+_WITHIN = 0.8
+#: Number of speeds at which cost ratios are computed [1].
+_SPEEDS = 200
 
 
 def read(reading: Reading, basis: BasisSpec) -> float:
@@ -170,8 +172,23 @@ def read(reading: Reading, basis: BasisSpec) -> float:
     NothingFitsError
         If no deployment fits.
     """
-    own = getattr(reading, "settings", None)
-    return _READERS[type(reading)](reading, settings_under(basis, Settings() if own is None else own))
+    own = getattr(reading, "settings", Settings())
+    if isinstance(reading, FrontierReading) and reading.series is not None:
+        own = own.over(_of_series(*reading.series))
+    return _READERS[type(reading)](reading, settings_under(basis, own))
+
+
+def _of_series(name: str, label: str) -> Settings:
+    """Settings of one series of a scenario of frontiers."""
+    ask = catalog.scenario(name).ask
+    series = (
+        {series.label: series.settings.over(ask.common) for series in ask.series}
+        if isinstance(ask, FrontierAsk)
+        else {}
+    )
+    if label not in series:
+        raise InputError(f"{name} has no series {label!r}; series: {', '.join(series) or 'none'}")
+    return series[label]
 
 
 def settings_under(basis: BasisSpec, own: Settings) -> Settings:
@@ -336,13 +353,15 @@ def _of_round(reading: RoundReading, settings: Settings) -> float:
     return float(proposed.tokens(serving)[-1])
 
 
-def _of_pools(_: PoolsReading, settings: Settings) -> float:
+def _of_pools(reading: PoolsReading, settings: Settings) -> float:
     together, apart = (shared_frontier(settings.replace(arrangement=way)) for way in ("aggregated", "disaggregated"))
     assert isinstance(together, ServiceFrontier) and isinstance(apart, ServiceFrontier)
-    fastest_both = min(together.tokens_per_second[-1], apart.tokens_per_second[-1])
-    speeds = np.concatenate([together.tokens_per_second, apart.tokens_per_second])
-    speeds = speeds[speeds <= _WITHIN * fastest_both]
-    return float(np.max(together.dollars_at(speeds) / apart.dollars_at(speeds), initial=0.0))
+    slowest, fastest_both = (
+        pick(together.tokens_per_second[end], apart.tokens_per_second[end]) for pick, end in ((max, 0), (min, -1))
+    )
+    speeds = np.linspace(slowest, max(slowest, _WITHIN * fastest_both), _SPEEDS)
+    gains = together.dollars_at(speeds) / apart.dollars_at(speeds)
+    return float(np.median(gains) if reading.read == "median" else gains.max())
 
 
 def _of_chain(reading: ChainReading, settings: Settings) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from inference_econ.extras.papers.claim_kinds import Published
+from inference_econ.extras.papers.claim_kinds import Published, Reading
 from inference_econ.extras.papers.ledger import BASES, Finding, Ledger
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import UsedSource, source_records
@@ -98,12 +98,22 @@ def _numbers(finding: Finding) -> tuple[str, ...]:
 
 
 def _sentence(finding: Finding) -> str:
-    """Sentence on a claim, its place in the publication, and why it does not hold."""
+    """Sentence on a claim, its place in the publication, its settings, and what decides."""
     claim = finding.claim
     text = f"{claim.id} ({claim.where}): {claim.claim}"
     text += f" Tolerance {100 * claim.tolerance:g} %." if claim.tolerance else ""
+    readings = [getattr(claim.measure, name) for name in ("of", "over") if hasattr(claim.measure, name)]
+    text += f" Settings: {'; over '.join(map(_settings, readings))}."
     missing = "".join(f" Under {basis}: {why}." for basis, why in finding.missing.items())
     return f"{text}{f' {claim.why}' if claim.why else ''}{missing}"
+
+
+def _settings(reading: Reading) -> str:
+    """Settings of a quantity that differ from the basis."""
+    given = reading.model_dump(exclude_unset=True, exclude={"kind"})
+    given |= given.pop("settings", {})
+    texts = {name: ", ".join(map(str, value)) if isinstance(value, tuple) else value for name, value in given.items()}
+    return ", ".join(f"{name} {'published' if value is None else value}" for name, value in texts.items())
 
 
 def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:

@@ -219,6 +219,46 @@ class StepsAsk(Spec):
                 raise ValueError(f"{self.over} is what differs along a line; leave it out of the settings of {name!r}")
 
 
+class PointSeries(Series):
+    """Frontier of which some points are compared."""
+
+    speed: Positive | None = None
+    """User speed at which costs are read if the demand varies [tokens/s]."""
+    part: str = ""
+    """Kind of improvement, whose factors a second table multiplies."""
+    year: Positive | None = None
+    """Time from which the settings were available, for a chart over time [years]."""
+
+
+class PointsAsk(Spec):
+    """Points of frontiers over the speed of a user, the total demand, or the exponent of a buyer (eq. 45)."""
+
+    kind: Literal["points"]
+    """Kind of scenario."""
+    common: Settings = Field(default_factory=Settings)
+    """Settings of all series."""
+    over: Literal["speed", "max_tokens_per_second", "exponent"]
+    """Quantity that varies: user speed [tokens/s], total demand [tokens/s], or exponent [1]."""
+    values: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=50, strict=False)]
+    """Values of the quantity, ascending."""
+    series: Annotated[tuple[PointSeries, ...], Field(min_length=1, strict=False)]
+    """Compared frontiers."""
+    cumulative: bool = False
+    """True if each series also has the settings of the series before it."""
+    measured: bool = False
+    """True to show measured servers that are similar to the last series."""
+    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Notes for readers."""
+
+    def _check_fields(self) -> None:
+        if list(self.values) != sorted(set(self.values)):
+            raise ValueError(f"values must ascend, got {', '.join(f'{value:g}' for value in self.values)}")
+        if any((series.speed is None) is (self.over == "max_tokens_per_second") for series in self.series):
+            raise ValueError("a series has a speed if values are demands, and only then")
+        if self.over != "speed" and (self.cumulative or self.measured):
+            raise ValueError("cumulative and measured apply to values that are speeds")
+
+
 class SamplingRuleAsk(Spec):
     """Rounds of speculative sampling, compared with the target's distribution and the formula."""
 

@@ -21,6 +21,7 @@ from inference_econ.errors import InputError
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.texts import PART_NAMES, amount, dollars, layout_label, words
 from inference_econ.report import charts, page
+from inference_econ.report.equations import equations_of
 from inference_econ.report.error_notes import extrapolations, interval_note
 from inference_econ.report.fields import view
 from inference_econ.report.headings import basis_label, step_heading, subject_label
@@ -165,6 +166,7 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
     """Notes on the basis of a step: memory, stages, errors, supporting engines."""
     setup, needed, (instances,) = explanation.setup, explanation.memory, explanation.subjects()
     yield f"{basis_label(setup)} Assumptions: {setup.assumptions.name}."
+    yield equations_of(name for name, _ in shown_parts(explanation))
 
     weights, cache, available = needed.of_one_plan()
     workspace = float(np.ravel(needed.workspace_bytes)[0])
