@@ -32,7 +32,7 @@ from inference_econ.inputs import _yaml
 from inference_econ.inputs._described import describe
 from inference_econ.inputs._yaml import Document, Location
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, SIZED, is_format
-from inference_econ.inputs.units import EXAMPLES, LEAST, looks_like_quantity, parse_quantity
+from inference_econ.inputs.units import EXAMPLES, LEAST, list_index, looks_like_quantity, parse_quantity
 
 if typing.TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -363,7 +363,7 @@ def by_line(text: str) -> tuple[str, int, str]:
     """Sort key of mistakes: file, line, text."""
     origin, _, rest = text.partition(":")
     line, _, _ = rest.partition(":")
-    return (origin, int(line) if line.isdigit() else 0, text)
+    return (origin, list_index(line, 10**9) or 0, text)
 
 
 T = TypeVar("T")
@@ -532,8 +532,8 @@ def _exists(data: Any, key: str) -> bool:
     for part in key.split("."):
         if isinstance(data, Mapping) and part in data:
             data = data[part]
-        elif isinstance(data, (list, tuple)) and part.isdecimal() and int(part) < len(data):
-            data = data[int(part)]
+        elif isinstance(data, (list, tuple)) and (entry := list_index(part, len(data))) is not None:
+            data = data[entry]
         else:
             return False
     return True
