@@ -7,7 +7,7 @@ module imports no other module of the package.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 #: Characters that a terminal may obey or that hide text: controls except tab and newline, line separators,
@@ -15,10 +15,15 @@ from contextlib import contextmanager
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def unsafe_character(text: str) -> str:
-    """First control character, bidirectional control or surrogate of a text, as ``U+001B``; empty without one."""
-    found = None if text.isprintable() else _UNSAFE.search(text)
-    return "" if found is None else f"U+{ord(found[0]):04X}"
+def unsafe_character(value: object) -> str:
+    """First control character, bidirectional control or surrogate of plain data, as ``U+001B``; empty without one."""
+    if isinstance(value, str):
+        found = None if value.isprintable() else _UNSAFE.search(value)
+        return "" if found is None else f"U+{ord(found[0]):04X}"
+    items = (
+        (*value, *value.values()) if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    )
+    return next(filter(None, map(unsafe_character, items)), "")
 
 
 class InferenceEconError(Exception):

@@ -27,7 +27,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from inference_econ.errors import InputError, SpecError
+from inference_econ.errors import InputError, SpecError, unsafe_character
 from inference_econ.inputs import _yaml
 from inference_econ.inputs._described import describe
 from inference_econ.inputs._yaml import Document, Location
@@ -116,6 +116,9 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
+        for field, value in self.__dict__.items():
+            if character := unsafe_character(value):
+                raise PydanticCustomError("unsafe", "{character}", {"field": field, "character": character})
         self._check_fields()
         return self
 
@@ -240,6 +243,12 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     value, kind, context = detail["input"], detail["type"], detail.get("ctx", {})
     if kind == "sources":
         return f"{where}: {context['problem']}"
+    if kind == "unsafe":
+        field, character = context["field"], context["character"]
+        where = document.where((*location, field))
+        return (
+            f"{where}: {'.'.join(map(str, (*location, field)))} contains {character}, which is not printable; remove it"
+        )
     if kind == "missing":
         remedy = cls.written.get(str(location[-1]), "")
         return f"{where}: {path} is missing{remedy and f'; {remedy}'}"
@@ -485,8 +494,7 @@ class SourcedSpec(Spec):
         problems = source_mistakes(self.model_dump(exclude_none=True, exclude_unset=True))
         if problems:
             raise PydanticCustomError("sources", "{problem}", {"problem": problems[0][1]})
-        self._check_fields()
-        return self
+        return super()._checked()
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
