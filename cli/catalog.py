@@ -161,7 +161,10 @@ def list_offers(request: Request, model: str | None, refresh: str | None, date: 
         raise InputError("--refresh takes all offers of a file; leave out the model", option="refresh")
     taken = inputs.offers.read_snapshot(refresh, date)
     place = inputs.offers.own_file()
-    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{place}: cannot be written: {error.strerror}; set XDG_CONFIG_HOME to a folder") from error
     write_text(place, inputs.offers.csv_of(taken))
     catalogued = sum(bool(offer.model) for offer in taken)
     request.tell(f"wrote {place}: {len(taken)} offers, {catalogued} of models of the catalogue")
@@ -244,7 +247,7 @@ def _config(path: str) -> Path:
 
 def _cache() -> Path:
     """Folder of the Hugging Face cache, from the hub's environment variables."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    home = Path(os.environ.get("HF_HOME") or inputs.user_folder("XDG_CACHE_HOME", ".cache") / "huggingface")
     return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
 
 

@@ -16,8 +16,18 @@ from inference_econ import _work, allow
 from inference_econ.errors import InputError, TooMuchError
 from inference_econ.inputs import catalog
 from inference_econ.records.files import PICTURES, ending_of
-from inference_econ.requests import COMMANDS, Command, Host, Invocation, Parameter, kinds, places, tables, too_much
-from inference_econ.requests.words import command_of
+from inference_econ.requests import (
+    COMMANDS,
+    Command,
+    Host,
+    Invocation,
+    Parameter,
+    kinds,
+    places,
+    tables,
+    too_much,
+    words,
+)
 
 from . import show
 from .outputs import Output
@@ -153,6 +163,7 @@ class ClickCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and reject output places that would lose data."""
+        words.check_words(args)
         tell = partial(show.remark, quiet="--quiet" in args)
         typed = args = [self._spelled(word, tell) for word in args]
         rest = super().parse_args(ctx, list(args))
@@ -243,7 +254,7 @@ def page_or_text(answered: Any) -> Any:
     return answered if answered is None or isinstance(answered, str) else show.page_of(answered)
 
 
-def parsed(words: Sequence[str]) -> Invocation:
+def parsed(typed: Sequence[str]) -> Invocation:
     """Parse a command line within another command.
 
     Raises
@@ -251,7 +262,7 @@ def parsed(words: Sequence[str]) -> Invocation:
     InputError
         If the command rejects these words.
     """
-    row, rest = command_of(words, partial(show.remark, quiet=False))
+    row, rest = words.command_of(typed, partial(show.remark, quiet=False))
     command = ClickCommand(row)
     try:
         with command.make_context(row.name, rest, parent=click.get_current_context().find_root()) as context:

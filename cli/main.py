@@ -68,6 +68,7 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command from its words: old names, synonyms, and the entry kind after ``show``."""
+        words.check_words(args)
         if not self.prefix:
             args = words.current_words(args, partial(remark, quiet="--quiet" in args))
         elif self.prefix == "show " and args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 #: Exit code of an interrupt: 128 plus the signal number.
@@ -20,6 +21,10 @@ def run() -> None:
     """Run the command line; an interrupt ends it with one line at any time."""
     # Arrays are so small that linear algebra threads only wait for each other. Set this before NumPy starts them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        Path.home()
+    except RuntimeError:  # neither HOME nor an entry of the user; Altair cannot be imported without a home
+        os.environ["HOME"] = os.devnull
     gc.set_threshold(_OBJECTS)
     with _noted() as interrupts:
         try:

@@ -6,8 +6,24 @@ module imports no other module of the package.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+
+#: Characters that a terminal may obey or that hide text: controls except tab and newline, line separators,
+#: bidirectional controls, and surrogates, which stand for bytes that are not UTF-8.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def unsafe_character(value: object) -> str:
+    """First control character, bidirectional control or surrogate of plain data, as ``U+001B``; empty without one."""
+    if isinstance(value, str):
+        found = None if value.isprintable() else _UNSAFE.search(value)
+        return "" if found is None else f"U+{ord(found[0]):04X}"
+    items = (
+        (*value, *value.values()) if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    )
+    return next(filter(None, map(unsafe_character, items)), "")
 
 
 class InferenceEconError(Exception):

@@ -13,6 +13,7 @@ from inference_econ.engine.layouts.plans import has_experts
 from inference_econ.engine.measured_corrections import KnownLayouts
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import HardwareSpec, ModelSpec, Precision, catalog
+from inference_econ.inputs.units import integer
 
 #: How closely a deployment was measured.
 Kind = Literal["measured", "near", "model only"]
@@ -116,7 +117,7 @@ class Runs:
         for line in self.lines:
             arrangement = line["arrangement"], line["speculates"] == "yes"
             name = bare_name(line["model"], line["weights"])
-            counts[Facts(line["engine"], name, line["weights"], line["hardware"], arrangement)] += int(line["runs"])
+            counts[Facts(line["engine"], name, line["weights"], line["hardware"], arrangement)] += integer(line["runs"])
         return counts
 
     def engines(self, model: str, hardware: str) -> frozenset[str]:

@@ -99,6 +99,7 @@ from .models.repository import is_repository as is_repository
 from .models.sizes import scaled as scaled
 from .offers import Offer as Offer
 from .offers import known_offers as known_offers
+from .places import user_folder as user_folder
 from .presets.assumptions import Assumptions as Assumptions
 from .presets.assumptions import AttentionAssumptions as AttentionAssumptions
 from .presets.assumptions import CapacityAssumptions as CapacityAssumptions

@@ -27,12 +27,12 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from inference_econ.errors import InputError, SpecError
+from inference_econ.errors import InputError, SpecError, unsafe_character
 from inference_econ.inputs import _yaml
 from inference_econ.inputs._described import describe
 from inference_econ.inputs._yaml import Document, Location
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, SIZED, is_format
-from inference_econ.inputs.units import EXAMPLES, LEAST, looks_like_quantity, parse_quantity
+from inference_econ.inputs.units import EXAMPLES, LEAST, list_index, looks_like_quantity, parse_quantity
 
 if typing.TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -116,6 +116,9 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
+        for field, value in self.__dict__.items():
+            if character := unsafe_character(value):
+                raise PydanticCustomError("unsafe", "{character}", {"field": field, "character": character})
         self._check_fields()
         return self
 
@@ -240,6 +243,12 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     value, kind, context = detail["input"], detail["type"], detail.get("ctx", {})
     if kind == "sources":
         return f"{where}: {context['problem']}"
+    if kind == "unsafe":
+        field, character = context["field"], context["character"]
+        where = document.where((*location, field))
+        return (
+            f"{where}: {'.'.join(map(str, (*location, field)))} contains {character}, which is not printable; remove it"
+        )
     if kind == "missing":
         remedy = cls.written.get(str(location[-1]), "")
         return f"{where}: {path} is missing{remedy and f'; {remedy}'}"
@@ -363,7 +372,7 @@ def by_line(text: str) -> tuple[str, int, str]:
     """Sort key of mistakes: file, line, text."""
     origin, _, rest = text.partition(":")
     line, _, _ = rest.partition(":")
-    return (origin, int(line) if line.isdigit() else 0, text)
+    return (origin, list_index(line, 10**9) or 0, text)
 
 
 T = TypeVar("T")
@@ -485,8 +494,7 @@ class SourcedSpec(Spec):
         problems = source_mistakes(self.model_dump(exclude_none=True, exclude_unset=True))
         if problems:
             raise PydanticCustomError("sources", "{problem}", {"problem": problems[0][1]})
-        self._check_fields()
-        return self
+        return super()._checked()
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
@@ -532,8 +540,8 @@ def _exists(data: Any, key: str) -> bool:
     for part in key.split("."):
         if isinstance(data, Mapping) and part in data:
             data = data[part]
-        elif isinstance(data, (list, tuple)) and part.isdecimal() and int(part) < len(data):
-            data = data[int(part)]
+        elif isinstance(data, (list, tuple)) and (entry := list_index(part, len(data))) is not None:
+            data = data[entry]
         else:
             return False
     return True

@@ -19,6 +19,7 @@ import yaml
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs.scope import read_text
+from inference_econ.inputs.units import integer, list_index, shortened
 
 #: Path of a value inside a document: mapping keys and list indices.
 Location = tuple[str | int, ...]
@@ -201,7 +202,7 @@ def scalar(text: str) -> Value:
     if text[0].isalpha():  # the most frequent case
         return text
     if _INTEGER.fullmatch(text) and len(text) < _MAX_DIGITS:
-        return int(text.replace("_", ""))
+        return integer(text.replace("_", ""))
     if _FLOAT.fullmatch(text) and any(digit.isdigit() for digit in text.lower().partition("e")[0]):
         number = float(text.replace("_", ""))
         if math.isfinite(number):
@@ -279,8 +280,8 @@ def assign(document: Document, path: Sequence[str], value: Value, origin: str) -
             so_far = ".".join(path[: depth + 1])
             raise InputError(f"{origin}: {so_far!r} is not a mapping or list, so it has no {path[depth + 1]!r}")
         target = below
-    if isinstance(target, list):
-        target[int(location[-1])] = value
+    if isinstance(target, list) and isinstance(key, int):
+        target[key] = value
     elif isinstance(target, dict):
         target[str(location[-1])] = value
     for stale in [place for place in document.lines if place[: len(location)] == location]:
@@ -307,18 +308,17 @@ def _key(container: Value, name: str, origin: str) -> str | int:
     """Convert part of a path to a mapping key or a list index."""
     if not isinstance(container, list):
         return name
-    if not name.isdecimal() or int(name) >= len(container):
+    key = list_index(name, len(container))
+    if key is None:
         entries = "1 entry" if len(container) == 1 else f"{len(container)} entries"
-        raise InputError(f"{origin}: the list has {entries}, counted from 0; got {name!r}")
-    return int(name)
+        raise InputError(f"{origin}: the list has {entries}, counted from 0; got {shortened(name)!r}")
+    return key
 
 
 def _step(container: Value, key: str | int) -> Value:
     if isinstance(container, dict):
         return container.get(str(key))
-    if isinstance(container, list) and str(key).isdecimal() and int(key) < len(container):
-        return container[int(key)]
-    return None
+    return container[key] if isinstance(container, list) and isinstance(key, int) else None
 
 
 @cache

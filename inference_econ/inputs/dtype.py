@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from inference_econ.errors import InputError
+from inference_econ.inputs.units import integer
 
 
 class Format(NamedTuple):
@@ -74,7 +75,7 @@ def _sized(dtype: str) -> tuple[str, tuple[int, ...]] | None:
     if match is None:
         return None
     kind, *sizes = (part for part in match.groups() if part)
-    return kind, tuple(int(size) for size in sizes)
+    return kind, tuple(map(integer, sizes))
 
 
 def is_format(dtype: str) -> bool:

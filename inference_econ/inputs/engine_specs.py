@@ -26,6 +26,7 @@ from inference_econ.inputs._yaml import Location
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.layers import MixerKind
 from inference_econ.inputs.scenario_kinds import ProposerName
+from inference_econ.inputs.units import integer
 
 if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
@@ -544,7 +545,7 @@ class EngineSpec(SourcedSpec):
 def version_order(version: str) -> tuple[int, ...]:
     """Sort key of a version: ``0.4.6.post5`` follows ``0.4.6``, and a release candidate equals its release."""
     final = re.split(r"\.?(?:rc|dev|a\d|b\d)", version, maxsplit=1)[0]
-    return tuple(int(number) for number in re.findall(r"\d+", final))
+    return tuple(map(integer, re.findall(r"[0-9]+", final)))
 
 
 def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:

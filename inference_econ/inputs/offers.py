@@ -16,6 +16,7 @@ from pydantic import Field
 from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs import _yaml, csv_table, name_matching
 from inference_econ.inputs._spec import Date, Spec
+from inference_econ.inputs.places import user_folder
 from inference_econ.inputs.scope import files_allowed, read_text
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -76,7 +77,7 @@ def read_offers(path: Path) -> tuple[Offer, ...]:
 
 def own_file() -> Path:
     """File with the user's own offers, which ``inference-econ list offers --refresh`` writes."""
-    return Path.home() / ".config" / "inference_econ" / "offers.csv"
+    return user_folder("XDG_CONFIG_HOME", ".config") / "inference_econ" / "offers.csv"
 
 
 def known_offers() -> tuple[Offer, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -59,6 +60,28 @@ def folder(kind: Kind) -> Path:
     if checkout.is_dir() and (_PACKAGE.parent / "pyproject.toml").is_file():
         return checkout
     raise InputError(f"the folder {below!r} is missing: neither {installed} nor {checkout} (in a checkout) is there")
+
+
+def user_folder(variable: str, usual: str) -> Path:
+    """Folder of the user.
+
+    Parameters
+    ----------
+    variable : str
+        Variable of the XDG base directory specification; it counts if it is an absolute path.
+    usual : str
+        Folder in the home of the user, without the variable.
+
+    Returns
+    -------
+    Path
+        Folder, which may not exist. It is below ``/dev/null``, where no file can be, for a user without a home.
+    """
+    given = Path(os.environ.get(variable, ""))
+    try:
+        return given if given.is_absolute() else Path.home() / usual
+    except RuntimeError:  # neither HOME nor an entry of the user
+        return Path(os.devnull) / usual
 
 
 def is_shipped(path: Path) -> bool:

@@ -29,6 +29,10 @@ _LONG = 1e4
 #: Largest logarithmic error that is shown as a percentage [1].
 _FAR = math.log(11.0)
 
+#: Maximum characters of a number in a message [1].
+_SHOWN = 20
+_INTEGER = re.compile(r"\s*[-+]?[0-9]{1,4300}\s*")
+
 #: Dimension and size in base units, by spelling of the unit.
 _UNITS = {
     **dict.fromkeys(("B", "byte", "bytes"), ("data", 1.0)),
@@ -57,7 +61,7 @@ _PREFIXES = {
 _UNIT = re.compile(f"({'|'.join(_PREFIXES)})({'|'.join(_UNITS)})")
 
 _QUANTITY = re.compile(
-    r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*((?:[A-Za-zµ\u03bc]+(?:/[A-Za-zµ\u03bc]+)?)?)\s*"
+    r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*((?:[A-Za-zµ\u03bc]+(?:/[A-Za-zµ\u03bc]+)?)?)\s*"
 )
 
 
@@ -120,6 +124,44 @@ def looks_like_quantity(text: str) -> bool:
     """
     match = _QUANTITY.fullmatch(text)
     return match is not None and (not match[2] or match[2].endswith(tuple(EXAMPLES)))
+
+
+def integer(text: str) -> int:
+    """Convert ASCII digits with an optional sign to an integer. All integers in texts are read here.
+
+    Raises
+    ------
+    UnitError
+        If it is not an integer, or has more than 4,300 digits, the limit of Python.
+    """
+    if not _INTEGER.fullmatch(text):
+        raise UnitError(f"{shortened(text)!r} is not an integer")
+    return int(text)  # type: ignore[misc]
+
+
+def real(text: str) -> float:
+    """Convert an ASCII number, possibly infinite or NaN, to a float.
+
+    Raises
+    ------
+    UnitError
+        If it is not a number; Python's underscores and other digits are rejected.
+    """
+    try:
+        return float(text if text.isascii() and "_" not in text else "")
+    except ValueError:
+        raise UnitError(f"{shortened(text)!r} is not a number") from None
+
+
+def list_index(text: str, length: int) -> int | None:
+    """Index that a text means in a list with ``length`` entries; None if there is no such entry."""
+    number = integer(text) if text.isdecimal() and text.isascii() and len(text) <= _SHOWN else length
+    return number if number < length else None
+
+
+def shortened(text: str) -> str:
+    """Start of a long text."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}.. ({len(text)} characters)"
 
 
 @cache

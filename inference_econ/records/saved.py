@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, unsafe_character
 from inference_econ.inputs import read_text
 from inference_econ.inputs.defaults import OLD_ARRANGEMENTS
 from inference_econ.records.plain import Frame, csv_text, flat_frame, frame_of, json_text
@@ -228,7 +228,10 @@ def read_json(path: str | Path, how: str) -> object:
         If the file cannot be read or is not JSON, with advice on how to write one.
     """
     try:
-        return json.loads(read_text(str(path)))
+        data: object = json.loads(read_text(str(path)))
+        if character := unsafe_character(data):
+            raise InputError(f"{path}: a text contains {character}, which is not printable; {how}")
+        return data
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: not JSON, so not a saved result; {how}") from error
     except ValueError as error:  # a number with thousands of digits

@@ -14,6 +14,7 @@ from pathlib import Path
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, catalog
+from inference_econ.inputs.units import integer
 from inference_econ.records import files
 from inference_econ.records.plain import attributes, csv_text
 from inference_econ.report import figures
@@ -74,7 +75,7 @@ class ReproductionPage(Page):
 def scenario_names() -> list[str]:
     """Scenarios of the study, tables before figures, by number."""
     names = [name for name in catalog.names("scenarios") if name.startswith(("paper/table_", "paper/figure_"))]
-    return sorted(names, key=lambda name: (name.startswith("paper/figure"), int(name.rsplit("_", 1)[1])))
+    return sorted(names, key=lambda name: (name.startswith("paper/figure"), integer(name.rsplit("_", 1)[1])))
 
 
 def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reproduction:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inference_econ import inputs
-from inference_econ.errors import InputError, of_option
+from inference_econ.errors import InputError, UnitError, of_option
 from inference_econ.inputs import ALIASES, BYTES_PER_ELEMENT, catalog, check_dtype
-from inference_econ.inputs.units import parse_quantity
+from inference_econ.inputs.units import integer, parse_quantity, real, shortened
 from inference_econ.inputs.workload import percentiles
 from inference_econ.records.files import CHARTS, PICTURES, check_page, check_picture, check_place
 
@@ -27,8 +27,6 @@ UNCOUNTABLE = "the numbers that were given are together too large or too small t
 _MOST = 1_000_000_000
 #: Numbers per workload in a mixture [1].
 _PARTS = 3
-#: Maximum digits of a number in a message [1].
-_SHOWN = 20
 
 
 class BadValueError(InputError):
@@ -168,9 +166,14 @@ class Number(ValueKind):
     def read(self, value: Any) -> Any:
         """Number without a negative zero."""
         try:
-            number = int(value) if self.whole else float(value)
-        except ValueError:
-            raise BadValueError(f"{value!r} is not a valid {'integer' if self.whole else 'float'}.") from None
+            if isinstance(value, str):
+                number = integer(value) if self.whole else real(value)
+            else:
+                number = int(value) if self.whole else float(value)
+        except UnitError:
+            raise BadValueError(
+                f"{shortened(str(value))!r} is not a valid {'integer' if self.whole else 'float'}."
+            ) from None
         low = self.least is not None and (number <= self.least if self.above else number < self.least)
         if low or (self.most is not None and number > self.most):
             raise BadValueError(f"{number} is not in the range {self.range}.")
@@ -193,7 +196,7 @@ class Count(Number):
         """The number."""
         number = int(super().read(value))
         if number > _MOST:
-            raise BadValueError(f"{_shortened(str(value))} is too large; at most {_MOST:,} are possible.")
+            raise BadValueError(f"{shortened(str(value))} is too large; at most {_MOST:,} are possible.")
         return number
 
 
@@ -317,8 +320,8 @@ Rate = float | str
 
 def _rate(text: str) -> Rate:
     try:
-        float(text)
-    except ValueError:
+        real(text)
+    except UnitError:
         try:
             return inputs.prices.checked(text)
         except InputError as error:
@@ -331,16 +334,11 @@ def _meant(number: float) -> bool:
     return number == 0.0 or _SMALLEST <= abs(number) <= _LARGEST
 
 
-def _shortened(text: str) -> str:
-    """Start of a long number."""
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}.. ({len(text)} digits)"
-
-
 def _bare(text: str) -> float | None:
     """Number of a text without a unit; None if it has one."""
     try:
-        return float(text)
-    except ValueError:
+        return real(text)
+    except UnitError:
         return None
 
 
@@ -348,7 +346,7 @@ def _watts(text: str, *, zero: bool = False) -> float:
     """Power with its unit or in watts, above 0, or at least 0 with ``zero`` [W]."""
     watts = parse_quantity(text, "W")
     if watts < 0 or not _meant(watts) or (watts == 0 and not zero):
-        raise InputError(f"{_shortened(text)} is not a valid power; write for example 500W or 1MW")
+        raise InputError(f"{shortened(text)} is not a valid power; write for example 500W or 1MW")
     return watts
 
 
@@ -576,6 +574,6 @@ def kind(name: str) -> ValueKind:
     if "|" in name:
         return ChoiceKind(name.split("|"))
     if ".." in name:
-        least, most = (int(end) if end else None for end in name.split(".."))
+        least, most = (integer(end) if end else None for end in name.split(".."))
         return Number(least, most, whole=True)
     return _KINDS[name]

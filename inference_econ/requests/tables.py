@@ -15,6 +15,7 @@ from typing import Any
 
 from inference_econ._named import named
 from inference_econ.inputs.options import GROUPS, OPTIONS, request_name, rows
+from inference_econ.inputs.units import integer
 from inference_econ.requests import kinds
 
 _DOCUMENT: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
@@ -286,7 +287,7 @@ def _parameter(name: str, within: tuple[str, ...]) -> Parameter:
     if default and isinstance(kind, kinds.Flag):
         default = default == "yes"
     elif default and isinstance(kind, kinds.Number):
-        default = int(default) if default.isdecimal() else float(default)
+        default = integer(default) if default.isdecimal() else float(default)
     return Parameter(
         name,
         kind,

@@ -6,13 +6,30 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, unsafe_character
 from inference_econ.inputs import catalog
 from inference_econ.requests import kinds
 from inference_econ.requests.tables import COMMANDS, GUESSED, OLD_NAMES, SYNONYMS, Command, Parameter, gone
 
 #: A model and a GPU [1].
 _ONE_OF_EACH = 2
+#: Longest argument of a command line [characters].
+_LONGEST = 20_000
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Reject words of a command line that are too long, or contain a control character or bytes that are not UTF-8.
+
+    Raises
+    ------
+    InputError
+        If a word is rejected.
+    """
+    for word in words:
+        if len(word) > _LONGEST:
+            raise InputError(f"{word[:20]}..: {len(word):,} characters are too long; write at most {_LONGEST:,}")
+        if character := unsafe_character(word):
+            raise InputError(f"{word[:80]!r} contains {character}, which is not printable; remove this character")
 
 
 def current_words(words: Sequence[str], tell: Callable[[str], None]) -> list[str]:

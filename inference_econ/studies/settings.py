@@ -27,6 +27,7 @@ from inference_econ.inputs import (
 )
 from inference_econ.inputs.models import sizes
 from inference_econ.inputs.options import OPTIONS
+from inference_econ.inputs.units import list_index
 from inference_econ.search import Sampling
 from inference_econ.studies.results import AnyFrontier
 
@@ -220,5 +221,6 @@ def _part(value: object, name: str) -> object:
     if isinstance(value, Mapping):
         return cast("object", value.get(name))
     if isinstance(value, (tuple, list)):
-        return value[int(name)] if name.isdigit() and int(name) < len(value) else None
+        entry = list_index(name, len(value))
+        return None if entry is None else value[entry]
     return getattr(value, name, None)

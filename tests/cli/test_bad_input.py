@@ -55,6 +55,31 @@ def test_files_that_are_no_specification(refused: Command, tmp_path: Path, conte
     assert list(tmp_path.iterdir()) == [path]
 
 
+#: Arguments that end in one line, and what it says; N is a number of 5,000 digits.
+ARGUMENTS = {
+    "frontier llama_3_8b l40s --engine vllm@N": "'99999999999999999999.. (5000 characters)' is not an integer",
+    "frontier llama_3_8b l40s --set model.blocks.N.layers=1": "the list has 1 entry, counted from 0; got '9999",
+    "frontier llama_3_8b l40s --tp N": "(5000 characters)' is not a valid integer",
+    "frontier llama_3_8b l40s --tp \uff11": "'\uff11' is not a valid integer",
+    "frontier llama_3_8b l40s --token-budget 1_0": "'1_0' is not a valid integer",
+    "frontier llama_3_8b l40s --ttft \uff11\uff10\uff10": "is not a quantity",
+    "fleet llama_3_8b l40s --rates 1 --stock l40s=N": "(5000 characters)' is not an integer",
+    "frontier llama_3_8b l40s --rates NNNNN": "25,000 characters are too long; write at most 20,000",
+    "report 'explain n\udcff.yaml l40s' -o a.html": "contains U+DCFF, which is not printable",
+    "show \x1b]52;c": "'\\x1b]52;c' contains U+001B, which is not printable",
+    "\u202e": "contains U+202E, which is not printable",
+    "serve --host ..": "--host ..: no address of this machine",
+    f"serve --host {64 * 'a'}": "no address of this machine",
+    "watch llama_3_8b l40s --metrics http://127.0.0.1:9/\xe9": "no answer",
+    f"watch llama_3_8b l40s --metrics http://{64 * 'a'}:9/ --host {64 * 'a'}": "no answer",
+}
+
+
+@pytest.mark.parametrize(("words", "said"), ARGUMENTS.items(), ids=[ascii(words)[:60] for words in ARGUMENTS])
+def test_arguments_are_checked_where_commands_are_parsed(refused: Command, words: str, said: str) -> None:
+    assert said in refused(*(word.replace("N", 5000 * "9") for word in shlex.split(words))).err
+
+
 def test_a_model_where_hardware_is_needed(refused: Command) -> None:
     path = str(catalog.folder("models") / "llama_3_8b.yaml")
     outcome = refused("frontier", "llama_3_8b", path)

@@ -384,8 +384,9 @@ def test_a_file_that_is_no_answer_of_this_release_is_refused(
         ("GPUs: 8", "not JSON, so not a saved result"),
         (f'{{"a": {5000 * "9"}}}', "not a saved result, whose numbers have at most 17 digits"),
         ("[1, 2]", "not a saved result with its query"),
+        ('{"a": ["\\u001b[2J"]}', "answer.json: a text contains U+001B, which is not printable"),
     ],
-    ids=["words", "digits", "list"],
+    ids=["words", "digits", "list", "escape"],
 )
 def test_a_file_that_is_no_answer_is_refused(refused: Command, tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "answer.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ _MINE = "provider,model,hours,input,cached_input,output\nown,qwen3-32b,peak,2,0.
 def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An empty home."""
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
 
 
 def _listed(command: Command, model: str) -> list[dict[str, Any]]:
@@ -59,3 +61,29 @@ def test_bad_input_is_refused_and_nothing_is_written(
     assert outcome.code == 2
     assert message in outcome.warned
     assert not offers.own_file().exists()
+
+
+def test_offers_are_in_the_folder_of_xdg(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine"))
+    (tmp_path / "mine.csv").write_text(_MINE, encoding="utf-8")
+    assert command("list", "offers", "--refresh", "mine.csv", "--date", "2026-11-20").code == 0
+    assert (tmp_path / "mine" / "inference_econ" / "offers.csv").is_file()
+    monkeypatch.setenv("XDG_CONFIG_HOME", "not/absolute")
+    assert offers.own_file() == tmp_path / "home" / ".config" / "inference_econ" / "offers.csv"
+
+
+def test_a_user_without_a_home(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither HOME nor an entry of the user, as in batch systems; Altair cannot be imported then."""
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    assert offers.own_file().is_relative_to("/dev/null")
+    assert command("list", "offers", "qwen3_32b").code == 0
+    assert os.environ["HOME"] == "/dev/null"
+    (tmp_path / "mine.csv").write_text(_MINE, encoding="utf-8")
+    said = command("list", "offers", "--refresh", "mine.csv", "--date", "2026-11-20")
+    assert said.code == 2
+    assert "offers.csv: cannot be written: Not a directory; set XDG_CONFIG_HOME to a folder" in said.warned
+    assert command("import", "Qwen/Qwen3-8B").code == 2

@@ -109,7 +109,7 @@ def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
         return {}, {}
     slots = engine.first("--max-loras", "--max-loras-per-batch")
     ranks = engine.options.option(engine.launch.command, "--max-lora-rank").choices or (wanted.rank,)
-    rank = min((int(rank) for rank in ranks if int(rank) >= wanted.rank), default=None)
+    rank = min((rank for rank in map(int, ranks) if rank >= wanted.rank), default=None)
     if slots is None or rank is None:
         raise InputError(
             f"{engine.label} has no room for adapters of rank {wanted.rank}; its --max-lora-rank is one of "

@@ -20,6 +20,7 @@ from inference_econ.engine import Setup, Space, Speculation
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.closed_models.scenario_kinds import PriorFamily, Priors
 from inference_econ.inputs import Dtype, ModelSpec, ProposerName, Requests, catalog, scaled
+from inference_econ.inputs.units import integer
 
 #: Number of stored points per frontier, from cheapest to fastest at equal speed ratios [1].
 POINTS = 8
@@ -251,7 +252,7 @@ def _entry(row: Mapping[str, str]) -> tuple[Case, Array]:
 def _case(row: Mapping[str, str]) -> Case:
     fields: dict[str, Any] = {name: row[name] or None for name in ("model", "chip", "weights", "proposer")}
     fields |= {name: float(row[name]) for name in ("parameters", "acceptance", "isl", "osl")}
-    fields |= {name: int(row[name]) for name in ("experts", "draft_length", "largest")}
+    fields |= {name: integer(row[name]) for name in ("experts", "draft_length", "largest")}
     return Case(**fields)
 
 

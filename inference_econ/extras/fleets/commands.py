@@ -10,6 +10,7 @@ import inference_econ as ie
 from inference_econ import inputs
 from inference_econ.errors import InputError, NothingFitsError, of_option
 from inference_econ.inputs import catalog
+from inference_econ.inputs.units import integer
 from inference_econ.requests import Request, prices, subject, workload
 
 if TYPE_CHECKING:
@@ -163,13 +164,13 @@ def stock_of(texts: Sequence[str]) -> Mapping[str, int]:
     stock: dict[str, int] = {}
     for text in texts:
         name, sign, count = (part.strip() for part in text.partition("="))
-        if not sign or not count.isdigit():
+        if not sign or not count.isdecimal():
             raise InputError(f"--stock {text!r}: write HARDWARE=N, for example h100_sxm=64", option="stock")
         with of_option("stock"):
             chip = catalog.meaning("hardware", name).name
         if chip in stock:
             raise InputError(f"--stock {chip} is given twice; give it once", option="stock")
-        stock[chip] = int(count)
+        stock[chip] = integer(count)
     return stock
 
 

@@ -19,6 +19,7 @@ from inference_econ.errors import InputError
 from inference_econ.extras.papers import attention_layer
 from inference_econ.extras.papers.study_kinds import Implementation, LatentVariant, LatentVariantsAsk, WholeStep
 from inference_econ.inputs import ModelSpec, catalog
+from inference_econ.inputs.units import integer
 from inference_econ.records.sources import setup_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
 
@@ -135,7 +136,7 @@ def _measured(ask: LatentVariantsAsk, device: str) -> Measured:
         with catalog.measured_files()[ask.measured.file].open(encoding="utf-8", newline="") as stream:
             for row in csv.DictReader(stream):
                 if row["device"] == device:
-                    key = row["implementation"], int(row["batch"]), int(row["context"])
+                    key = row["implementation"], integer(row["batch"]), integer(row["context"])
                     found[key].append(1e-6 * float(row["median_us"]))
     return {key: fmean(times) for key, times in found.items()}
 

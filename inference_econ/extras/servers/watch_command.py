@@ -252,7 +252,7 @@ def _fetched(url: str, hosts: Sequence[str]) -> str:
         connection.request("GET", address.path or "/metrics", headers={"Accept": "text/plain"})
         response = connection.getresponse()
         page = response.read(_LARGEST)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, UnicodeError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise InputError(f"{url}: no answer ({reason}); is the server running?", option="metrics") from error
     finally:

@@ -20,6 +20,7 @@ from inference_econ.extras.web.questions import Fields, RefusedError, questions
 from inference_econ.extras.web.replies import FILES, Form, Reply, reply
 from inference_econ.extras.web.state import MOST_SERIES, state
 from inference_econ.extras.web.workers import WorkerLimits, Workers
+from inference_econ.inputs.units import integer
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -86,7 +87,7 @@ class _Explorer:
         if name not in page.QUESTIONS:
             raise HTTPException(404, f"there is no panel {name[:40]!r}")
         point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
-        rows = [int(row) for row in shown.getlist("row") if row in _ROWS]
+        rows = [integer(row) for row in shown.getlist("row") if row in _ROWS]
         sent = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)
         fields = checked(self.models[name], sent, texts=True)
         return _response(await self.answer(request, name, fields, "view"), {})

@@ -15,6 +15,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.inputs._spec import Bytes, Count, Dtype, SourcedSpec, Spec
 from inference_econ.inputs.dtype import family
+from inference_econ.inputs.units import integer
 
 if TYPE_CHECKING:
     from inference_econ.inputs.engine_specs import EngineVersion
@@ -362,7 +363,7 @@ def versions(engine: str) -> tuple[str, ...]:
     """Versions of an engine or load generator whose options are recorded, from the oldest on."""
     stems = (path.stem for path in (catalog.folder("engines") / "options").glob(f"{engine}_*.yaml"))
     numbered = (stem.removeprefix(f"{engine}_") for stem in stems)
-    return tuple(sorted(numbered, key=lambda version: [int(part) for part in re.findall(r"\d+", version)]))
+    return tuple(sorted(numbered, key=lambda version: [integer(part) for part in re.findall(r"\d+", version)]))
 
 
 @cache

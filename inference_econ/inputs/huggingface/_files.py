@@ -18,6 +18,7 @@ from typing import Any
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs.scope import read_text
+from inference_econ.inputs.units import integer
 
 CONFIG_NAME = "config.json"
 QUANTISATION_NAME = "hf_quant_config.json"
@@ -195,7 +196,7 @@ class Tensor:
     def size(self) -> float:
         """Size [B]. The name of a format contains its number of bits, except for booleans."""
         bits = re.search(r"\d+", self.kind)
-        return math.prod(self.shape) * (int(bits[0]) if bits else 8) / 8
+        return math.prod(self.shape) * (integer(bits[0]) if bits else 8) / 8
 
     def part(self, layers: int) -> str:
         """Part of the model to which the tensor belongs.
@@ -204,7 +205,7 @@ class Tensor:
         """
         number = re.search(r"layers\.(\d+)\.", self.name)
         part = next((part for part, words in _PARTS if re.search(words, self.name)), "other")
-        return "multi-token prediction" if number and int(number[1]) >= layers and part != _PARTS[0][0] else part
+        return "multi-token prediction" if number and integer(number[1]) >= layers and part != _PARTS[0][0] else part
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from inference_econ.inputs.layers import (
     NoFeedForward,
 )
 from inference_econ.inputs.models.model import ModelSpec, UnknownPart
+from inference_econ.inputs.units import integer, list_index
 
 _IN_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.(.+)$")
 _TABLE: Mapping[str, Any] = TABLE["tensors"]
@@ -86,8 +87,8 @@ def architecture_of(c: LayerReader, checkpoint: Checkpoint) -> Architecture:
         place = _IN_LAYER.search(tensor.name)
         if place is None:
             around[_role(tensor.name, _AROUND)].append(tensor)
-        elif int(place[1]) < count:
-            inside[int(place[1])][_role(place[2], _ROLES)].append(tensor)
+        elif (layer := list_index(place[1], count)) is not None:
+            inside[layer][_role(place[2], _ROLES)].append(tensor)
     if not around["embedding"]:
         c.stop(
             "no tensor is called embed_tokens, embed, wte, word_embeddings or tok_embeddings; whose rows are its words?"
@@ -192,7 +193,7 @@ def _feed_forward(c: LayerReader, roles: Roles, hidden: int) -> FeedForward:
         width = _rows(roles, "in", hidden) // matrices or c.size(*_WIDTH)
         return DenseFeedForward(kind="dense", intermediate_size=width, input_matrices=matrices, bias="bias" in roles)
     numbers = {
-        int(number[1]) for tensor in roles["expert in"] if (number := re.search(r"experts\.(\d+)\.", tensor.name))
+        integer(number[1]) for tensor in roles["expert in"] if (number := re.search(r"experts\.(\d+)\.", tensor.name))
     }
     stacked = {tensor.shape[0] for tensor in roles["expert in"] if len(tensor.shape) > 2}
     count = len(numbers) or (stacked.pop() if len(stacked) == 1 else c.size(*_COUNT))

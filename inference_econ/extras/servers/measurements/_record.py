@@ -18,6 +18,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import catalog, name_matching
 from inference_econ.inputs import name_matching as spellings
 from inference_econ.inputs.name_matching import EIGHT_BIT_FLOATS, format_in, has_other_width, plain, without_parentheses
+from inference_econ.inputs.units import integer
 
 #: Texts in a cell that mean a blank cell.
 _BLANK = frozenset({"", "-", "?", "n/a", "na", "nan", "none", "null", "unknown", "not recorded", "not stated"})
@@ -198,7 +199,7 @@ def chip_count(text: str) -> int | None:
     (8, 4, None)
     """
     match = _COUNT.search(text)
-    return None if match is None else int(match[1] or match[2])
+    return None if match is None else integer(match[1] or match[2])
 
 
 def engine_name(text: str) -> tuple[str, str]:
@@ -483,7 +484,7 @@ def days(text: str) -> Days:
     Days(since=datetime.date(2025, 12, 1), until=datetime.date(2026, 2, 28))
     """
     plain = _TIME.sub(r"\1", text.strip())
-    if (years := _YEARS.fullmatch(plain)) and int(years[3]) > max(_MONTHS_OF_YEAR, int(years[2])):
+    if (years := _YEARS.fullmatch(plain)) and integer(years[3]) > max(_MONTHS_OF_YEAR, integer(years[2])):
         plain = f"{years[1]}{years[2]}..{years[1]}{years[3]}"
     match = _SPAN.fullmatch(plain)
     try:
@@ -502,7 +503,7 @@ def days(text: str) -> Days:
 def _of(text: str, *, last: bool) -> date:
     """First or last day of a date, a month or a year."""
     digits = text.replace("-", "")
-    year, month, day = int(digits[:4]), int(digits[4:6] or 0), int(digits[6:] or 0)
+    year, month, day = (integer(part or "0") for part in (digits[:4], digits[4:6], digits[6:]))
     whole_month = month or (_MONTHS_OF_YEAR if last else 1)
     return date(year, whole_month, day or (monthrange(year, whole_month)[1] if last else 1))
 

@@ -19,6 +19,7 @@ from inference_econ.extras.servers.measurements._reports import MeasuredServer, 
 from inference_econ.extras.servers.result_files import RESULT_ENDINGS
 from inference_econ.inputs import catalog, plugins, read_text
 from inference_econ.inputs.models.acceptance import Prompts
+from inference_econ.inputs.units import integer
 
 _SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 #: Words that indicate latencies. Words for the time between tokens come first, because words for the first token also
@@ -182,7 +183,7 @@ def layout(
         if dp > 1:
             remarks.append(f"attention-DP {dp} is inferred")
     started_with = _STARTED_WITH.search(row.text("id"))
-    is_product = started_with is None or int(started_with[1]) != width
+    is_product = started_with is None or integer(started_with[1]) != width
     if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and is_product:
         remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
         tp, dp = (ep, 1) if dp == 1 else (1, ep)
@@ -603,7 +604,7 @@ def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
     if fixed is None:
         return row
     lengths = catalog.speculation_facts().lengths(row.model, fixed["method"], prompts)
-    tokens = None if lengths is None else lengths.tokens.get(int(fixed["drafts"]))
+    tokens = None if lengths is None else lengths.tokens.get(integer(fixed["drafts"]))
     steps = tokens or 1.0
     return replace(row, tokens_per_round=tokens, wait_steps=row.wait_steps * steps, held_steps=row.held_steps * steps)
 

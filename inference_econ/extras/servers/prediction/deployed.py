@@ -19,6 +19,7 @@ from inference_econ.engine import Plans, Setup, Speculation, has_experts, indivi
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import Measurement, RecordedPool, is_number
 from inference_econ.formulas.speculation import expected_tokens_by_position
+from inference_econ.inputs.units import integer
 from inference_econ.serving import Server, Service, Services, Trace, every_service
 from inference_econ.serving.services import services
 from inference_econ.serving.simulation import arrivals, simulator
@@ -83,7 +84,7 @@ def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | N
     proposer, target, assumed = _PROPOSERS[kind[1].upper()], inputs.catalog.model(row.model), []
     usual = inputs.catalog.usual_acceptance(proposer, target)
     if kind[2]:
-        length = int(kind[2])
+        length = integer(kind[2])
     else:
         recipe = inputs.recommended_drafts(row.engine, proposer, target)
         length, whose = recipe or usual.longest, f"in the recipe of {row.engine}" if recipe else "usual"

@@ -14,6 +14,7 @@ from inference_econ.engine import Plans, Setup, Speculation, kv_bytes_per_sequen
 from inference_econ.extras.servers.measurements import UnusableRowError, format_name, hardware_name, model_name, served
 from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow, preset
 from inference_econ.inputs import Assumptions, HardwareSpec, Precision, catalog, divided, units
+from inference_econ.inputs.units import integer
 
 #: Largest difference for which no explanation is needed [1].
 _SMALL = 0.02
@@ -199,7 +200,7 @@ def _deployment(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assump
         proposer = re.fullmatch(r"mtp (\d+)", text)
         if proposer is None:
             raise UnusableRowError(f"the speculation method {text!r} is not understood; write for example 'mtp 2'")
-        speculation = Speculation.of("mtp", longest=int(proposer[1]), setup=setup)
+        speculation = Speculation.of("mtp", longest=integer(proposer[1]), setup=setup)
     return StatedDeployment(line, setup, _plans(line), lines, speculation)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from inference_econ.extras.servers.validation._report import NumberedRow, preset, read_rows
 from inference_econ.inputs import Assumptions, NcclTree, Source, catalog
+from inference_econ.inputs.units import integer
 
 COLUMNS = ("nccl_version", "group", "link_or_arch", "algorithm", "LL", "LL128", "Simple", "unit")
 #: Group and link type of each constant in the tables.
@@ -86,11 +87,11 @@ def _tables(lines: list[NumberedRow], where: str, kind: str, protocol: str, fiel
     tags = _TAGS.search(where)
     if tags is None:
         return
-    first, last = (int(tags[1]), int(tags[2])), (int(tags[3]), int(tags[4]))
+    first, last = (integer(tags[1]), integer(tags[2])), (integer(tags[3]), integer(tags[4]))
     algorithm = "Tree" if kind == "protocols" else "Ring"
     for line in lines:
         place = (line.text("group"), line.text("link_or_arch"))
         version = line.text("nccl_version").split(" ")[0]
-        major, minor = (int(part) for part in version.split(".")[:2])
+        major, minor = (integer(part) for part in version.split(".")[:2])
         if place == _PLACES[field] and line.text("algorithm") == algorithm and first <= (major, minor) <= last:
             yield version, float(line.text(protocol)) * 1e-6

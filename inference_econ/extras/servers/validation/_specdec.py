@@ -16,6 +16,7 @@ from inference_econ.extras.servers.prediction.deployed import head_weights
 from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow, preset
 from inference_econ.formulas import speculation as formulas
 from inference_econ.inputs import Assumptions, Precision, catalog
+from inference_econ.inputs.units import integer
 
 #: Columns needed to predict a deployment, with their names in messages.
 _NEEDED = {"hardware": "hardware", "batch": "batch", "n_draft": "draft length", "accept_len": "tokens per round"}
@@ -106,12 +107,12 @@ def _times(line: NumberedRow, assumed: Assumptions) -> tuple[float, float]:
     written = line.text("target_model")
     name, weights = served(model_name(written), chip, written if "FP" in written.upper() else "")
     model, degree = catalog.model(name), _DEGREE.search(text)
-    if degree is None or int(degree[1]) != chips:
+    if degree is None or integer(degree[1]) != chips:
         raise UnusableRowError(f"the layout of {chips} accelerators is not recorded")
     lengths = _LENGTHS.search(line.text("task"))
     if lengths is None:
         raise UnusableRowError("no lengths of its requests are recorded")
-    context = 1024.0 * (int(lengths[1]) + int(lengths[2]) / 2.0)
+    context = 1024.0 * (integer(lengths[1]) + integer(lengths[2]) / 2.0)
     precision = Precision.of(model, weights, embeddings=assumed.capacity.embedding_format)
     setup = Setup(model, catalog.hardware(chip), precision, context, assumed)
     ones = np.ones(1)
