@@ -11,7 +11,7 @@ from inference_econ import answers
 from inference_econ._named import named
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
-from inference_econ.requests import Request, refuse, subject, workload
+from inference_econ.requests import Request, prices, refuse, subject, workload
 
 #: Share of cached tokens below which caching is ignored [1].
 _LITTLE = 0.01
@@ -48,6 +48,7 @@ def assess(
             "how fast is one user served? Give --tokens-per-second, --throughput and --batch, or --measured FILE",
             option="tokens_per_second",
         )
+    request = prices.optional(request)
     traffic = _traffic(request)
     pins = subject.pins(replace(request, batch=None))
     observed = ie.Observation.of(gpus, **seen, instances=answers.roofline_gap.instance_count(gpus, pins))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from inference_econ import answers
 from inference_econ.errors import InputError
-from inference_econ.requests import Request, refuse, subject, workload
+from inference_econ.requests import Request, prices, refuse, subject, workload
 
 if TYPE_CHECKING:
     from inference_econ._answer import Shown
@@ -22,6 +22,7 @@ def estimate(request: Request, concurrency: tuple[int, ...] | None, replicas: in
     The load is a number of concurrent requests or a request rate. Without a layout (--tp, ...), the command selects the
     aggregated layout with the fewest GPUs for this load. MODEL and HARDWARE are as in 'frontier'.
     """
+    request = prices.optional(request)
     requests = workload.requests(request)
     candidates = subject.candidates(replace(request, aggregated=True), requests)
     if request.request_rate is None:

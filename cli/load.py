@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
-from inference_econ.requests import Request, subject, workload
+from inference_econ.requests import Request, prices, subject, workload
 
 if TYPE_CHECKING:
     from inference_econ._answer import Shown
@@ -26,6 +26,7 @@ def load(request: Request, rates: Numbers, replicas: int | None, simulate: bool 
             "--disaggregated: load is of aggregated deployments only. Leave it out, or use 'recommend --request-rate'",
             option="disaggregated",
         )
+    request = prices.optional(request)
     requests = workload.requests(request)
     if rates is None and requests.arrivals is not None and requests.arrivals.rate is not None:
         rates = (requests.arrivals.rate,)

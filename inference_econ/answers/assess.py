@@ -48,7 +48,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.inputs import Requests, Traffic, catalog
 from inference_econ.records.deviations import calibration_record
-from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.facts import HEAD, facts, without_unknown_costs
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import priced_sources, source_records
 from inference_econ.search import candidates, compute
@@ -134,7 +134,7 @@ class Assessment(Shown):
     def record(self) -> dict[str, object]:
         """Return gaps and parts of the step as plain data."""
         gaps = self.gaps
-        return {
+        record = {
             **facts(
                 self.setup,
                 *(*HEAD, "calibration", "weights", "activations", "kv", "context"),
@@ -156,6 +156,7 @@ class Assessment(Shown):
             "shortage": asdict(self.shortage) if self.shortage else None,
             "sources": source_records(priced_sources(self.setup)),
         }
+        return without_unknown_costs(record, self.setup)
 
     def verdict_record(self) -> dict[str, object]:
         """Return the verdicts against the prediction and the frontier, and their basis, as plain data."""
@@ -190,7 +191,7 @@ class Assessment(Shown):
             parts = {f"{part}_seconds": seconds for part, seconds in point.parts.items()}
             throughput = point.batch * point.tokens_per_second_per_user
             rows.append({"deployment": name, "throughput": throughput, **row, **point.layout, **parts})
-        return rows
+        return [without_unknown_costs(row, self.setup) for row in rows]
 
 
 def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:

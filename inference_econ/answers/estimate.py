@@ -19,6 +19,7 @@ from inference_econ.answers.load import LoadCurve, sweep
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.records.facts import without_unknown_costs
 from inference_econ.serving import Service
 
 #: Default numbers of concurrent requests, in addition to the most that fit [1].
@@ -58,7 +59,7 @@ class DeploymentEstimate(Shown):
         for name in ("summary", "slos", "points"):
             record.pop(name)
         ((point, _), *_) = self.states.bounded_points()
-        return {
+        record = {
             **record,
             "replicas": self.replicas,
             "accelerators": self.replicas * self.service.accelerators,
@@ -67,6 +68,7 @@ class DeploymentEstimate(Shown):
             **pick_record(self.pick),
             "points": self.records(),
         }
+        return without_unknown_costs(record, *self.setups)
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per concurrency, with interval ends.
@@ -78,7 +80,7 @@ class DeploymentEstimate(Shown):
             kept: dict[str, Any] = {name: value for name, value in record.items() if name not in _OF_LAYOUTS}
             for name in ("concurrency", "requests_per_second"):
                 kept |= {key: self.replicas * value for key, value in kept.items() if key.startswith(name) and value}
-            rows.append(kept)
+            rows.append(without_unknown_costs(kept, *self.setups))
         return rows
 
 

@@ -26,6 +26,7 @@ from inference_econ.answers.simplest import complexity, simplest
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record, promised_rates
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
+from inference_econ.records.facts import without_unknown_costs
 from inference_econ.records.plain import finite_or_none
 from inference_econ.serving import (
     Loaded,
@@ -115,7 +116,7 @@ class LoadPoint:
         if self.simulated is not None:
             hits = {} if self.hit_rate is None else {"hit_rate": self.hit_rate}
             record["simulated"] = _simulated_record(self.simulated, saturated=self.load.saturated) | hits
-        return record
+        return without_unknown_costs(record, bill.service.setup)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -153,7 +154,8 @@ class LoadCurve(Shown):
         """Return the result as plain data."""
         bursts = None if self.bursts is None else burstiness_record(self.bursts)
         record = {**load_sweep_record(self.points, self.targets), **pick_record(self.pick)}
-        return {**record, "arrival_scv": self.arrival_scv, "burstiness": bursts}
+        record |= {"arrival_scv": self.arrival_scv, "burstiness": bursts}
+        return without_unknown_costs(record, self.points[0].sheet.service.setup)
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per load."""

@@ -75,6 +75,7 @@ from .proposals import Speculation as Speculation
 from .proposals import recorded_speculation as recorded_speculation
 from .setup import Rent as Rent
 from .setup import Setup as Setup
+from .setup import precision_on as precision_on
 from .speculation import Proposer as Proposer
 from .speculation import SpeculationRounds as SpeculationRounds
 from .speculation import needed_memory as needed_memory

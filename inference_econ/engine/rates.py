@@ -78,7 +78,8 @@ class ChipRates:
             return self.flops_per_second(operator.dtype, operator.kind)
         share = np.minimum(rates.math * self._kernel_efficiency(operator.kind), 1.0)
         carried = self._carried(operator.dtype, rates.vendor, rates.unit_share, rates.per_vector)
-        return self.peaks[self.unit(operator.dtype)] * share / carried
+        bound = operator.padding * self.flops_per_second(operator.dtype) / rates.dense_padding
+        return np.maximum(self.peaks[self.unit(operator.dtype)] * share / carried, bound)
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator with weights of ``dtype`` [FLOP/s]."""
@@ -138,6 +139,8 @@ class ChipRates:
         share: Array | float
         if rates is not None and kind == "experts":
             share = np.minimum(rates.memory * self._kernel_efficiency(kind), 1.0)
+            if assumed.experts.dense_bound:
+                share = np.maximum(share, self.weight_bytes_per_second(dtype) / self.hardware.hbm_bytes_per_second)
         elif kernel is not None:
             share = min(kernel.hbm_efficiency * self._kernel_efficiency(kind), 1.0)
         else:

@@ -27,6 +27,7 @@ from inference_econ.inputs import (
     Admission,
     Assumptions,
     Dealing,
+    EmbeddingFormat,
     EngineFacts,
     Free,
     Grid,
@@ -46,6 +47,7 @@ from inference_econ.inputs import (
     lacks,
     math_unit,
     practices_in,
+    run_on,
     serving_adapters,
     split_changes,
     with_engine,
@@ -308,10 +310,8 @@ class Setup:
             )
         if weights is None and chip.desk:
             weights = desk_weights(served, chip)
-        if "bf16" not in chip.dense_flops_per_second:
-            activations = activations or "fp16"
-            weights = weights or ("fp16" if served.weights == "bf16" else None)
-        precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
+        wanted = (engine,) if isinstance(engine, str) else engine
+        precision = precision_on(served, chip, weights, activations, kv, opinions.capacity.embedding_format, wanted)
         # If attention ranks idle, as in the published study, no engine applies.
         among = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
         left_out: tuple[str, ...] = ()
@@ -545,6 +545,31 @@ def desk_weights(model: ModelSpec, hardware: HardwareSpec) -> str | None:
         return None
     converted = Precision.of(model, _DESK_WEIGHTS, "fp16")
     return _DESK_WEIGHTS if engines_for(model, hardware, converted) else None
+
+
+def precision_on(
+    model: ModelSpec,
+    hardware: HardwareSpec,
+    weights: str | None,
+    activations: str | None,
+    kv: str | None,
+    embeddings: EmbeddingFormat,
+    engines: Sequence[str] | None = None,
+) -> Precision:
+    """Number formats in which engines, by default all, serve a model on a chip.
+
+    Formats that are not given are published ones, or the 16-bit format that the chip has. Engines that read files of
+    their own store the other weights of models with MXFP4 experts in a format of their own.
+    """
+    if model.expert_weights == "mxfp4" and weights in (None, "mxfp4"):
+        names = {name.partition("@")[0] for name in engines or ()}
+        able = [it.facts.beside_mxfp4 for it in run_on(hardware.generation) if not engines or it.name in names]
+        if able and None not in able:
+            model, weights = model.model_copy(update={"weights": able[0], "embedding_weights": able[0]}), None
+    if "bf16" not in hardware.dense_flops_per_second:
+        activations = activations or "fp16"
+        weights = weights or ("fp16" if model.weights == "bf16" else None)
+    return Precision.of(model, weights, activations, kv, embeddings)
 
 
 def with_usual_cache(

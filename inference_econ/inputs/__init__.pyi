@@ -25,6 +25,7 @@ from .defaults import USUAL_TOKENS_PER_SECOND as USUAL_TOKENS_PER_SECOND
 from .dtype import ALIASES as ALIASES
 from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import UNSCALED as UNSCALED
+from .dtype import EmbeddingFormat as EmbeddingFormat
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import check_dtype as check_dtype
 from .dtype import family as family

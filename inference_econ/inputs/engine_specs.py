@@ -333,6 +333,8 @@ class EngineFacts(Spec):
     kernels."""
     chips: tuple[ChipSupport, ...] = Field(default=(), strict=False)
     """Chips that run the engine, with the supported formats. Unverified chips are omitted."""
+    beside_mxfp4: Dtype | None = None
+    """Format of all other weights in the engine's files of models with MXFP4 experts; absent if as published."""
     models: tuple[ModelSupport, ...] = Field(default=(), strict=False)
     """Supported architectures among the models of the catalog. A version adds its entries to those of earlier versions;
     the last entry of an architecture applies."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inference_econ import answers, inputs
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import catalog
-from inference_econ.requests.request import Rate
+from inference_econ.requests.request import Rate, Request
 
 if TYPE_CHECKING:
     from inference_econ.inputs import ModelSpec, Offer
@@ -53,6 +54,13 @@ def with_unpriced(price: Prices, chips: Sequence[str]) -> Prices:
 
     rates = ((chip, or_unpriced(chip, of_chip(price, chip))) for chip in chips)
     return {chip: rate for chip, rate in rates if rate is not None} if len(chips) > 1 else price
+
+
+def optional(request: Request) -> Request:
+    """Request in which the GPU may lack a price: its result then has no costs, or costs in GPU-hours."""
+    from inference_econ.engine.pricing import or_unpriced
+
+    return request if request.price is not None else replace(request, price=or_unpriced(request.hardware, None))
 
 
 def of_compared(price: Prices, chips: Sequence[str]) -> Prices:

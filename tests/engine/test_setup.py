@@ -78,3 +78,22 @@ def test_bad_input(settings: dict[str, object], message: str) -> None:
 def test_what_ifs_change_what_is_named(subject: dict[str, object], change: str, name: str) -> None:
     with pytest.raises(InputError, match=f"--set {change}: what-ifs change what is named; {name} is a specification"):
         ie.Setup.of(**{"model": "llama_3_8b", "hardware": "h100_sxm", **subject}, changes=[change])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("chip", "engine", "weights", "others"),
+    [
+        ("rtx_4090", "llama_cpp", None, "q8_0"),
+        ("rtx_4090", "llama_cpp@2026-10", "mxfp4", "q8_0"),
+        ("m4_max", None, None, "q8_0"),
+        ("m4_max", "mlx", None, "fp16"),
+        ("rtx_4090", None, None, "bf16"),
+        ("h100_sxm", "vllm", None, "bf16"),
+    ],
+)
+def test_experts_in_mxfp4_in_the_files_of_an_engine(
+    chip: str, engine: str | None, weights: str | None, others: str
+) -> None:
+    precision = ie.Setup.of("gpt_oss_20b", chip, weights=weights, engine=engine).precision
+    assert precision.experts == "mxfp4"
+    assert {precision.weights, precision.attention, precision.embeddings} == {others}

@@ -410,7 +410,7 @@ def _llama_cpp(
         )
     model, room, cache = served.model, limits.room, _cache(engine, service)
     file = model.endswith(".gguf")
-    tag = "F16" if service.setup.precision.weights == "fp16" else service.setup.precision.weights.upper()
+    tag = "F16" if service.setup.precision.experts == "fp16" else service.setup.precision.experts.upper()
     held = math.floor(room.cache / room.request * limits.tokens)
     on_cpu = service.setup.assumptions.cpu.layers
     chosen: dict[str | None, Any] = {

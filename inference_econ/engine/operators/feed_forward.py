@@ -159,6 +159,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
     rows = np.maximum(table.tokens * active * busiest, 1.0) / touched
     # Kernels without a measured curve compute partly filled tiles in full.
     tiled = 1.0 + assumptions.experts.tile / 2.0 / rows if assumptions.experts.tile else 1.0
+    dense = touched / active if assumptions.experts.dense_bound else math.inf
     vendor = kernel.unit.vendor if kernel is not None and kernel.unit is not None else ""
     for side, matrices, output in sides(spec, width, hidden):
         collectives = table.all_reduces(
@@ -187,7 +188,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
             # Separate kernels sort tokens by expert, or add up the outputs.
             launches=2.0 if curve is None else 1.0,
             padding=tiled if curve is None else curve.padding(rows, *shape),
-            rates=None if curve is None else curve.rates(vendor, rows, *shape),
+            rates=None if curve is None else replace(curve.rates(vendor, rows, *shape), dense_padding=dense),
         )
 
 

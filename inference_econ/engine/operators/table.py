@@ -37,6 +37,9 @@ class Rates:
         Peak of that unit over the fp32 peak of the measured chips [1].
     vendor : str
         Vendor of the measured chips; empty if a curve is the same on every chip.
+    dense_padding : ndarray or float
+        Arithmetic of a dense product that bounds the time of experts, over the necessary arithmetic; infinite without
+        a bound [1].
     """
 
     math: Array | float
@@ -45,6 +48,7 @@ class Rates:
     unit_share: Array | float = 1.0
     per_vector: Array | float = 1.0
     vendor: str = ""
+    dense_padding: Array | float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

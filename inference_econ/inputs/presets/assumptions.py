@@ -205,6 +205,9 @@ class ExpertAssumptions(Spec):
     formats use the constants below."""
     kernel_efficiency: Fraction = 1.0
     """Speed of expert kernels in servers, relative to ``kernels``, which were measured in isolation [1]."""
+    dense_bound: bool = False
+    """True if the chip's kernels were not measured. A dense product of all tokens with the weights of the experts that
+    they use then bounds the time of ``kernels``."""
     math_efficiency: Fraction | None = None
     """Sustained share of arithmetic for routed experts, if different from the chip's [1]."""
     hbm_efficiency: Fraction | None = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from inference_econ.answers.assess import Assessment
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.roofline_gap import NEAR, ComparedPoint, Gap, OperatingPoint, SteadyService
-from inference_econ.engine import error_spread
+from inference_econ.engine import Setup, error_spread
 from inference_econ.records.texts import PART_NAMES, amount, chips_label, dollars, layout_label, size
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
@@ -45,7 +45,8 @@ class AssessmentPage(AnswerPage[Assessment]):
             for kind, point, beside in (("cost", gap.faster, speed_ratio), ("speed", gap.cheaper, cost_ratio)):
                 rows.append((f"{name}, equal {kind}", *_cells(point, beside, bound=gap is self.answer.ideal)))
                 layouts.append({} if point is None or gap is self.answer.ideal else point.layout)
-        columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
+        unit = "$" if self.answer.setup.is_priced else "GPU-h"
+        columns = ("deployment", "tokens/s", f"{unit}/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
         notes = tuple(doubts([self.answer.setup], self.answer.subjects()))
         least = ("engine", "batch", "MFU %")
         table = Table(
@@ -85,6 +86,11 @@ def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
     chips, of = chips_label(assessment.measured.instance_accelerators), f"{profile}, " if profile else ""
     names = f"{of}any size", f"{of}{chips}", f"ideal, {chips}"
     return dict(zip(names, assessment.gaps.values(), strict=True))
+
+
+def _cost(dollars_per_million: float, setup: Setup) -> str:
+    """Cost of a million output tokens: dollars, or GPU-hours if no price of the GPU is known."""
+    return f"${dollars(dollars_per_million)}" if setup.is_priced else f"{dollars(dollars_per_million)} GPU-hours"
 
 
 def _cells(point: ComparedPoint | None, ratio: str, *, bound: bool = False) -> tuple[str, ...]:
@@ -128,14 +134,14 @@ def assessment_chart(assessment: Assessment) -> Plot:
     measured, gaps = assessment.measured, _gaps(assessment, assessment.setup.assumptions.name)
     lines = [PlotSeries(label, gap.speeds.tolist(), gap.dollars.tolist()) for label, gap in gaps.items()]
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
-    point = PlotSeries(f"measured: {speed:g} tokens/s, ${dollars(cost)}", [speed], [cost], points=True)
+    point = PlotSeries(f"measured: {speed:g} tokens/s, {_cost(cost, assessment.setup)}", [speed], [cost], points=True)
     return Plot(
         f"How far is this server from what could be?\n{frontiers_title([assessment.anywhere.frontier])}",
         "tokens per second per user",
-        "US dollars per million output tokens",
+        f"{'US dollars' if assessment.setup.is_priced else 'GPU-hours'} per million output tokens",
         (*lines, point),
         logarithmic="y",
-        dollars="y",
+        dollars="y" if assessment.setup.is_priced else "",
     )
 
 
@@ -184,8 +190,8 @@ def _beside_others(assessment: Assessment) -> str:
         speed = gap.faster.tokens_per_second_per_user
         at_cost = f"at the same cost the frontier has {speed:.1f} tokens/s ({gap.speed_factor:.2f}x)"
     if gap.cheaper is not None and gap.cost_factor is not None:
-        cost = dollars(gap.cheaper.dollars_per_million_output_tokens)
-        at_speed = f"at the same speed ${cost} ({1 / gap.cost_factor:.2f}x)"
+        cost = _cost(gap.cheaper.dollars_per_million_output_tokens, gap.setup)
+        at_speed = f"at the same speed {cost} ({1 / gap.cost_factor:.2f}x)"
     return f"{where} the frontier{doubt}: {at_cost}, {at_speed}."
 
 
@@ -221,7 +227,7 @@ def _on_the_point(assessment: Assessment) -> Iterator[str]:
     sentence = (
         f"Measured: {measured.tokens_per_second_per_user:g} tokens/s per user at {load} on {_fleet(measured)}, "
         f"{measured.throughput:,.0f} output tokens/s in total, MFU {100 * measured.mfu:.1f}%, "
-        f"${dollars(measured.dollars_per_million_output_tokens)} per million output tokens."
+        f"{_cost(measured.dollars_per_million_output_tokens, assessment.setup)} per million output tokens."
     )
     if requests is not None and isinstance(assessment.predicted, SteadyService):
         sentence += (
@@ -329,8 +335,8 @@ def _better(gap: Gap, *, named: bool = False) -> str:
     return (
         f"At the same cost it has {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f}x, "
         f"{gap.tokens_per_second_lost:+z.1f}{by[0]}). At the same speed it costs "
-        f"${dollars(cheap.dollars_per_million_output_tokens)}, {1 / gap.cost_factor:.2f}x as much "
-        f"(${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
+        f"{_cost(cheap.dollars_per_million_output_tokens, gap.setup)}, {1 / gap.cost_factor:.2f}x as much "
+        f"({_cost(gap.dollars_lost or 0.0, gap.setup)} less{by[1]})"
     )
 
 
@@ -340,5 +346,5 @@ def _worse(gap: Gap) -> str:
     if gap.faster is not None:
         at_cost = f"at the same cost at most {gap.faster.tokens_per_second_per_user:.1f} tokens/s"
     if gap.cheaper is not None:
-        at_speed = f"at the same speed at least ${dollars(gap.cheaper.dollars_per_million_output_tokens)}"
+        at_speed = f"at the same speed at least {_cost(gap.cheaper.dollars_per_million_output_tokens, gap.setup)}"
     return f"{at_cost}, {at_speed}"

@@ -26,7 +26,7 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
         columns: list[Column] = [
             "concurrency", "requests_per_second", "ttft_seconds", _bounded(records, "tpot_seconds"), "e2e_seconds",
             "tokens_per_second_per_user", "tokens_per_second_per_accelerator",
-            _bounded(records, "dollars_per_million_output_tokens"),
+            *([_bounded(records, "dollars_per_million_output_tokens")] if answer.states.setup.is_priced else []),
             *(["joules_per_output_token"] if records[0]["joules_per_output_token"] is not None else []),
         ]  # fmt: skip
         subjects = answer.states.subjects()

@@ -87,12 +87,15 @@ class LoadPage(AnswerPage[LoadCurve]):
         """Sentence on the capacity of the fleet, and on latencies at a recommended load."""
         point = self._working()
         sheet, load = point.sheet, point.load
+        cost = ()
+        if sheet.service.setup.is_priced:
+            cost = ", at $", dollars(sheet.dollars_per_million_output_tokens), " per million output tokens"
         most = sheet.replicas * sheet.service.most_requests_per_second
         return (
             f"It completes {amount(most)} requests/s at most; at {point.requests_per_second:.4g} requests/s 90 % of "
             f"requests wait {milliseconds(load.ttft_seconds['p90'])} ms or less for the first token and "
-            f"{milliseconds(load.tpot_seconds['p90'])} ms or less for each further one, at $",
-            dollars(point.sheet.dollars_per_million_output_tokens), " per million output tokens.",
+            f"{milliseconds(load.tpot_seconds['p90'])} ms or less for each further one",
+            *cost, ".",
         )  # fmt: skip
 
     def start(self) -> Start:
@@ -114,6 +117,8 @@ class LoadPage(AnswerPage[LoadCurve]):
 def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     """Table of latencies and costs, one row per load."""
     promised = points[0].kept is not None
+    sheet = points[0].sheet
+    setup = sheet.service.setup
     shown = [(name, which) for name in NAMES for which in in_order(_PERCENTILES[name] | _promised_of(name, targets))]
     chances = [point.chances for point in points]
     columns: list[Column] = [
@@ -121,17 +126,13 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         *(f"{name}_seconds.{which}" for name, which in shown),
         *(("slo_met_share", "good_requests_per_second") if promised else ()),
         *chances_column(targets, chances),
-        *("dollars_per_million_tokens", "dollars_per_million_output_tokens"),
-        *power_columns([points[0].sheet.service.setup]),
+        *(("dollars_per_million_tokens", "dollars_per_million_output_tokens") if setup.is_priced else ()),
+        *power_columns([setup]),
     ]
-    sheet = points[0].sheet
-    setup = sheet.service.setup
     subjects = under_load((point.sheet.service, point.load) for point in points)
     notes = [*_load_notes(points), *doubts([setup], subjects)]
-    why = [
-        f"{fleet_label(sheet.service, sheet.replicas)}: ${sheet.dollars_per_hour:,.2f} per hour, busy or idle. "
-        f"Assumptions: {setup.assumptions.name}."
-    ]
+    bill = f": ${sheet.dollars_per_hour:,.2f} per hour, busy or idle" if setup.is_priced else ""
+    why = [f"{fleet_label(sheet.service, sheet.replicas)}{bill}. Assumptions: {setup.assumptions.name}."]
     if rates := _doubtful(point for point in points if point.load.played):
         why.append(f"{rates}. These rates show simulated latencies.")
     if promised:
@@ -290,6 +291,8 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
             slo = {f"SLO: {targets.percentile_of(name)} {name.upper()} <= {limit:.6g} ms": limit}
         caption = f"{speed_cost.bands_label([sheet.service.setup])}, around {drawn[-1]}"
         plots.append(Plot(title, x_label, "milliseconds", tuple(lines), "y", mark, bands=caption, promises=slo))
+    if not sheet.service.setup.is_priced:
+        return plots
     costs = tuple(
         PlotSeries(label, rates, [getattr(point.sheet, f"dollars_per_million_{tokens}") for point in points])
         for label, tokens in (("$/M of all tokens", "tokens"), ("$/M of output tokens", "output_tokens"))

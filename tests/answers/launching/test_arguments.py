@@ -257,6 +257,8 @@ def test_llama_server_is_told_its_file_one_cache_and_how_layers_are_cut() -> Non
     assert one["--hf-repo"] == "bartowski/Llama-GGUF:Q4_K_M"
     wide = _written("llama_cpp", _service(_card(chip="m4_max", weights="fp16"), 1, 1), "bartowski/Llama-GGUF", own=True)
     assert wide["--hf-repo"] == "bartowski/Llama-GGUF:F16"
+    mixture = _service(Setup.of("gpt_oss_20b", "rtx_4090", engine="llama_cpp", price=1.0), 1, 1)
+    assert _written("llama_cpp", mixture, "ggml-org/oss", own=True)["--hf-repo"] == "ggml-org/oss:MXFP4"
     assert (one["--ctx-size"], one["--parallel"], one["--kv-unified"]) == (2625 * 16, 16, True)
     assert (one["--n-gpu-layers"], one["--cache-type-k"], "--split-mode" in one) == ("all", "bf16", False)
     # Of 64 the cache holds fewer tokens than all of them could have.

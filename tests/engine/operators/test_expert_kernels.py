@@ -248,3 +248,27 @@ def test_a_table_of_both_kinds_has_each_its_curve() -> None:
 def test_a_kernel_without_a_vendor_is_refused() -> None:
     with pytest.raises(SpecError, match="vendor"):
         _carried("h100_sxm", SLOW.replace("vendor: NVIDIA, ", ""))
+
+
+def _bounded(chip: str, batch: float, *, bound: bool | None = None) -> float:
+    """Step of gpt-oss 20b on one chip [s], without the bound or with the one of the preset."""
+    changes = [] if bound is None else [f"assumptions.experts.dense_bound={str(bound).lower()}"]
+    setup = Setup.of("gpt_oss_20b", chip, changes=changes, context=320.0)
+    return scalar(step_seconds(setup, plan_of(1, batch=batch))[0])
+
+
+def test_a_dense_product_bounds_kernels_of_other_chips() -> None:
+    # Measured on L40S: 14 ms for 3.7 GB of weights, which take 3.7 ms at the bandwidth of the datasheet.
+    assert _bounded("rtx_4090", 1, bound=False) > 2.0 * _bounded("rtx_4090", 1)
+    # gpt-oss on A100, vLLM 0.11: the kernels of Hopper give the throughput of 1,000 requests within 20 %.
+    assert _bounded("a100_sxm_80", 4, bound=False) > 1.3 * _bounded("a100_sxm_80", 4)
+    assert _bounded("a100_sxm_80", 256, bound=False) == _bounded("a100_sxm_80", 256)
+
+
+@pytest.mark.parametrize("chip", ["h100_sxm", "h20_sxm", "b200", "gb300_nvl72"])
+def test_measured_kernels_have_no_bound(chip: str) -> None:
+    assert _bounded(chip, 4, bound=False) == _bounded(chip, 4)
+
+
+def test_rubin_has_the_kernels_of_blackwell() -> None:
+    assert _bounded("vr200_nvl72", 64) < 1.2 * _bounded("gb300_nvl72", 64)

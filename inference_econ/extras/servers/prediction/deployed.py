@@ -15,7 +15,7 @@ from inference_econ import engine, inputs
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated import pools as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.engine import Plans, Setup, Speculation, has_experts, indivisible, needed_memory
+from inference_econ.engine import Plans, Setup, Speculation, has_experts, indivisible, needed_memory, precision_on
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import Measurement, RecordedPool, is_number
 from inference_econ.formulas.speculation import expected_tokens_by_position
@@ -406,8 +406,9 @@ def _requests(row: Measurement) -> inputs.Requests:
 
 
 def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assumptions) -> Setup:
-    model = inputs.catalog.model(row.model)
-    precision = inputs.Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
+    model, chip = inputs.catalog.model(row.model), inputs.catalog.hardware(row.hardware)
+    embeddings, engines = assumptions.capacity.embedding_format, (row.engine,) if row.engine else None
+    precision = precision_on(model, chip, row.weights, None, row.kv, embeddings, engines)
     # Changes of assumptions for recorded facts: token budget, kernel launches, copies of experts.
     changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
     if row.step_tokens is not None and assumptions.serving.prefill_chunk:
@@ -438,7 +439,7 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
         changes["experts.spread"] = "even"
     if row.redundant_experts is not None:
         changes["experts.redundant"] = row.redundant_experts
-    chip, assumed = inputs.catalog.hardware(row.hardware), assumptions.changed(changes)
+    assumed = assumptions.changed(changes)
     context, spread = (requests.mean_context, requests.spread) if row.context is None else (row.context, 0.0)
     return Setup(model, chip, precision, context, assumed, spread=spread).with_corrections(
         row.engine, version_told(row), "" if facts is None else facts.version
