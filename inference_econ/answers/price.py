@@ -450,7 +450,7 @@ def price(
     kept = " at this speed" if usual else " within the SLOs" if cheapest.targets.given else ""
     some = "" if replicas is None else f" of {replicas:g} instances"
     rule = (
-        f"the cheapest at {100 * filled:g}% of the capacity of the instance or group with the cheapest tokens{kept}"
+        f"the lowest cost per token{kept}, at {100 * filled:g}% of capacity"
         if requests_per_second is None
         else f"the cheapest fleet{some} that serves this rate{kept}"
     )

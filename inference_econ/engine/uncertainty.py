@@ -41,9 +41,9 @@ _EVEN = 0.5
 UNKNOWN = "unknown"
 #: Kinds of parallelism in words.
 _AXES: Mapping[Axis, str] = {
-    "pp": "pipeline stages",
-    "dp": "groups of attention ranks (dp)",
-    "ep": "expert-parallel ranks (ep)",
+    "pp": "pipeline parallelism (pp)",
+    "dp": "attention data parallelism (dp)",
+    "ep": "expert parallelism (ep)",
 }
 #: Fields of hardware and models that affect no time.
 _NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context", "checkpoints")
@@ -385,9 +385,9 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]
         if degrees[axis] == 1.0 or model in measured:
             continue
         if measured:
-            yield _worded(f"no measured instance of {model} had {words} (measured: {', '.join(measured)})", "layout")
+            yield _worded(f"no measured instance of {model} used {words} (measured: {', '.join(measured)})", "layout")
         else:
-            yield _worded(f"no measured instance had {words}", "layout")
+            yield _worded(f"no measured instance used {words}", "layout")
 
 
 def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:

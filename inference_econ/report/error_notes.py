@@ -56,17 +56,15 @@ def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
         own, bias = errors.spread.own, errors.spread.bias
         rows = f"{errors.spread.rows:,}"
-        rows = f"{rows} measurements" if own is None else f"{own:,} measurements and {rows} of similar servers"
+        rows = f"{rows} measurements" if own is None else f"{own:,} measurements, and {rows} of similar servers"
         if WITHOUT[errors.unlike] not in without:
             without.append(WITHOUT[errors.unlike])
         median = f", median {100 * math.expm1(bias):+.0f}%" if abs(bias) >= _BIAS else ""
-        parts.append(f"{_NAMES[quantity]} {percent(likely)}{median} ({rows})")
+        compared = "differ" if parts else f"differ from predictions by {name}"
+        parts.append(f"80% of measured {_NAMES[quantity]} values {compared} by {percent(likely)}{median} ({rows}).")
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
-    return (
-        f"80% of measured values lie within these errors of predictions by {name}: {', '.join(parts)}. "
-        f"The fits excluded {' and '.join(without)}."
-    )
+    return f"{' '.join(parts)} These predictions come from fits without {' and '.join(without)}."
 
 
 def assumptions_label(assumptions: inputs.Assumptions) -> str:
@@ -86,8 +84,8 @@ def extrapolations(instances: Instances) -> list[str]:
     if not always and not sometimes:
         return misfits(instances)
     text = "; ".join([*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])])
-    unlike = f"Outside the calibration data of {instances.setup.assumptions.name}, so errors may be larger: {text}."
-    return [*misfits(instances), unlike]
+    name = instances.setup.assumptions.name
+    return [*misfits(instances), f"The calibration data of {name} do not cover this, so errors may be larger: {text}."]
 
 
 def misfits(instances: Instances) -> list[str]:
@@ -100,12 +98,14 @@ def misfits(instances: Instances) -> list[str]:
     if _level(instances) is not None and setup.levels is not None:
         series = inputs.misfits_of(setup.model.name, setup.hardware.name)
         why = [
-            f"Outliers of {misfit.engine}: {misfit.why}." for misfit in series if misfit.engine == setup.levels.engine
+            f"Outliers among the runs of {misfit.engine}: {misfit.why}."
+            for misfit in series
+            if misfit.engine == setup.levels.engine
         ]
         return [" ".join([measurement_note(instances), *why])]
     return [
-        f"{misfit.rows} measurements of {misfit.engine} with {setup.model.name} on {setup.hardware.name} have "
-        f"{misfit.factor:g}x the predicted TPOT: {misfit.why}."
+        f"Measured TPOT is {misfit.factor:g}x the prediction in {misfit.rows} runs of {setup.model.name} on "
+        f"{setup.hardware.name} with {misfit.engine}: {misfit.why}."
         for misfit in inputs.misfits_of(setup.model.name, setup.hardware.name)
         if not meant or misfit.engine in meant
     ]
@@ -119,23 +119,20 @@ def measurement_note(instances: Instances) -> str:
     levels, factors = setup.levels, f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
     # Measurements of the engine over all models.
     shared = [
-        f"{each.rows} speculative runs of {levels.engine} (all models): decode {math.exp(each.decode):.3g}x"
+        f"{math.exp(each.decode):.3g}x for speculation with {levels.engine} ({each.rows} runs, all models)"
         for each in levels.served(speculates=instances.speculates).counted
     ]
     if levels.widest is None:
-        return f"Step times include the measured factor of {' and '.join(shared)}."
-    of_them = f" This includes {' and '.join(shared)}." if shared else ""
-    runs = f"{level.rows} runs of {levels.engine}"
-    server = f"with {setup.model.name} on {setup.hardware.name}"
+        return f"Decode steps are multiplied by a measured factor: {' and '.join(shared)}."
+    of_them = f" The decode factor includes {' and '.join(shared)}." if shared else ""
+    runs = f"{level.rows} runs of {setup.model.name} on {setup.hardware.name}"
+    measured = f"Step times are multiplied by measured factors: {factors}.{of_them} The factors come from {runs} with "
     if levels.version is not None:
-        return f"Step times include measured factors of {runs} {levels.version} {server}: {factors}.{of_them}"
+        return f"{measured}{levels.engine} {levels.version}."
     others = ", ".join(
         f"{math.exp(version.decode):.3g}x in {version.version or 'unknown versions'}" for version in levels.versions
     )
-    return (
-        f"Step times include measured factors of {runs} in other versions {server}: {factors}.{of_them} "
-        f"Decode factors: {others}."
-    )
+    return f"{measured}other versions of {levels.engine}. Their decode factors: {others}."
 
 
 def _level(instances: Instances) -> inputs.MeasuredLevel | None:
@@ -152,15 +149,15 @@ def measurement_warnings(instances: Instances) -> list[str]:
         engine = instances.setup.levels.engine
         ways = " with speculation" if instances.speculates else ""
         factors = f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
-        text = f"Step times of {engine}{ways} include measured factors ({level.rows} runs): {factors}."
+        text = f"Step times of {engine}{ways} are multiplied by factors from {level.rows} measured runs: {factors}."
         return [text] if abs(level.decode) >= _BIAS else []
     setup, base = instances.setup, instances.setup.assumptions.extends
     levels = inputs.catalog.assumptions(base).levels if base in inputs.catalog.names("assumptions") else None
     if levels is None or levels.of(setup.model.name, setup.hardware.name) is None:
         return [text.rsplit(": ", 1)[0] + "." for text in misfits(instances)]
     return [
-        f"Changed constants of {base} exclude the measured factors of {levels.engine} with {setup.model.name} on "
-        f"{setup.hardware.name}. Compare only results with changed constants."
+        f"With changed constants of {base}, step times exclude the measured factors of {levels.engine} with "
+        f"{setup.model.name} on {setup.hardware.name}. Compare only results with changed constants."
     ]
 
 
@@ -179,9 +176,9 @@ def calibration_warnings(shown: Sequence[Instances]) -> list[str]:
     if not unlike:
         return []
     factor, instances, (first, *_) = max(unlike, key=itemgetter(0))
-    far = f"TPOT errors reach {factor:.2g}x (80% interval)" if math.isfinite(factor) else "The TPOT error is unknown"
+    far = f"TPOT may be off by {factor:.2g}x (80% interval)" if math.isfinite(factor) else "The TPOT error is unknown"
     which = (
-        f"{instances.label.removeprefix('NVIDIA ')} is least calibrated"
+        f"{instances.label.removeprefix('NVIDIA ')} has the least calibration data"
         if instances.label
         else "Outside the calibration data"
     )

@@ -525,7 +525,7 @@ class Agents(AgentSessions):
             promised,
             1.0,
             None,
-            SelectionRule("the one that carries most agents per dollar", len(layouts)),
+            SelectionRule("the most agents per dollar", len(layouts)),
         )
 
     def recommend(
@@ -647,7 +647,7 @@ class Agents(AgentSessions):
             bill = fleet_sheet(best.fleet, found_in_cache)
         else:
             bill = PlayedInstance(best.service, self, ()).bill(best.use.trace, best.replicas, best.load)
-        pick = SelectionRule(f"the cheapest fleet that carries {number:,} agents", sum(map(len, market.candidates)))
+        pick = SelectionRule(f"the cheapest fleet for {number:,} agents", sum(map(len, market.candidates)))
         named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
         return AgentSheet(**{**named, "targets": market.wanted, "pick": pick}, use=best.use, parts=best.parts)
 

@@ -171,8 +171,9 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         basis = [f"{MEANS} Assumptions: {assumptions_label(front.setups)}."]
     elif any(point.layout["dp"] != 1.0 for point in points):
         basis.append(
-            "dp: attention groups of tp GPUs, each with its own sequences. Feed-forward blocks and experts are sharded "
-            "over all tp x dp GPUs: experts over ep ranks, each expert over the rest."
+            "With dp, attention runs in dp groups of tp GPUs, each with its own sequences. Feed-forward blocks are "
+            "sharded over all tp x dp GPUs. Experts are distributed over ep ranks, and each expert is sharded over the "
+            "GPUs of its rank."
         )
     table = view(
         frontiers_title([front]),
