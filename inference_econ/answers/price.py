@@ -409,8 +409,8 @@ def price(
         SLOs. Default: the reference speed of the model, or 20 tokens/s if it is unknown or not reached
         (:mod:`inference_econ.answers.price`). ``Targets()`` sets none.
     replicas : int, optional
-        Instances [1]; by default the fewest that meet the SLOs. A given number may be saturated, which the result
-        reports.
+        Instances [1]; by default the fewest that meet the SLOs. If the given number of instances is overloaded, the
+        result reports it.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     utilization : float

@@ -103,7 +103,7 @@ def asked_subject(
 
 
 class Instances(NamedTuple):
-    """Instances of one setup in a result. The least similar to measured instances determines the errors."""
+    """Instances of one setup in a result. The instance that is least similar to measured ones determines the errors."""
 
     setup: Setup
     """Model, chip and formats."""
@@ -124,7 +124,7 @@ class Instances(NamedTuple):
 
     @property
     def subject(self) -> Subject:
-        """Properties that the instances share, including the least-measured property of their corrections."""
+        """Properties that all instances share, including the least-measured property of their corrections."""
         subject = asked_subject(self.setup, self.isl, self.osl)
         if self.setup.levels is None:
             return subject
@@ -232,7 +232,7 @@ def error_spread(
 
 
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
-    """Errors of a quantity. If those of throughput are unknown, they are derived from the errors of TPOT.
+    """Errors of a quantity. If the errors of throughput are unknown, they are derived from the errors of TPOT.
 
     The parameters are those of :func:`interval`. The result is None if the assumptions were fitted to neither.
 
@@ -309,7 +309,7 @@ class UnlikeReason(NamedTuple):
     text: str
     """Text for users, with the numbers."""
     unlike: Unlike
-    """Property of which fits must leave out measurements, so that their errors apply."""
+    """Property that cross-validation must leave out, so that its errors apply to the query."""
 
 
 def outside(subject: Subject, assumptions: Assumptions) -> list[str]:

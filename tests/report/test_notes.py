@@ -174,7 +174,8 @@ def test_a_gap_is_held_against_the_errors_of_the_profile(factor: float, verdict:
     assert likely is not None
     assert likely == pytest.approx((0.8 * found.anywhere.on_it_seconds, 1.25 * found.anywhere.on_it_seconds))
     said = " ".join(findings(found))
-    assert ("This difference is larger than the errors of the profile. With these GPUs and batch, 80%" in said) == certain
+    larger = "This difference is larger than the errors of the profile. With these GPUs and batch, 80%" in said
+    assert larger == certain
     doubted = "This difference is smaller than the errors of the profile. With these GPUs and batch, 80%" in said
     assert doubted == (verdict != "on" and not certain)
     record = found.record()

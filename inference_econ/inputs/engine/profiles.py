@@ -179,7 +179,7 @@ class Misfit(Spec):
     hardware: str = Field(min_length=1)
     """Catalog name of the chip."""
     factor: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
-    """Median of measured time per output token over the predicted time [1]."""
+    """Median of measured time per output token divided by the predicted time [1]."""
     rows: Count
     """Number of measurements [1]."""
     cached: bool = False
