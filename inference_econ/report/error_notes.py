@@ -74,7 +74,7 @@ def assumptions_label(assumptions: inputs.Assumptions) -> str:
 
 
 def percent(interval: Interval) -> str:
-    """An interval around 1 as percentages."""
+    """Interval around 1 as percentages: ``-19% to +22%``."""
     return f"{100 * (interval.low - 1):+z.0f}% to {100 * (interval.high - 1):+z.0f}%"
 
 

@@ -193,7 +193,7 @@ def _with_column(table: Table, after: str, head: str, cells: Sequence[str]) -> T
 
 
 def with_recipes(table: Table, practices: Sequence[str]) -> Table:
-    """Add a column of recipes after the engines; unchanged if all rows have the same.
+    """Add a column of recipes after the engines; unchanged if all rows have the same recipe.
 
     A narrow table drops this column first, or last if an engine has several recipes.
     """

@@ -74,7 +74,7 @@ def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
 def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
     """Band above and below a line; None without an error estimate.
 
-    If the upper end is open (NaN) at a point of the line, the band extends to the highest value of both there.
+    If the upper end is unknown (NaN) at a point, the band there extends to the highest value of line and band.
     """
     low, high = ends
     if low is None or high is None:

@@ -327,7 +327,7 @@ def _beyond(measured: OperatingPoint) -> str:
 
 
 def _better(gap: Gap, *, named: bool = False) -> str:
-    """Lead of a frontier over a point behind it; with the better deployments if ``named``."""
+    """Text on how much better a frontier is than the measured point; with the better deployments if ``named``."""
     fast, cheap = gap.faster, gap.cheaper
     assert fast is not None and cheap is not None and gap.cost_factor is not None
     by = ["", ""]
@@ -344,7 +344,7 @@ def _better(gap: Gap, *, named: bool = False) -> str:
 
 
 def _worse(gap: Gap) -> str:
-    """Best speed and cost of a frontier that the point beats."""
+    """Text on the best speed and cost of a frontier that the measured point beats."""
     at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
     if gap.faster is not None:
         at_cost = f"at the same cost at most {gap.faster.tokens_per_second_per_user:.1f} tokens/s"
