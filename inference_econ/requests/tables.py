@@ -79,7 +79,7 @@ class Parameter:
     spelled: tuple[str, ...]
     """Spellings with dashes; empty for an argument."""
     metavar: str
-    """Placeholder of the value in the help, if its type's does not apply."""
+    """Placeholder of the value in the help, if it differs from the placeholder of its type."""
     repeat: bool
     """True if it may be repeated."""
     required: bool

@@ -277,8 +277,9 @@ def buy(
 
 
 def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Requests) -> dict[str, float]:
-    """Price of a mean request by offer, ascending [USD]. If no price of cached tokens is known, they have the price of
-    other input tokens.
+    """Price of a mean request by offer, ascending [USD].
+
+    If no price of cached tokens is known, they have the price of other input tokens.
 
     Raises
     ------
