@@ -64,7 +64,7 @@ def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -
         parts.append(f"80% of measured {_NAMES[quantity]} values {compared} by {percent(likely)}{median} ({rows}).")
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
-    return f"{' '.join(parts)} These predictions come from fits without {' and '.join(without)}."
+    return f"{' '.join(parts)} In cross-validation, each fit excluded {' and '.join(without)}."
 
 
 def assumptions_label(assumptions: inputs.Assumptions) -> str:
@@ -85,7 +85,10 @@ def extrapolations(instances: Instances) -> list[str]:
         return misfits(instances)
     text = "; ".join([*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])])
     name = instances.setup.assumptions.name
-    return [*misfits(instances), f"The calibration data of {name} do not cover this, so errors may be larger: {text}."]
+    return [
+        *misfits(instances),
+        f"The calibration data of {name} do not cover this query, so errors may be larger: {text}.",
+    ]
 
 
 def misfits(instances: Instances) -> list[str]:
@@ -132,7 +135,7 @@ def measurement_note(instances: Instances) -> str:
     others = ", ".join(
         f"{math.exp(version.decode):.3g}x in {version.version or 'unknown versions'}" for version in levels.versions
     )
-    return f"{measured}other versions of {levels.engine}. Their decode factors: {others}."
+    return f"{measured}other versions of {levels.engine}. By version, the decode factors are {others}."
 
 
 def _level(instances: Instances) -> inputs.MeasuredLevel | None:

@@ -243,7 +243,7 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
     per_instance = " per instance" if replicas > 1 else ""
     return [
         f"Load {100 * load.utilization:.0f}% of capacity, {load.in_flight:.1f} concurrent requests{per_instance}. "
-        f"{', '.join(latencies)}{simulated}."
+        f"{'. '.join(latencies)}{simulated}."
     ]
 
 

@@ -64,7 +64,7 @@ def test_ways_of_cutting_a_model_up_that_nobody_measured(
     parallel: dict[str, tuple[str, ...]] | None, layouts: list[str], said: str
 ) -> None:
     asked = Instances(setup(fitted(parallel=parallel)), layouts=layouts)
-    text = f"The calibration data of made up do not cover this, so errors may be larger: {said}."
+    text = f"The calibration data of made up do not cover this query, so errors may be larger: {said}."
     assert extrapolations(asked) == ([text] if said else [])
 
 
@@ -96,7 +96,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
 @pytest.mark.rows
 def test_what_is_unlike_the_measurements(context: float, shown: dict[str, Any], reasons: str) -> None:
     instances = Instances(setup(context=context), **shown)
-    text = f"The calibration data of made up do not cover this, so errors may be larger: {reasons}."
+    text = f"The calibration data of made up do not cover this query, so errors may be larger: {reasons}."
     assert extrapolations(instances) == ([text] if reasons else [])
     record = calibration_record(instances)
     assert record is not None
@@ -123,7 +123,7 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
         note = interval_note(instances, ["tpot"])
         assert f"to {100 * factor - 100:+.0f}% ({rows})" in note
         assert note.endswith(
-            f"come from fits without the {'engine ' * (without == 'version')}{without} of each measurement."
+            f"excluded the {'engine ' * (without == 'version')}{without} of the measurements that it predicted."
         )
         assert errors_of(instances, "tpot")["without"] == without
         (ends,) = bounds.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()

@@ -284,7 +284,7 @@ class AgentBuyPage(BuyPage):
             *(_REREAD if any(getattr(lot, "pools", None) for lot in answer.lots) else ()),
             "API and fleet are compared for the same requests: those that the agents of a full rental unit send. APIs "
             f"are assumed to cache all repeated prompt tokens ({100 * requests.cached / requests.isl.mean:.1f}%). An "
-            "API without a cache price charges its input price for them.",
+            "API without a cache price charges its input price for these tokens.",
             *_preempted(use),
             *_simulated(use),
         )

@@ -137,8 +137,8 @@ class BuyPage(AnswerPage[Purchase]):
                 bills[name] = self.answer.bill(lot)
             first, second = sorted(bills, key=bills.__getitem__)[:2]
             return (
-                f"At {rate:g} requests/s, {first} cost least: ${bills[first]:,.0f} a month. Second is {second} with "
-                f"${bills[second]:,.0f}.",
+                f"At {rate:g} requests/s, {first} cost least: ${bills[first]:,.0f} a month. The second cheapest is "
+                f"{second} with ${bills[second]:,.0f}.",
             )
         rows = [row for row in self.answer.crossovers if row.offer == cheapest and row.first is not None]
         if not rows:

@@ -99,8 +99,8 @@ class FleetPage(AnswerPage[DayOfFleet]):
     def _scaled(self) -> str:
         answer = self.answer
         return (
-            f"The autoscaler adds replicas to the reserved units of the plan. It loads each replica to "
-            f"{100 * answer.target:.3g}% of its capacity within the SLOs, measured by {_LOOKS[answer.policy]}. 'SLO "
+            "The autoscaler adds replicas to the reserved units of the plan. It targets a load of "
+            f"{100 * answer.target:.3g}% of the capacity within the SLOs, measured by {_LOOKS[answer.policy]}. 'SLO "
             "met %': share of requests that arrive while capacity suffices."
         )
 
@@ -108,10 +108,10 @@ class FleetPage(AnswerPage[DayOfFleet]):
         terms = self.answer.elasticity
         return (
             f"A replica starts in {terms.startup_seconds:g} s. The autoscaler polls every {terms.polling_seconds:g} s "
-            f"and ignores differences of up to {100 * terms.tolerance:g}%. It removes a replica after "
-            f"{terms.scale_down_seconds:g} s without need. It rents at most {terms.most_of_peak:g}x the need of the "
-            f"busiest hour. A spot unit is interrupted {terms.interruptions_per_hour:g} times per hour; at most "
-            f"{100 * terms.spot_share:g}% of the capacity is spot."
+            f"and ignores differences of up to {100 * terms.tolerance:g}%. A replica is removed after "
+            f"{terms.scale_down_seconds:g} s without need. The fleet has at most {terms.most_of_peak:g}x the capacity "
+            f"that the busiest hour needs. A spot unit is interrupted {terms.interruptions_per_hour:g} times per hour; "
+            f"at most {100 * terms.spot_share:g}% of the capacity is spot."
         )
 
     def charts(self) -> Mapping[str, charts.AnyChart]:

@@ -50,7 +50,7 @@ class RolloutPage(AnswerPage[Rollout]):
         notes, why = list[str](), list[str]()
         why.append(
             f"Outputs have {answers.mean():,.0f} tokens on average, and at most {answers.max():,}{cut}. 'busy %': mean "
-            "throughput over maximum throughput. 'tail %': share of time with fewer than half of the maximum "
+            "throughput divided by maximum throughput. 'tail %': share of time with fewer than half of the maximum "
             "concurrent trajectories."
         )
         if batch.finished < 1.0:
@@ -72,7 +72,9 @@ class RolloutPage(AnswerPage[Rollout]):
                     "instances (--tp)."
                 )
         if any(run.service.speculation for run in self.answer.runs):
-            notes.append("Training changes the model, so fewer draft tokens are accepted than here.")
+            notes.append(
+                "Training changes the model, so the acceptance of draft tokens may fall below this prediction."
+            )
         table = view(
             self._title(),
             self.answer.records(),

@@ -282,7 +282,7 @@ _RECIPES = {
     "date": "date", "ref": "source", "where": "where",
 }  # fmt: skip
 _OF_RECIPES = (
-    "'instances': parallel degrees of aggregated instances in the recipe. 'prefill + decode': those of disaggregated "
+    "'instances': parallel degrees of aggregated instances in the recipe. 'prefill + decode': degrees of disaggregated "
     "instances. A row without a source is an engine with its defaults.",
 )
 

@@ -158,7 +158,7 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
                 f"({100 * (1 / times - 1):+z.2f}%). The longest sequence has {longest:g} tokens."
             )
         else:
-            yield f"The step runs without a KV cache. With a KV cache it takes {alone}, {amount(times)}x less."
+            yield f"The step runs without a KV cache. With a KV cache, a step takes {alone}, {amount(times)}x less."
 
 
 def _explain_why(explanation: Explanation) -> Iterator[str]:
@@ -231,8 +231,8 @@ def operator_table(explanation: Explanation) -> page.Table:
     if explanation.joules is not None:
         idle = 1e3 * (explanation.idle_joules or 0.0)
         notes.append(
-            f"'mJ' excludes the {idle:.4g} mJ that an idle board draws during the step. With them, the step takes "
-            f"{1e3 * explanation.joules:.4g} mJ."
+            f"'mJ' excludes the {idle:.4g} mJ that an idle board draws during the step. With this energy, the step "
+            f"takes {1e3 * explanation.joules:.4g} mJ."
         )
     setup, ranks = explanation.setup, float(explanation.layout["tp"])
     peers, link = setup.hardware.link_peers, setup.hardware.link_bytes_per_second_one_way

@@ -49,12 +49,12 @@ class IntensityPage(AnswerPage[Intensity]):
             *(["closed form"] if closed else []),
         )
         why = (
-            "Bound: the longer of arithmetic and memory traffic, at the rates that "
-            f"{answer.setup.assumptions.name} has for each kernel, without network and launches. Step: sum of all "
+            "An operator is limited by the longer of its arithmetic time and its memory time, at the kernel rates of "
+            f"{answer.setup.assumptions.name}. Network and kernel launches are excluded. 'step' is the sum of all "
             "operators.",
-            "Ridge: FLOP per byte at the peaks of the GPU.",
+            "'ridge': FLOP per byte above which arithmetic is the limit, at the peaks of the GPU.",
             *(
-                ["'Closed form': bytes per weight x ridge / 2, over the share of tokens that read the weights."]
+                ["'closed form': bytes per weight x ridge / 2, divided by the share of tokens that read the weights."]
                 if closed
                 else []
             ),

@@ -129,11 +129,11 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     subjects = under_load((point.sheet.service, point.load) for point in points)
     notes = [*_load_notes(points), *doubts([setup], subjects)]
     why = [
-        f"{fleet_label(sheet.service, sheet.replicas)} costs ${sheet.dollars_per_hour:,.2f} per hour, busy or idle. "
+        f"Cost of {fleet_label(sheet.service, sheet.replicas)}: ${sheet.dollars_per_hour:,.2f} per hour, busy or idle. "
         f"Assumptions: {setup.assumptions.name}."
     ]
     if rates := _doubtful(point for point in points if point.load.played):
-        why.append(f"{rates}. Their latencies are simulated.")
+        why.append(f"{rates}. Latencies at these rates are simulated.")
     if promised:
         limits = " and ".join(f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in targets.given.items())
         why.append(f"'SLO met %': share of requests with {limits}. 'goodput/s': number of these requests per second.")
