@@ -302,9 +302,9 @@ def _parameter(name: str, within: tuple[str, ...]) -> Parameter:
 
 def _of_argument(name: str, kind: kinds.ValueKind) -> str:
     """Description of an argument, which the help does not show."""
-    if name == "models":
-        return "Names of models."
-    return f"Name of the {'model' if isinstance(kind, kinds.AnswerKind) else name}."
+    if isinstance(kind, kinds.AnswerKind):
+        name = "model"
+    return f"Names of {name}." if name.endswith("s") else f"Name of the {name}."
 
 
 def _plain(value: object) -> object:
