@@ -17,8 +17,8 @@ def explain(
 ) -> Page:
     """Break one decode or prefill step down into time, bottlenecks and memory.
 
-    With --over, the command shows the arithmetic intensity of each operator, and from which batch size, context or
-    prompt length each is compute-bound.
+    With --over, the command shows the arithmetic intensity of each operator. It also reports from which batch size,
+    context or prompt length an operator is compute-bound.
 
     A decode step uses the mean context of --isl and --osl, or --context. A prefill step (--prefill) starts from an
     empty cache unless --context is given. MODEL and HARDWARE are as in 'frontier'.

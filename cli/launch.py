@@ -58,9 +58,9 @@ def launch(
 ) -> str:
     """Write the commands that start a deployment and benchmark it.
 
-    ANSWER.json is a result that 'recommend', 'frontier' or 'fleet' wrote with -o. Or give MODEL and HARDWARE with the
-    options of 'recommend'. For a fleet, --as keda and llm-d-autoscaling also write its autoscaler. The command checks
-    all engine arguments against the options of the engine at --engine-version.
+    ANSWER.json is a result that 'recommend', 'frontier' or 'fleet' wrote with -o. You can also give MODEL and HARDWARE
+    with the options of 'recommend'. For a fleet, --as keda and llm-d-autoscaling also write its autoscaler. The command
+    checks all engine arguments against the options of the engine at --engine-version.
     """
     from inference_econ.engine import node
 

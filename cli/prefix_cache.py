@@ -30,7 +30,7 @@ def cache(
     """Compare recomputing a cached prefix with loading it from a cache tier.
 
     Tiers are HBM, host memory and SSD. The table has time and cost, and the length from which loading is faster. With
-    --turns, it adds the hit rate of a conversation in each tier, on one instance or behind a router (--replicas,
+    --turns, the table adds the hit rate of a conversation in each tier, on one instance or behind a router (--replicas,
     --routing). With --traffic, hit rates come from a simulation of its sessions. MODEL and HARDWARE are as in
     'frontier'.
     """

@@ -33,7 +33,7 @@ class Waiting:
     tell : callable
         Receives the estimate.
     stopped : str
-        Finished part when it was interrupted; empty if it was not.
+        Part of the work that was finished before an interrupt; empty without an interrupt.
     told_seconds : float
         Longest estimate reported so far; shorter ones are not reported [s].
     """

@@ -34,7 +34,7 @@ class InferenceEconError(Exception):
     message : str
         Given value, accepted values, and advice.
     option : str, optional
-        Option at fault, as in requests: ``request_rate`` for ``--request-rate``. None if it is not a single one.
+        Option at fault, as in requests: ``request_rate`` for ``--request-rate``. None if no single option is at fault.
     """
 
     def __init__(self, message: str, option: str | None = None) -> None:

@@ -59,10 +59,10 @@ def pages(report: Servers) -> Iterator[tuple[str, str]]:
 
 
 _PAGE = """\
-Series of measured servers: a model on a chip in one layout, under requests of the same lengths. The worst TPOT comes
-first; errors are medians over the concurrencies of a series, with their bias. What a series is unlike in is in
-comparison with the rows that its profile was fitted to; "in what was measured" means that no reason is known: an effect
-is missing, or the rows are odd. Generated with [the report](../validation.md)."""
+A series has the servers of one model, chip and layout with equal request lengths. Errors are medians over the
+concurrencies of a series, with their bias. The largest error of TPOT comes first. The last column states how a series
+differs from the rows that its profile was fitted to. "in what was measured" means that no difference is known: the cost
+model lacks an effect, or the measurement is wrong. Generated with [the report](../validation.md)."""
 
 
 def series(rows: Sequence[InputRow]) -> Table:

@@ -34,18 +34,18 @@ HEADS = (
 )
 #: Explanation of the columns.
 LEGEND = (
-    "Error: |ln(answered / measured)| of the cost at the same speed; 0.1 is about 10 %, 0.69 a factor of two. Shares "
-    "are of points that are compared or out of reach."
+    "Errors are |ln(answered / measured)| of the cost at the same speed: 0.1 is about 10 %, and 0.69 is a factor of "
+    "two. Shares are of all points that are compared or out of reach."
 )
 
 
 _STAGES = ("servers", "answered/measured", "median error", "mean error, same servers", "adds", "in 80 % band")
 _STAGED = (
-    "Each line leaves more to choose than the one above it. 'The server itself' is predicted as it was deployed, in "
-    "its version: at its load nothing but the prediction is off; at its speed, with as many requests as leave a user "
-    "that speed, an error of speed becomes one of cost, several times as large where a curve is flat. The newest "
-    "version is what answers deploy, with its usual settings and numbers of instances. Means are of the servers that "
-    "have a cost in every line; what each line adds to them makes up the error of the answer."
+    "Each line adds one free choice. 'The server itself' is the measured deployment in its version. At its load, the "
+    "only error is that of the prediction. At its speed, the predicted concurrency is the one with the measured "
+    "speed, so an error of speed becomes an error of cost, which is several times as large where a curve is flat. "
+    "The answer deploys the newest version, with default settings and numbers of instances. Means are over the "
+    "servers that have a cost in every line. The column 'adds' is the increase of this mean from line to line."
 )
 
 
@@ -150,14 +150,14 @@ def _reading(points: Sequence[CostPoint], assumptions: str = "") -> str:
     alike = (
         ""
         if score.own_ratio is None or score.own_median is None
-        else f" In the engine and layout of the measured server itself the median of answered over measured is "
+        else f" With the engine and layout of the measured server, the median ratio of answered to measured cost is "
         f"{score.own_ratio:.2f}, and half are within a factor of {math.exp(score.own_median):.2f}."
     )
     half = f"Under {assumptions!r}, half" if assumptions else "Half"
     return (
-        f"{half} of the answers are within a factor of {math.exp(score.median):.2f} of what the best "
-        f"measured servers cost at their speed{tried}; {_percent(score.dearer)} are dearer by more than a quarter, "
-        f"{_percent(score.out_of_reach)} of the servers are out of reach.{alike}"
+        f"{half} of the answers are within a factor of {math.exp(score.median):.2f} of the best measured cost at the "
+        f"same speed{tried}. {_percent(score.dearer)} are more than a quarter too expensive, and no candidate reaches "
+        f"{_percent(score.out_of_reach)} of the servers.{alike}"
     )
 
 

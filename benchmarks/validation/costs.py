@@ -64,26 +64,26 @@ SERIES = {
 }
 
 NOTES = (
-    "Measured: servers of one combination of model, weights, chip and lengths under a constant number of requests, of "
-    "which no other one is both faster and cheaper; with speculation among all, without it among those without. Of two "
-    "pools (apart) and of instances that do both (together) by themselves. Answered: the least cost at the same speed, "
-    "lengths and price per chip of all candidates of a default frontier: of those without speculation for servers "
-    "without it, of those that do both for servers that do. Between two batches of a layout cost is taken as a power "
-    "of speed, between layouts nothing is.",
-    "Output tokens/s of a server are as measured, or what a closed loop of its TTFT and TPOT completes: 2 % more where "
-    "both are known.",
-    "Out of reach: no candidate is as fast, though some measured server is faster still. The fastest server of a "
-    "combination, if no candidate is as fast, is not compared: half of the fastest ones would be beyond an answer that "
-    "is right.",
-    "A cheaper answer need not be wrong: nobody may have measured what it deploys. 'Measured layouts' are points whose "
-    "answer is a layout that some server of the combination had, with no fewer requests than its emptiest and no more "
-    "than its fullest server, by a factor of 1.4. 'Own layouts' are answers that may only choose among layouts of the "
-    "measured server's engine in its own layout, together or apart as it was (in its newest version, any format of "
-    "cache; of pools the layout that decodes): how many, their ratio, and their error. What is between that and the "
-    "whole answer is the choice of another engine or layout.",
-    "In the band: the measured cost is between those of the answer's 80 % interval, which moves speed and cost of the "
-    "whole frontier by their errors. Where nobody measured the layout that is answered, its dear end is no less than "
-    "that of the cheapest one that somebody did, under any engine: whoever is disappointed falls back on that.",
+    "Measured servers are grouped by model, weights, chip and lengths, at constant concurrency. Only Pareto-optimal "
+    "servers count: no other server of the group is both faster and cheaper. Servers without speculation are "
+    "compared among themselves, and speculating servers with all. Disaggregated (apart) and aggregated (together) "
+    "servers are separate. The answer is the cheapest candidate of a default frontier at the same speed, lengths and "
+    "price per chip. For servers without speculation, only candidates without speculation count. Cost is "
+    "interpolated as a power of speed between two batches of one layout, but not between layouts.",
+    "Output tokens/s of a server are the measured value, or what a closed loop with its TTFT and TPOT completes. The "
+    "latter is 2 % higher where both are known.",
+    "Out of reach means that no candidate is as fast, although a faster measured server exists. The fastest server "
+    "of a group is left out if no candidate is as fast: even with an unbiased model, half of the fastest servers "
+    "would be faster than every candidate.",
+    "A cheaper answer can be right, because its deployment may never have been measured. 'Measured layouts' are "
+    "points whose answer uses a measured layout of the group, at a concurrency within a factor of 1.4 of the "
+    "measured range. 'Own layouts' restricts the answer to the measured server's engine and layout, aggregated or "
+    "disaggregated as measured. Version and cache format are free, and for disaggregated servers only the decode "
+    "layout is fixed. The column has their number, their ratio and their error. The difference from the full answer "
+    "comes from the choice of another engine or layout.",
+    "In the band means that the measured cost lies in the 80 % interval of the answer. The interval moves speed and "
+    "cost of the whole frontier by their errors. If the layout of the answer was not measured, the upper end is at "
+    "least the cost of the cheapest measured layout of any engine, because a user can fall back on that layout.",
 )
 
 

@@ -71,8 +71,8 @@ class Explanation(Shown):
     prompt : float or None
         Prompt tokens per sequence in a prefill step [tokens]; None for a decode step.
     in_machines_seconds : float or None
-        Step time if the fast link joined only the eight GPUs of a machine [s]. None if it joins no more than that, or
-        if machines have no network.
+        Step time if the fast link joined only the eight GPUs of a machine [s]. None if the fast link joins at most
+        eight GPUs, or if machines have no network.
     streamed_bytes, paged_bytes : float
         Weights, and KV cache, that each GPU reads per step from host memory [B].
     beside_seconds : float or None
@@ -138,7 +138,7 @@ class Explanation(Shown):
 
     @property
     def mfu(self) -> float:
-        """Useful arithmetic over the theoretical peak, MFU [1]."""
+        """Useful arithmetic divided by the theoretical peak, MFU [1]."""
         return float(mfu(self.setup, self.accelerators, self.batch, self.seconds, prompt=self.prompt))
 
     def subjects(self) -> tuple[Instances]:

@@ -96,7 +96,7 @@ def check_space(setup: Setup, space: Space) -> None:
 
 
 def refuse_impossible(setup: Setup, space: Space) -> None:
-    """Reject fixed degrees that do not divide the model at any memory size: each axis alone, then all together.
+    """Reject fixed degrees that do not divide the model at any memory size: each degree alone, then all together.
 
     Raises
     ------

@@ -232,7 +232,7 @@ def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Servic
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)
     if targets.given:
-        kept = " within the SLOs" if reached else ", as none meets the SLOs"
+        kept = " within the SLOs" if reached else ", because no layout meets the SLOs"
     if not reached:
         rates = [promised_rates(layouts, Targets()) for layouts in several]
     costs, levels, places = [], [], []

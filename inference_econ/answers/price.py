@@ -409,8 +409,8 @@ def price(
         SLOs. Default: the reference speed of the model, or 20 tokens/s if it is unknown or not reached
         (:mod:`inference_econ.answers.price`). ``Targets()`` sets none.
     replicas : int, optional
-        Instances [1]; by default the fewest that meet the SLOs. A given number may be saturated, which the result
-        reports.
+        Instances [1]; by default the fewest that meet the SLOs. If the given number of instances is overloaded, the
+        result reports it.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     utilization : float
@@ -450,7 +450,7 @@ def price(
     kept = " at this speed" if usual else " within the SLOs" if cheapest.targets.given else ""
     some = "" if replicas is None else f" of {replicas:g} instances"
     rule = (
-        f"the cheapest at {100 * filled:g}% of the capacity of the instance or group with the cheapest tokens{kept}"
+        f"the lowest cost per token{kept}, at {100 * filled:g}% of capacity"
         if requests_per_second is None
         else f"the cheapest fleet{some} that serves this rate{kept}"
     )

@@ -66,7 +66,7 @@ class Processes:
     cached, prompts : float
         Tokens before each prompt that every process has in its cache [tokens], and prompts per batch [1].
     known : dict
-        Parts that were timed already, by links (real or infinitely fast), tokens and earlier tokens.
+        Parts that were timed already; the keys are links (real or infinitely fast), tokens and earlier tokens.
     """
 
     setup: Setup
@@ -227,7 +227,7 @@ class PrefillChain:
 
     @property
     def _slices(self) -> list[tuple[Processes, slice]]:
-        """Range of positions of each run."""
+        """Positions of the processes of each group of equal processes."""
         ends = np.cumsum([number for _, number in self.runs]).tolist()
         return [(run, slice(end - number, end)) for (run, number), end in zip(self.runs, ends, strict=True)]
 

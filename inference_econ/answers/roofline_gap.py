@@ -272,7 +272,7 @@ class SteadyService:
 
     @property
     def mfu(self) -> float:
-        """Useful arithmetic of prompts and outputs over the theoretical peak, MFU [1]."""
+        """Useful arithmetic of prompts and outputs divided by the theoretical peak, MFU [1]."""
         return self.requests_per_second * useful_seconds(self.setup, self.requests) / self.accelerators
 
     @property
@@ -327,9 +327,9 @@ class Gap:
     dollars: Array
     """Costs of the frontier, shape (n,) [USD per 1e6 tokens]."""
     faster: ComparedPoint | None
-    """Fastest deployment at no higher cost; None if none is as cheap."""
+    """Fastest deployment at no higher cost; None if no deployment is as cheap."""
     cheaper: ComparedPoint | None
-    """Cheapest deployment at no lower speed; None if none is as fast."""
+    """Cheapest deployment at no lower speed; None if no deployment is as fast."""
     on_it_seconds: float
     """Time per token at which the measured GPUs and batch would be on the frontier [s]."""
     subject: Subject
@@ -342,14 +342,14 @@ class Gap:
 
     @property
     def speed_factor(self) -> float | None:
-        """Frontier speed at equal cost over the measured speed [1]; None if none is as cheap."""
+        """Frontier speed at equal cost divided by the measured speed [1]; None if no deployment is as cheap."""
         if self.faster is None:
             return None
         return self.faster.tokens_per_second_per_user / self.measured.tokens_per_second_per_user
 
     @property
     def cost_factor(self) -> float | None:
-        """Measured cost over frontier cost at equal speed [1]; None if none is as fast."""
+        """Measured cost divided by frontier cost at equal speed [1]; None if no deployment is as fast."""
         if self.cheaper is None:
             return None
         return self.measured.dollars_per_million_output_tokens / self.cheaper.dollars_per_million_output_tokens

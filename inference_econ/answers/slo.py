@@ -347,8 +347,7 @@ def check_mean(promises: Targets | None) -> Targets:
 
     Raises
     ------
-    InputError
-        If they are not about means: a steady state has no queue and no distribution of latencies.
+    InputError If the SLOs do not apply to means: a steady state has no queue and no distribution of latencies.
     """
     if promises is None:
         return Targets(percentile="mean")

@@ -86,7 +86,7 @@ class Speculated(Shown):
 
     @property
     def speedup(self) -> Array:
-        """Plain time per output token over that with speculation, prefill of other requests included [1]."""
+        """TPOT without speculation divided by TPOT with speculation, prefill of other requests included [1]."""
         return np.asarray(self.plain_state.tpot_seconds / self.state.tpot_seconds)
 
     @property

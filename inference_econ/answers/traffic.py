@@ -350,7 +350,7 @@ class _TraceCounts:
                     self.turns[name] = turns
 
     def profile(self, origin: str, recorded: traces.TraceFile) -> TraceProfile:
-        """Profile of all counted lines."""
+        """Profile of all lines that were read."""
         timed = recorded.timed and not self.without_time
         rows = np.array(self.first, dtype=float)
         order = np.argsort(rows[:, 0], kind="stable") if timed else np.arange(len(rows))
@@ -422,7 +422,7 @@ def _digits(value: float) -> float:
 
 
 def _fitted_lengths(sample: Array) -> dict[str, Any]:
-    """Table of means between quantiles of new tokens, and of outputs within them."""
+    """Table of mean lengths, grouped by quantiles of new tokens, and within a group by quantiles of outputs."""
     rows: list[tuple[float, float, float, float]] = []
     for prompts in _between(sample, sample[:, 0] - sample[:, 2]):
         for cell in _between(prompts, prompts[:, 1]):

@@ -57,12 +57,12 @@ FULL: Follows = {
 
 
 def around(instances: Instances, quantity: Quantity) -> Interval | None:
-    """Interval of measured over predicted values that is wide enough for every given instance [1]."""
+    """Interval of measured / predicted that contains the interval of every given instance [1]."""
     return _around(instances, [quantity])[quantity]
 
 
 def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
-    """Intervals of measured over predicted values of several quantities [1].
+    """Intervals of measured / predicted, one for each of several quantities [1].
 
     The interval of a request is at least as wide as the interval of its TPOT, because a request consists of its tokens.
     """
@@ -76,7 +76,10 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
 
 
 def subjects_of(instances: Instances) -> list[Subject]:
-    """Subjects whose errors apply to instances: shared properties first, then the instances least like measured ones.
+    """Subjects whose prediction errors apply to instances.
+
+    The first has the properties that all instances share. The others are the instances that differ most from
+    measured ones.
 
     The list is empty with speculative decoding if no similar server was measured. The widest errors of the profile then
     apply.
@@ -101,7 +104,7 @@ def extremes(instances: Instances, calibration: Calibration) -> Iterator[Subject
 
 
 def _beyond(values: Sequence[float], measured: Range) -> list[float]:
-    """Smallest value if it is below the range, and largest value if it is above."""
+    """The smallest value if it is below the range, and the largest value if it is above the range."""
     if not values:
         return []
     low, high = float(min(values)), float(max(values))

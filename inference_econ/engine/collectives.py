@@ -41,8 +41,8 @@ class Network:
     neighbours : float or None
         Bandwidth to the next chip of a torus [B/s].
     peers : float or None
-        Number of other chips to which a chip has direct links, which share ``inside`` equally [1]; None behind a
-        switch.
+        Number of direct links from a chip to other chips, which share the bandwidth ``inside`` equally [1]; None behind
+        a switch.
     name : str
         Name of the chip, for error messages.
     hop : float
@@ -197,7 +197,7 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
 
 
 def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:
-    """Lower bound of a collective's time for all numbers of ranks between two given ones [s].
+    """Lower bound of the time of a collective, for every number of ranks between two given numbers [s].
 
     The tensor of a group must not grow with the number of its ranks.
     """

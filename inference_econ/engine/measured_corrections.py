@@ -62,8 +62,8 @@ class SetupLevels:
     apart, speculates : bool
         Serving mode: disaggregated, and with speculative decoding.
     pull : (float, float)
-        ln of the factors on decode and prefill steps of an engine without measurements of the model on the GPU [1].
-        They move the times of this engine towards the times of other engines, see
+        ln of the factors on decode and prefill steps of an engine without measurements of the model on the GPU [1]. The
+        factors move the times of this engine towards the times of other engines, see
         :mod:`inference_econ.engine.posterior`.
     known : KnownLayouts or None
         Layouts measured with the model on the GPU, under any engine; None if unmeasured layouts get no factor.
@@ -171,7 +171,7 @@ class SetupLevels:
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
     def unseen(self, layouts: Sequence[str]) -> Unseen | None:
-        """Property in which the least-measured layout differs from all measurements: load, deployment, mode or version.
+        """Property in which the least similar layout differs from all measurements: load, deployment, mode or version.
 
         Pass an empty list for a layout without measurements. The result is None if the model was never measured on this
         GPU; the errors of the profile then apply.

@@ -66,8 +66,8 @@ def expected(setup: Setup) -> Setup:
     Setup
         Setup with two corrections. If other servers of the model on the GPU were measured, unmeasured layouts take
         longer, see :data:`UNKNOWN_LAYOUT`. If the engine itself was not measured, its decode and prefill times move by
-        :data:`PULL` towards the geometric mean of all engines that support the model. Speculation rounds are not moved,
-        because engines differ in the speculation methods that they support.
+        :data:`PULL` towards the geometric mean of all engines that support the model. Speculation rounds stay
+        unchanged, because engines support different speculation methods.
     """
     left = setup.left_open
     if left is None or len(setup.engines) != 1 or setup.assumptions != left.assumptions:

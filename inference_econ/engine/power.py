@@ -34,7 +34,7 @@ class ChipPower:
     host_watts, provisioned_host_watts : float
         Power of host and network per accelerator: constant draw, and power to provision [W].
     pue : float
-        Power of the facility over the power of its servers [1].
+        Power of the facility divided by the power of its servers (PUE) [1].
     """
 
     shares: PowerShares
@@ -169,8 +169,8 @@ def capped_seconds(joules: Array, times: list[Array], chip: ChipPower) -> Array:
     Returns
     -------
     ndarray, shape (...)
-        Time [s]. Between two clocks, time is linear in power. If the lowest clock exceeds the cap, steps are longer, so
-        that the mean power equals the cap.
+        Time [s]. Between two clocks, time is linear in power. If power exceeds the cap even at the lowest clock, steps
+        become longer until the mean power equals the cap.
     """
     exponent, room = catalog.power().clock_exponent - 1.0, chip.limit_watts - chip.idle_watts
     drawn = [joules * clock**exponent / seconds for clock, seconds in zip(CLOCKS, times, strict=True)]

@@ -131,7 +131,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
 
 
 def over_operators(setup: Setup, plans: Plans) -> Array | float:
-    """Time of prefill steps on measured servers over the time of their operators [1].
+    """Time of prefill steps on measured servers divided by the time of their operators [1].
 
     With two-batch overlap the factor is 1, because each half fills the gaps of the other.
     """

@@ -8,7 +8,7 @@ from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, p
 
 
 def or_unpriced(chip: catalog.Name, price: float | str | None) -> float | str | None:
-    """Given price of a chip, or a marker that omits its costs if no price is given or listed."""
+    """Given price of a chip. If no price is given or listed, a marker that removes costs from the result."""
     unknown = price is None and hour_price(catalog.hardware(chip), None) is None
     return prices.UNPRICED if unknown else price
 

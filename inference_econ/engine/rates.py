@@ -104,7 +104,7 @@ class ChipRates:
         return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
 
     def _carried(self, dtype: str, vendor: str, unit_share: Array | float, per_vector: Array | float) -> Array | float:
-        """Arithmetic time on this chip over the time with the efficiency of the chips on which it was measured [1]."""
+        """Arithmetic time on this chip divided by the time with the efficiency of the measured chips [1]."""
         vector = self.peaks.get("fp32")
         if vector is None or vendor != self.hardware.vendor:
             return 1.0

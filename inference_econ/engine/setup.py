@@ -79,7 +79,8 @@ class Open:
     engine : bool
         True if any engine may serve, each under its own profile.
     cache : bool
-        True if an engine's recipe may set the KV-cache format. Until then the format that all recipes share is used.
+        True if an engine's recipe may set the KV-cache format. Until a recipe is chosen, the format that all recipes
+        share is used.
     changes : tuple of str
         What-ifs of assumptions, which apply to every profile.
     assumptions : Assumptions
@@ -104,7 +105,7 @@ class Setup:
     model : ModelSpec
         Model that is served.
     hardware : HardwareSpec
-        Chip that it runs on.
+        Chip that runs the model.
     precision : Precision
         Number formats.
     context : float
@@ -495,7 +496,7 @@ class Setup:
 
     @property
     def most_linked(self) -> int | None:
-        """Accelerators that can reach each other [1]; None without a limit."""
+        """Largest number of accelerators that one network connects [1]; None without a limit."""
         linked = self.hardware.nic_bytes_per_second_one_way is not None
         linked = linked or isinstance(self.assumptions.network.collectives, (Free, Mesh))
         return None if linked else self.hardware.link_domain

@@ -98,7 +98,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     Returns
     -------
     list of ndarray, each of shape (...)
-        Time [s], in the order of ``assumptions.layout.tensor_layouts``. Only communication differs between them.
+        Time [s], in the order of ``assumptions.layout.tensor_layouts``. Only communication differs between these ways.
 
     Notes
     -----

@@ -42,9 +42,9 @@ _EVEN = 0.5
 UNKNOWN = "unknown"
 #: Kinds of parallelism in words.
 _AXES: Mapping[Axis, str] = {
-    "pp": "pipeline stages",
-    "dp": "groups of attention ranks (dp)",
-    "ep": "expert-parallel ranks (ep)",
+    "pp": "pipeline parallelism (pp)",
+    "dp": "attention data parallelism (dp)",
+    "ep": "expert parallelism (ep)",
 }
 #: Fields of hardware and models that affect no time.
 _NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context", "checkpoints")
@@ -106,7 +106,7 @@ def asked_subject(
 
 
 class Instances(NamedTuple):
-    """Instances of one setup in a result. The least similar to measured instances determines the errors."""
+    """Instances of one setup in a result. The instance that is least similar to measured ones determines the errors."""
 
     setup: Setup
     """Model, chip and formats."""
@@ -127,7 +127,7 @@ class Instances(NamedTuple):
 
     @property
     def subject(self) -> Subject:
-        """Properties that the instances share, including the least-measured property of their corrections."""
+        """Properties that all instances share, including the least-measured property of their corrections."""
         subject = asked_subject(self.setup, self.isl, self.osl)
         if self.setup.levels is None:
             return subject
@@ -249,7 +249,7 @@ def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
 
 
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
-    """Errors of a quantity. If those of throughput are unknown, they are derived from the errors of TPOT.
+    """Errors of a quantity. If the errors of throughput are unknown, they are derived from the errors of TPOT.
 
     The parameters are those of :func:`interval`. The result is None if the assumptions were fitted to neither.
 
@@ -326,7 +326,7 @@ class UnlikeReason(NamedTuple):
     text: str
     """Text for users, with the numbers."""
     unlike: Unlike
-    """Property of which fits must leave out measurements, so that their errors apply."""
+    """Property that cross-validation must leave out, so that its errors apply to the query."""
 
 
 def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
@@ -402,9 +402,9 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]
         if degrees[axis] == 1.0 or model in measured:
             continue
         if measured:
-            yield _worded(f"no measured instance of {model} had {words} (measured: {', '.join(measured)})", "layout")
+            yield _worded(f"no measured instance of {model} used {words} (measured: {', '.join(measured)})", "layout")
         else:
-            yield _worded(f"no measured instance had {words}", "layout")
+            yield _worded(f"no measured instance used {words}", "layout")
 
 
 def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:

@@ -29,7 +29,7 @@ def share(hits: Array) -> Estimate:
     Parameters
     ----------
     hits : ndarray, shape (n,)
-        1 if it holds, 0 otherwise [1].
+        1 if the condition holds, 0 otherwise [1].
 
     Returns
     -------

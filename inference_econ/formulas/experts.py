@@ -16,7 +16,7 @@ def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_
     Parameters
     ----------
     sparsity : array_like, shape (...)
-        Experts over active experts, at least 1 [1].
+        Number of experts divided by the number of active experts, at least 1 [1].
     tokens : array_like, shape (...)
         Independently routed tokens [1].
     popularity_scv : float

@@ -1,4 +1,4 @@
-"""Grouped products of many experts: computed over necessary arithmetic."""
+"""Grouped products of many experts: ratio of computed to necessary arithmetic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def padded_share(
     extra_tokens: npt.ArrayLike,
     extra_elements: npt.ArrayLike,
 ) -> Array:
-    """Arithmetic that determines the time of a grouped product, over the necessary arithmetic.
+    """Arithmetic that determines the time of a grouped product, divided by the necessary arithmetic.
 
     Parameters
     ----------

@@ -9,14 +9,15 @@ from inference_econ._types import Array
 
 
 def carried_share(unit_share: npt.ArrayLike, ahead: npt.ArrayLike) -> Array:
-    """Arithmetic time of a kernel, over the time at the share of peak on the measured chip.
+    """Arithmetic time of a kernel, divided by the time at the share of peak on the measured chip.
 
     Parameters
     ----------
     unit_share : array_like, shape (...)
         Share of the measured time that the math unit itself needs at its sustained rate, at most 1 [1].
     ahead : array_like, shape (...)
-        Ratio of the unit's peak to fp32 arithmetic, on the chip over that on the measured chips; above 0 [1].
+        Ratio of the unit's peak to fp32 arithmetic on the chip, divided by the same ratio on the measured chips; above
+        0 [1].
 
     Returns
     -------

@@ -160,7 +160,7 @@ class Power(NamedTuple):
     host_watts: npt.ArrayLike = 0.0
     """Power of its share of host and network, drawn at all hours [W]."""
     pue: npt.ArrayLike = 1.0
-    """Power of the facility over that of its servers, at least 1 [1]."""
+    """Power of the facility divided by the power of its servers, at least 1 [1]."""
     dollars_per_kwh: npt.ArrayLike = 0.0
     """Price of electricity [USD per kWh]."""
 

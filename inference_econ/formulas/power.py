@@ -52,7 +52,7 @@ def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: n
     host_watts : array_like, shape (...)
         Power of the other parts of servers and of the network [W].
     pue : array_like, shape (...)
-        Power usage effectiveness: power of the facility over that of its servers, at least 1 [1].
+        Power usage effectiveness: power of the facility divided by the power of its servers, at least 1 [1].
 
     Returns
     -------

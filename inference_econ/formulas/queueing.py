@@ -30,7 +30,7 @@ class Load(NamedTuple):
     """Shape (..., slots): share of all work done with 1, 2, .. slots concurrent requests [1]. These are also the shares
     of tokens by batch size, so step times with these weights are the distribution of the time between two tokens."""
     offered: Array
-    """Arrival rate over the completion rate with all slots occupied [1]; the server is saturated from 1 on."""
+    """Arrival rate divided by the completion rate with all slots occupied [1]; the server is saturated from 1 on."""
     busy: Array
     """Share of time with at least one running request [1]."""
     in_flight: Array

@@ -59,7 +59,7 @@ def attainable(flop_per_byte: ArrayLike, bytes_per_second: float, flops_per_seco
     Parameters
     ----------
     flop_per_byte : array_like, shape (...)
-        Arithmetic over memory traffic [FLOP/B].
+        Arithmetic divided by memory traffic [FLOP/B].
     bytes_per_second : float
         Memory bandwidth [B/s].
     flops_per_second : float
@@ -129,7 +129,7 @@ def critical_batch(
     flops_per_second : float
         Arithmetic rate [FLOP/s].
     sparsity : float
-        Experts over active experts, 1 for a dense model [1].
+        Number of experts divided by the number of active experts, 1 for a dense model [1].
 
     Returns
     -------

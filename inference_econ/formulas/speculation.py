@@ -112,11 +112,11 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
     Parameters
     ----------
     speedup : float
-        Time per token without speculation over that with it [1].
+        Time per token without speculation divided by the time with it [1].
     draft_length : int
         Draft tokens of every round [1].
     draft_cost : float
-        Time of a draft token over that of a step of the target [1].
+        Time of a draft token divided by the time of a step of the target [1].
 
     Returns
     -------
@@ -190,7 +190,7 @@ class BestDraft(NamedTuple):
     seconds: Array
     """Time per token [s]."""
     speedup: Array
-    """Time per token of plain decoding over that [1]; at least 1 if plain decoding is allowed."""
+    """Time per token of plain decoding divided by that time [1]; at least 1 if plain decoding is allowed."""
 
 
 def best_draft_length(

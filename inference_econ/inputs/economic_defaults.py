@@ -26,7 +26,7 @@ class Ownership(SourcedSpec):
     host_watts: float = Field(ge=0, le=1e9, allow_inf_nan=False)
     """Power of the accelerator's share of host and network, drawn at all hours [W]."""
     pue: float = Field(ge=1, le=1e3, allow_inf_nan=False)
-    """Power usage effectiveness: power of the facility over that of its servers [1]."""
+    """Power usage effectiveness: power of the facility divided by the power of its servers [1]."""
     dollars_per_kwh: float = Field(ge=0, le=1e9, allow_inf_nan=False)
     """Price of electricity [USD per kWh]."""
     yearly_operations: float = Field(ge=0, le=1e3, allow_inf_nan=False)

@@ -102,7 +102,7 @@ class EngineMemory(Spec):
     profiled_images: bool = False
     """True if the profile run includes images: as many of the largest ones as fit the largest step, at least one."""
     compressed_padding: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
-    """Allocated pages over used pages, for compressed caches [1]."""
+    """Allocated pages divided by used pages, for compressed caches [1]."""
     outside: Bytes | None = None
     """Memory left free for graphs and small allocations if no memory share is set [B]."""
     outside_per_token: Bytes | None = None

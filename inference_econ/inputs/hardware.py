@@ -71,7 +71,8 @@ class HardwareSpec(SourcedSpec):
     extends: str | None = None
     """Chip that this file extends; fields that are not given are copied from it."""
     family: str = Field(pattern=r"^[a-z0-9_]+$")
-    """Family of chips, for example ``h100``. Recipes, measurements and exceptions of assumptions refer to it."""
+    """Family of chips, for example ``h100``. Recipes, measurements and exceptions of assumptions refer to this
+    family."""
     generation: str = Field(pattern=r"^[a-z0-9_]+$")
     """Generation of chips that run the same kernels, for example ``hopper``. It determines the default profile and the
     supported engines. A chip of an unknown family is treated like other chips of its generation."""

@@ -185,10 +185,15 @@ def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
     """
     behind = ", ".join(name for name in use["hit_rates"] if name != HBM)
     return (
-        f"predicted of {use['agents']:,.0f} agents ({use['traffic']}), who find {100 * use['hit_rate']:.0f} % of their "
-        "prompts in caches; the load generator sends their mean turn at their rate, its known part the same in all",
-        *((f"put a router before the {replicas} instances: {use['router']} was played",) if replicas > 1 else ()),
-        *((f"predicted with {behind} behind HBM, which is not started here: {_OFFLOADING}",) if behind else ()),
+        f"predicted for {use['agents']:,.0f} agents ({use['traffic']}) with a cache hit rate of "
+        f"{100 * use['hit_rate']:.0f} %; the load generator sends their mean turn at their rate, and all turns share "
+        "one cached prefix",
+        *(
+            (f"put a router before the {replicas} instances; the prediction simulates {use['router']}",)
+            if replicas > 1
+            else ()
+        ),
+        *((f"predicted with {behind} behind HBM, which this script does not start: {_OFFLOADING}",) if behind else ()),
     )
 
 

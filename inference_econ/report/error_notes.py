@@ -56,17 +56,15 @@ def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
         own, bias = errors.spread.own, errors.spread.bias
         rows = f"{errors.spread.rows:,}"
-        rows = f"{rows} measurements" if own is None else f"{own:,} measurements and {rows} of similar servers"
+        rows = f"{rows} measurements" if own is None else f"{own:,} measurements, and {rows} of similar servers"
         if WITHOUT[errors.unlike] not in without:
             without.append(WITHOUT[errors.unlike])
         median = f", median {100 * math.expm1(bias):+.0f}%" if abs(bias) >= _BIAS else ""
-        parts.append(f"{_NAMES[quantity]} {percent(likely)}{median} ({rows})")
+        compared = "differ" if parts else f"differ from predictions by {name}"
+        parts.append(f"80% of measured {_NAMES[quantity]} values {compared} by {percent(likely)}{median} ({rows}).")
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
-    return (
-        f"80% of measured values lie within these errors of predictions by {name}: {', '.join(parts)}. "
-        f"The fits excluded {' and '.join(without)}."
-    )
+    return f"{' '.join(parts)} In cross-validation, each fit excluded {' and '.join(without)}."
 
 
 def assumptions_label(assumptions: inputs.Assumptions) -> str:
@@ -76,7 +74,7 @@ def assumptions_label(assumptions: inputs.Assumptions) -> str:
 
 
 def percent(interval: Interval) -> str:
-    """An interval around 1 as percentages."""
+    """Interval around 1 as percentages: ``-19% to +22%``."""
     return f"{100 * (interval.low - 1):+z.0f}% to {100 * (interval.high - 1):+z.0f}%"
 
 
@@ -87,16 +85,18 @@ def extrapolations(instances: Instances) -> list[str]:
     if not always and not sometimes:
         return of_servers
     text = "; ".join([*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])])
-    unlike = f"Outside the calibration data of {instances.setup.assumptions.name}, so errors may be larger: {text}."
-    return [*of_servers, unlike]
+    name = instances.setup.assumptions.name
+    return [
+        *of_servers,
+        f"The calibration data of {name} do not cover this query, so errors may be larger: {text}.",
+    ]
 
 
 def newer_release(instances: Instances) -> list[str]:
     """Sentence on an engine release that is newer than all measured ones."""
-    setup = instances.setup
-    if setup.levels is None or not setup.levels.ahead:
+    levels = instances.setup.levels
+    if levels is None or not levels.ahead:
         return []
-    levels = setup.levels
     return [f"The newest measured release of {levels.engine} is {levels.newest}. For newer ones, intervals are wider."]
 
 
@@ -110,12 +110,14 @@ def misfits(instances: Instances) -> list[str]:
     if _level(instances) is not None and setup.levels is not None:
         series = inputs.misfits_of(setup.model.name, setup.hardware.name)
         why = [
-            f"Outliers of {misfit.engine}: {misfit.why}." for misfit in series if misfit.engine == setup.levels.engine
+            f"Outliers among the runs of {misfit.engine}: {misfit.why}."
+            for misfit in series
+            if misfit.engine == setup.levels.engine
         ]
         return [" ".join([measurement_note(instances), *why])]
     return [
-        f"{misfit.rows} measurements of {misfit.engine} with {setup.model.name} on {setup.hardware.name} have "
-        f"{misfit.factor:g}x the predicted TPOT: {misfit.why}."
+        f"Measured TPOT is {misfit.factor:g}x the prediction in {misfit.rows} runs of {setup.model.name} on "
+        f"{setup.hardware.name} with {misfit.engine}: {misfit.why}."
         for misfit in inputs.misfits_of(setup.model.name, setup.hardware.name)
         if not meant or misfit.engine in meant
     ]
@@ -127,19 +129,16 @@ def measurement_note(instances: Instances) -> str:
     if setup.levels is None or level is None:
         return ""
     levels, factors = setup.levels, f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
+    measured = f"Step times are multiplied by measured factors: {factors}."
     if levels.widest is None:
-        return f"Step times include measured factors of {levels.engine} with other models or on other GPUs: {factors}."
-    runs = f"{level.rows} runs of {levels.engine}"
-    server = f"with {setup.model.name} on {setup.hardware.name}"
+        return f"{measured} They come from {levels.engine} with other models or on other GPUs."
+    runs = f"{measured} They come from {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
     if levels.version is not None:
-        return f"Step times include measured factors of {runs} {levels.version} {server}: {factors}."
+        return f"{runs} {levels.engine} {levels.version}."
     others = ", ".join(
         f"{math.exp(version.decode):.3g}x in {version.version or 'unknown versions'}" for version in levels.versions
     )
-    return (
-        f"Step times include measured factors of {runs} in other versions {server}: {factors}. "
-        f"Decode factors: {others}."
-    )
+    return f"{runs} other versions of {levels.engine}. By version, the decode factors are {others}."
 
 
 def _level(instances: Instances) -> inputs.MeasuredLevel | None:
@@ -156,15 +155,15 @@ def measurement_warnings(instances: Instances) -> list[str]:
         engine = instances.setup.levels.engine
         ways = " with speculation" if instances.speculates else ""
         factors = f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
-        text = f"Step times of {engine}{ways} include measured factors ({level.rows} runs): {factors}."
+        text = f"Step times of {engine}{ways} are multiplied by factors from {level.rows} measured runs: {factors}."
         return [text] if abs(level.decode) >= _BIAS else []
     setup, base = instances.setup, instances.setup.assumptions.extends
     levels = inputs.catalog.assumptions(base).levels if base in inputs.catalog.names("assumptions") else None
     if levels is None or levels.of(setup.model.name, setup.hardware.name) is None:
         return [text.rsplit(": ", 1)[0] + "." for text in misfits(instances)]
     return [
-        f"Changed constants of {base} exclude the measured factors of {levels.engine} with {setup.model.name} on "
-        f"{setup.hardware.name}. Compare only results with changed constants."
+        f"With changed constants of {base}, step times exclude the measured factors of {levels.engine} with "
+        f"{setup.model.name} on {setup.hardware.name}. Compare only results with changed constants."
     ]
 
 
@@ -183,9 +182,9 @@ def calibration_warnings(shown: Sequence[Instances]) -> list[str]:
     if not unlike:
         return []
     factor, instances, (first, *_) = max(unlike, key=itemgetter(0))
-    far = f"TPOT errors reach {factor:.2g}x (80% interval)" if math.isfinite(factor) else "The TPOT error is unknown"
+    far = f"TPOT may be off by {factor:.2g}x (80% interval)" if math.isfinite(factor) else "The TPOT error is unknown"
     which = (
-        f"{instances.label.removeprefix('NVIDIA ')} is least calibrated"
+        f"{instances.label.removeprefix('NVIDIA ')} has the least calibration data"
         if instances.label
         else "Outside the calibration data"
     )

@@ -93,7 +93,7 @@ def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
 
 
 def _coloured(charts: Sequence[Chart]) -> list[str]:
-    """Labels of lines that have a color each."""
+    """Labels of all lines that need their own color."""
     return list(dict.fromkeys(line.beside or line.label for chart in charts for line in chart.lines))
 
 

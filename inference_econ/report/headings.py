@@ -166,7 +166,7 @@ def promises_label(promises: Targets) -> str:
 def _priced(setups: Iterable[Setup]) -> str:
     """Names of GPUs with their prices, marked if no profile is fitted to servers with them.
 
-    Several prices of one kind share its name and their dates.
+    Prices of one kind share the name of the kind and their dates.
     """
     chips = dict.fromkeys(
         (_named(each.hardware) + f" ({BOUND})" * each.is_bound, each.hour_price if each.is_priced else None)
@@ -229,7 +229,7 @@ def formats_title(setup: Setup) -> str:
 
 
 def _common(texts: Iterable[str], what: str) -> str:
-    """Text that all have in common, or a note that it differs."""
+    """Text that all deployments share, or a note that the texts differ."""
     distinct = list(dict.fromkeys(texts))
     return distinct[0] if len(distinct) == 1 else f"{what} as in each row" if distinct else ""
 

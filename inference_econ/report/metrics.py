@@ -26,7 +26,7 @@ class MetricAxis(NamedTuple):
     factor: float
     """Factor from base units to the displayed number [1]."""
     dollars: bool
-    """True if it is proportional to the price of a GPU."""
+    """True if the metric is proportional to the price of a GPU."""
 
 
 def _axis(row: Mapping[str, str]) -> MetricAxis:

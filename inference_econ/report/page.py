@@ -282,7 +282,7 @@ class Fitted(NamedTuple):
 
     columns: list[TableColumn]
     left_out: list[str]
-    """Headings of columns without room."""
+    """Headings of the columns that do not fit."""
 
 
 def fitted(table: Table, width: int) -> Fitted:

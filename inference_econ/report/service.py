@@ -35,7 +35,7 @@ def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
 def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
     """Notes on the P(SLO met) column of selected deployments, and on their confidence."""
     if targets.confidence is not None:
-        return [f"{_sufficient(shown)}Planned for {100 * targets.confidence:g}% each."]
+        return [f"{_sufficient(shown)}{_planned(targets.confidence)}"]
     if not _is_predicted(targets, shown):
         return chances_notes(targets, shown)
     return [f"{_sufficient(shown)}Add a margin with --confidence 80."]
@@ -64,8 +64,8 @@ def chances_meaning(targets: Targets, shown: Sequence[Chances]) -> list[str]:
         return []
     names = " / ".join(f"{targets.percentile_of(name)} {name.upper()}" for name in targets.given)
     unknown = any(getattr(chances, name) is None for chances in shown for name in targets.given)
-    mark = " ?: unknown." if unknown else ""
-    return [f"P(SLO) %: probability that a measured server meets the SLO of {names}, each separately.{mark}"]
+    mark = " ? means unknown." if unknown else ""
+    return [f"'P(SLO) %': probability that a measured server meets the SLO of {names}, each SLO by itself.{mark}"]
 
 
 def _sufficient(shown: Sequence[Chances]) -> str:
@@ -76,10 +76,16 @@ def _sufficient(shown: Sequence[Chances]) -> str:
     return f"P(capacity sufficient) {probability(min(known))}{' in the worst row' if len(known) > 1 else ''}. "
 
 
+def _planned(confidence: float) -> str:
+    return f"The plan meets each SLO with a probability of at least {100 * confidence:g}%."
+
+
 def probability(chance: float | None) -> str:
-    """Relation and percentage of a probability: ``= 85%``, or ``> 95%``."""
+    """Percentage of a probability with its verb: ``is 85%``, or ``is above 95%``."""
     text = chance_percent(chance)
-    return f"{text[0]} {text[1:]}%" if text[0] in "<>" else f"= {text}%" if chance is not None else "is unknown"
+    if chance is None:
+        return "is unknown"
+    return f"is {text}%".replace(">", "above ").replace("<", "below ")
 
 
 def kept_with(chances: Chances, targets: Targets) -> list[str]:
@@ -91,10 +97,10 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
     kept = [f"P({name.upper()} SLO met) {probability(getattr(chances, name))}" for name in targets.given]
     if chances.capacity is not None:
         kept.append(f"P(capacity sufficient) {probability(chances.capacity)}")
-    margin = "Add a margin with --confidence 80"
+    margin = "Add a margin with --confidence 80."
     if targets.confidence is not None:
-        margin = f"Planned for {100 * targets.confidence:g}% each"
-    return [f"{', '.join(kept)}. {margin}."]
+        margin = _planned(targets.confidence)
+    return [f"{', '.join(kept)}. {margin}"]
 
 
 def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = False) -> str:
@@ -107,12 +113,15 @@ def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = 
     where = f"At {100 * load.utilization:.0f}% load, {arrivals} "
     if other.saturated:
         waited = _rounded(targets.statistic("ttft", load))
-        return f"{where}overload it: queues grow without bound (TTFT {targets.percentile_of('ttft')} now {waited})."
+        return (
+            f"{where}overload the fleet: queues grow without bound. With the assumed arrivals, TTFT "
+            f"{targets.percentile_of('ttft')} is {waited}."
+        )
     if promised and targets.given and (broken := targets.first_violated(other)) is not None:
         now, then = (_rounded(targets.statistic(broken, seen)) for seen in (load, other))
         return (
             f"{arrivals[0].upper()}{arrivals[1:]} violate the {broken.upper()} SLO of row 1: "
-            f"{targets.percentile_of(broken)} {then}, not {now}."
+            f"{targets.percentile_of(broken)} is {then} instead of {now}."
         )
     ends = {name: [targets.statistic(name, seen) for seen in (load, other)] for name in ("ttft", "tpot")}
     verb = "raise" if all(now <= then for now, then in ends.values()) else "change"
@@ -122,7 +131,7 @@ def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = 
         for name, (now, then) in ends.items()
         if now
     ]
-    return f"{where}{verb} {', '.join(changes)}."
+    return f"{where}{verb} {' and '.join(changes)}."
 
 
 def arrivals_label(scv: float) -> str:
@@ -184,7 +193,7 @@ def _with_column(table: Table, after: str, head: str, cells: Sequence[str]) -> T
 
 
 def with_recipes(table: Table, practices: Sequence[str]) -> Table:
-    """Add a column of recipes after the engines; unchanged if all rows have the same.
+    """Add a column of recipes after the engines; unchanged if all rows have the same recipe.
 
     A narrow table drops this column first, or last if an engine has several recipes.
     """
@@ -234,7 +243,7 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
     per_instance = " per instance" if replicas > 1 else ""
     return [
         f"Load {100 * load.utilization:.0f}% of capacity, {load.in_flight:.1f} concurrent requests{per_instance}. "
-        f"{', '.join(latencies)}{simulated}."
+        f"{'. '.join(latencies)}{simulated}."
     ]
 
 
@@ -259,8 +268,11 @@ def picked(service: Service, pick: SelectionRule | None) -> list[str]:
         return []
     label = layout_label(layout_of(service))
     if pick.layouts == 1:
-        return [f"Layout {label}: the only one that fits."]
-    return [f"Layout {label}: {pick.rule}, of {pick.layouts} layouts. Fix another with --tp, --pp, --dp and --ep."]
+        return [f"Layout {label} is the only one that fits."]
+    return [
+        f"Layout {label} was selected from {pick.layouts} layouts by a rule: {pick.rule}. Select another layout with "
+        "--tp, --pp, --dp and --ep."
+    ]
 
 
 def service_title(
@@ -317,9 +329,9 @@ def power_basis(setup: Setup) -> str:
     ):
         error += ", 40% more for weights that the GPU cannot multiply (mxfp4 on H100)"
     if chip.generation not in catalog.power().generations:
-        return f"fitted to {shares.chip}, as no server of this generation was measured; {error} on others"
+        return f"fitted to {shares.chip}, because no server of this generation was measured; {error} on other GPUs"
     if chip.name != catalog.title("hardware", shares.chip):
-        return f"fitted to {shares.chip}, {error} there"
+        return f"fitted to measurements of {shares.chip}, {error}"
     return f"fitted to {shares.rows} measurements, {error}"
 
 

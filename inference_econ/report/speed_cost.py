@@ -74,7 +74,7 @@ def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
 def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
     """Band above and below a line; None without an error estimate.
 
-    If the upper end is open (NaN) at a point of the line, the band extends to the highest value of both there.
+    If the upper end is unknown (NaN) at a point, the band there extends to the highest value of line and band.
     """
     low, high = ends
     if low is None or high is None:
@@ -176,7 +176,10 @@ def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
         curve = f"{slow:#.3g} exp(x / {top / exponent:.4g})"
     between = f"{summary.slowest_tokens_per_second:.3g} to {summary.fastest_tokens_per_second:.3g}"
     errors = f"typical error {100 * summary.typical_error:.2g}%, largest {100 * summary.largest_error:.2g}%"
-    return (f"Summary: ${curve} per million output tokens at x tokens/s, x from {between}; {errors}.",)
+    return (
+        f"This formula approximates the frontier: ${curve} per million output tokens at x tokens/s, for x from "
+        f"{between} ({errors}).",
+    )
 
 
 class SimilarServer(NamedTuple):

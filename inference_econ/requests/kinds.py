@@ -223,7 +223,7 @@ class AnswerKind(Name):
 
 
 class PlaceKind(ValueKind):
-    """Path of an output file. All are checked first, so that either all files or none are written."""
+    """Path of an output file. All paths are checked first, so that either all files or none are written."""
 
     def __init__(self, check: Callable[[str], object] = str) -> None:
         super().__init__("PATH")

@@ -108,8 +108,8 @@ class Invocation:
     def answer(self, host: Host | None = None, ask: Callable[..., Any] | None = None) -> Any:
         """Call the function of the command, or another one.
 
-        Options that the function names become its arguments. The others become fields of its request, if it has them
-        and they hold as many values.
+        Options that the function names become its arguments. The other options become fields of its request, if the
+        request has these fields and they allow that number of values.
         """
         ask = ask or self.function()
         own = {name: self.values[name] for name in ask.__annotations__ if name in self.values}

@@ -80,7 +80,7 @@ class Parameter:
     spelled: tuple[str, ...]
     """Spellings with dashes; empty for an argument."""
     metavar: str
-    """Placeholder of the value in the help, if its type's does not apply."""
+    """Placeholder of the value in the help, if it differs from the placeholder of its type."""
     repeat: bool
     """True if it may be repeated."""
     required: bool
@@ -303,9 +303,9 @@ def _parameter(name: str, within: tuple[str, ...]) -> Parameter:
 
 def _of_argument(name: str, kind: kinds.ValueKind) -> str:
     """Description of an argument, which the help does not show."""
-    if name == "models":
-        return "Names of models."
-    return f"Name of the {'model' if isinstance(kind, kinds.AnswerKind) else name}."
+    if isinstance(kind, kinds.AnswerKind):
+        name = "model"
+    return f"Names of {name}." if name.endswith("s") else f"Name of the {name}."
 
 
 def _plain(value: object) -> object:

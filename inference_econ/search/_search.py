@@ -100,8 +100,8 @@ def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: 
         Model, chip, formats and assumptions.
     smallest, largest : Plans
         Ends of the range: unpipelined, attention on every chip, equal batches, shape (...). The bound covers plans of
-        any pipeline depth with a stage between the two and this or a larger micro-batch. If a range starts below the
-        micro-batch at which expert parallelism starts, larger micro-batches than that are not covered.
+        any pipeline depth whose stage is in the range and whose micro-batch is this one or larger. If a range starts
+        below the micro-batch at which expert parallelism starts, larger micro-batches than that are not covered.
     attention_floor : ndarray, shape (sums, ...)
         From :func:`attention_floor` for the same range [s].
 
@@ -192,7 +192,7 @@ class Search:
     layouts : Layouts
         Layouts to choose from.
     needed : callable, optional
-        Memory of plans, if it is more than the model's. It must be least with attention on every chip.
+        Memory of plans, if it is more than the model's. This memory must be smallest with attention on every chip.
     """
 
     def __init__(

@@ -360,7 +360,7 @@ class Point:
     mfu : float
         Model FLOPs utilization [1].
     bandwidth_utilization : float
-        Weights and cache read over the capacity of the theoretical memory bandwidth [1].
+        Weights and cache that a step reads, divided by what the theoretical memory bandwidth could read [1].
     limited_by : str
         Largest part of a step.
     parts : dict

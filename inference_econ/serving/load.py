@@ -72,7 +72,7 @@ class LengthSample:
     def found(self, respect: str, place: int = 0) -> Array:
         """Length of the prompt that runs at a random time, in mean prompt lengths [1].
 
-        Longer ones are found more often.
+        Longer prompts are found more often.
         """
         if self.requests.isl.scv == 0.0:
             return np.ones(self.count)
@@ -235,7 +235,7 @@ class Loaded:
     saturated : bool
         True if more requests arrive than the instance completes. Queues and latencies are then unbounded.
     utilization : float
-        Offered rate over the capacity at full concurrency [1]; above 1 if saturated.
+        Offered rate divided by the capacity at full concurrency [1]; above 1 if saturated.
     completed_per_second : float
         Completed rate [1/s].
     in_flight : float
@@ -246,8 +246,8 @@ class Loaded:
         Time to first token, time per further output token, and end-to-end latency: ``mean``, ``p50`` or another
         percentile [s]. See :class:`inference_econ.serving.statistics.Statistics`.
     e2e_seconds_per_output_token : dict of str to float
-        End-to-end latency over output tokens [s]. Its inverse is the "E2E normalized interactivity" of InferenceX. For
-        disaggregated deployments the percentiles are upper bounds.
+        End-to-end latency divided by output tokens [s]. Its inverse is the "E2E normalized interactivity" of
+        InferenceX. For disaggregated deployments the percentiles are upper bounds.
     played : bool
         True if the latencies come from the simulator, False if they come from the analytical model.
     arrivals : ArrivalProcess

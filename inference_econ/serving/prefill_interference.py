@@ -281,7 +281,7 @@ def _part_share(batches: Batches, number: Array) -> Array:
 def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
     """GPU time of the prompts ahead of a new prompt, and duration of the step that it meets [s].
 
-    Applies where several prompts fit in a step.
+    This applies where several prompts fit in a step.
 
     Notes
     -----
@@ -334,9 +334,9 @@ def chunked_steps(batches: Batches) -> Added:
     time of the fullest group, with ceil(N / G) chunks. Longer steps also collect more prompts (:func:`_gated`,
     :func:`_by_length`).
 
-    A prompt shares its step with the mean number of other prompts. They add the GPU time of all minus C. Pipeline
-    stages process chunks in turn. Every prompt adds at least a share of W, since its tokens limit how many prompts
-    share a step.
+    A prompt shares its step with the mean number of other prompts. The other prompts add the GPU time of all chunks
+    minus C. Pipeline stages process chunks in turn. Every prompt adds at least a share of W, since its tokens limit how
+    many prompts share a step.
     """
     parts, part = batches.parts, _part(batches)
     # Prompts of several chunks, no two of which share a step.

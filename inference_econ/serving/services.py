@@ -112,7 +112,7 @@ class KvPressure:
     together : float
         Squared share of the requests whose contexts grow together [1].
     free : ndarray, shape (n,)
-        Mean free memory while a request waits for memory, over the mean memory of a request [1].
+        Mean free memory while a request waits for memory, divided by the mean memory of a request [1].
     answer, prompt : float
         Output tokens, and new prompt tokens [tokens].
 

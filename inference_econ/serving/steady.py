@@ -53,7 +53,7 @@ class Steady:
     requests_per_second : ndarray
         Completed requests [1/s].
     decode_seconds : ndarray
-        Decode step without prefill; with speculation, a round over its tokens [s].
+        Decode step without prefill; with speculation, the time of a round divided by its tokens [s].
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
     apart_share : ndarray
@@ -201,7 +201,7 @@ class Steady:
         )
 
     def or_better(self, other: Steady, possible: npt.NDArray[np.bool_]) -> Steady:
-        """Replace these states by others of the same batches, from the first possible one that completes more.
+        """Replace these states by others of the same batches, from the first state on that exists and completes more.
 
         Batches ascend along the last axis. All later states are also replaced, because a server would not return to the
         slower alternative.
@@ -239,7 +239,7 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     Returns
     -------
     Steady
-        Latencies and throughput. With speculation, ``decode_seconds`` is a round over its tokens.
+        Latencies and throughput. With speculation, ``decode_seconds`` is the time of a round divided by its tokens.
 
     Raises
     ------

@@ -35,7 +35,7 @@ class Winner:
     second: str
     """Second cheapest series."""
     chance: float | None
-    """Probability that the first is cheaper than the second [1]; None if unknown."""
+    """Probability that the first series is cheaper than the second [1]; None if unknown."""
     rivals: tuple[str, ...]
     """Series that are the cheapest with a probability of at least :data:`_MAY_BE`."""
 

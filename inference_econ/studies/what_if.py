@@ -61,9 +61,9 @@ class KindChange(NamedTuple):
     high: float
     """Upper bound of the value, in base units."""
     layout: Mapping[str, float | str] | None
-    """Best layout from there on; None if there is none, and for flat costs."""
+    """Best layout from this value on; None if no layout is feasible, and for flat costs."""
     before: Mapping[str, float | str] | None
-    """Best layout before, in the same way."""
+    """Best layout below this value; None in the same cases."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
     assert usual_service([offer], Targets(e2e_seconds=60.0))[1] == kept
     # Promises that nothing keeps leave the choice open: the sweep shows that none is kept.
     never, pick = usual_service([offer], Targets(tpot_seconds=1e-6))
-    assert pick.rule.endswith(", as none meets the SLOs")
+    assert pick.rule.endswith(", because no layout meets the SLOs")
     assert never.accelerators == free.accelerators
 
 
@@ -131,7 +131,7 @@ def test_nothing_is_played_where_that_is_asked_for() -> None:
     assert [point.simulated for point in curve.points] == [None, None]
     page = LoadPage(curve)
     (table,) = page.tables()
-    assert "Latencies come from the analytical model; nothing is simulated." in table.why
+    assert "All latencies come from the analytical model, without simulation." in table.why
     assert any(f"At {almost_full:.4g} requests/s" in note and "Remove --no-simulate" in note for note in table.notes)
     drawn = page.record()
     assert isinstance(drawn, dict)

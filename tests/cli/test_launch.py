@@ -174,7 +174,7 @@ def test_machines_without_the_fast_link_of_a_prediction_are_spoken_of(command: C
         "--to",
         "vllm",
     )
-    said = "predicted with one fast link between 2 accelerators, which machines of 1 do not have between them"
+    said = "the prediction assumes fast links between 2 GPUs, but machines have 1 GPUs and no fast links between them"
     single = (*asked, "--gpus-per-node", "1")
     heard = [
         command(*words).out.replace("\n#    ", "")
@@ -230,10 +230,10 @@ def test_the_draft_length_that_was_priced_is_started(
     told = read.get("--speculative-config" if engine == "vllm" else "--speculative-num-draft-tokens")
     if drafts is None:
         assert told is None
-        assert "nobody proposes tokens: under this load that does not pay" in _comments(text)
+        assert "speculation is off in script and prediction, because it does not pay at this load" in _comments(text)
     else:
         assert told == ({"method": "ngram", "num_speculative_tokens": drafts} if engine == "vllm" else drafts + 1)
-        assert "nobody proposes" not in text
+        assert "speculation is off" not in text
 
 
 @pytest.mark.parametrize("to", ["vllm", "sglang", "trtllm"])
@@ -342,7 +342,7 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
     # As uniform as varied: half as wide as the square root of three times the deviation.
     ratio = json.loads(_benchmark(text)["--random-range-ratio"])
     assert ratio == {"input": pytest.approx(0.5 * 3**0.5, abs=1e-3), "output": 0.0}
-    assert "draws lengths evenly around their means" in text
+    assert "draws uniform lengths around each mean" in text
     assert _parsed(text, "vllm")["--max-model-len"] > 4000
 
 
@@ -360,7 +360,7 @@ def test_deviations_and_cached_tokens_are_offered_by_every_generator(
     text = command("launch", *PINNED, *asked, "--to", "vllm").out
     for part in told:
         assert part in " ".join(text.replace("\\\n", "").split()), part
-    assert ("nothing of them is cached" in text) == (generator == "guidellm")
+    assert ("there are no cache hits" in text) == (generator == "guidellm")
 
 
 def _saved(path: Path, change: dict[str, Any]) -> Path:
@@ -484,9 +484,9 @@ def test_a_fleet_of_agents_is_started(
     }[to]
     assert (read[longest], read[slots]) == (2060 + 103, choice["slots"])
     said = _comments(saved)
-    assert "predicted of 60 agents (helpers.yaml), who find" in said
+    assert "predicted for 60 agents (helpers.yaml) with a cache hit rate of" in said
     assert ("put a router before the" in said) == (choice["replicas"] > 1)
-    assert "predicted with host memory behind HBM, which is not started here" in said
+    assert "predicted with host memory behind HBM, which this script does not start" in said
     bench = _benchmark(saved)
     assert bench["--random-prefix-len"] + bench["--random-input-len"] == choice["isl"]
     if to == "trtllm":
@@ -511,16 +511,16 @@ def test_a_server_holds_the_longest_requests_that_its_model_is_made_for(command:
     sigma = math.sqrt(math.log(1 + 0.8**2))
     longest = 2000 + 500 * math.exp(3.0902 * sigma - sigma**2 / 2)
     assert _parsed(text, "vllm")["--max-model-len"] == pytest.approx(1.05 * longest, abs=2)
-    assert "one prompt or answer in a thousand is longer than 5704 tokens leave room for" in text
+    assert "the server rejects requests of more than 5704 tokens, about one prompt or output in 1,000" in text
     text = command("launch", *asked, "--isl", "lognormal:30000:1.5").out
     assert _parsed(text, "vllm")["--max-model-len"] == 131072
     said = _comments(text)
-    assert "requests of more than 131072 tokens, which Llama 3.1 8B is made for, are refused; some have 4" in said
+    assert "the server rejects requests of more than 131072 tokens (the maximum of Llama 3.1 8B); some have 4" in said
     for isl, longest in ((100, 264), (2000, 2205), (130_000, 131_072)):
         read = _parsed(command("launch", *asked, "--isl", isl, "--osl", 100).out, "vllm")
         assert read["--max-model-len"] == longest
     text = command("launch", *asked, "--max-model-len", 2300).out
-    assert "requests of more than 2300 tokens are refused; some have 2500 or more" in text
+    assert "the server rejects requests of more than 2300 tokens; some have 2500 or more" in text
 
 
 def test_an_answer_is_started_by_its_engine(tmp_path: Path, command: Command) -> None:

@@ -90,7 +90,7 @@ def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp
     short, long = command(*SUBJECT).out, command(*SUBJECT, "--why").out
     assert short.endswith("\n\n--why: assumptions and errors\n")
     assert "profiles/vllm_hopper" not in short
-    for text in ("profiles/vllm_hopper", "Layouts are those that", "80% of measured values lie within"):
+    for text in ("profiles/vllm_hopper", "Layouts are those that", "80% of measured TPOT values differ"):
         assert text in long
     assert "--why" not in long
     assert command(*SUBJECT, "-o", "a.txt").code == 0

@@ -70,7 +70,7 @@ def test_it_is_seen_in_the_step() -> None:
     token = explain(_setup(0.99), Pins(tp=4, batch=35), context=CONTEXT)
     assert token.limited_by == "host_memory"
     notes = " ".join(ExplanationPage(token).tables()[0].every_note)
-    assert "GB of KV cache per step from host memory:" in notes
+    assert "GB of KV cache from host memory." in notes
     assert token.held["free"] == pytest.approx(0.0, abs=1e3)
     assert sum(token.held.values()) == pytest.approx(token.setup.hardware.hbm_bytes)
     assert "paged_bytes" in token.record()

@@ -51,7 +51,7 @@ def test_a_long_prompt_hides_what_a_token_waits_for() -> None:
     assert token.limited_by == "host_memory" and token.seconds > 1.0
     assert token.streamed_seconds == pytest.approx(token.seconds, rel=0.01)
     notes = " ".join(ExplanationPage(token).tables()[0].every_note)
-    assert "reads 68.5 GB of weights per step from host memory: 1337.0 ms at 51.2 GB/s" in notes
+    assert "reads 68.5 GB of weights from host memory. This takes 1337.0 ms at 51.2 GB/s" in notes
     assert beside.held["free"] > alone.held["free"] + 60e9
 
 

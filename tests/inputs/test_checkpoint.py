@@ -62,7 +62,7 @@ def test_a_checkpoint_that_holds_what_is_counted(tmp_path: Path) -> None:
     assert checkpoint.parameters == {part: round(count) for part, count in model.parameter_parts().items()}
     record = stored_record(model, checkpoint)
     assert (record["uncounted_parameters"], record["bytes"], record["counted_bytes"]) == (0, 2 * TOTAL, 2 * TOTAL)
-    assert notes(config) == "The checkpoint holds what is counted."
+    assert notes(config) == "The checkpoint has exactly the counted parameters."
     assert len(ImportedModelPage(model, checkpoint).tables()) == 2
 
 
@@ -80,7 +80,7 @@ def test_an_unknown_block_of_a_known_family_is_counted_and_named(tmp_path: Path)
     model = import_config(config)
     assert [(part.name, part.parameters) for part in model.unknown] == [("layers.N.engram.table", 28_672_000)]
     assert (model.total_parameters, model.active_parameters) == (TOTAL + 28_672_000, TOTAL + 28_672_000)
-    assert notes(config) == "The checkpoint holds what is counted."
+    assert notes(config) == "The checkpoint has exactly the counted parameters."
     assert unknown_share(model) == pytest.approx(28_672_000 / (TOTAL + 28_672_000))
 
 
@@ -88,28 +88,28 @@ def test_usual_tensors_beyond_the_count_are_no_unknown_block(tmp_path: Path) -> 
     wider = {name: [4096, 1024] if "gate_proj" in name else shape for name, shape in tensors().items()}
     config = folder(tmp_path, wider)
     assert import_config(config).unknown == ()
-    assert "may read none of them, or each once: up to 4.9% more than the weights of a token." in notes(config)
+    assert "reads each of them once, the weights per token grow by up to 4.9%." in notes(config)
 
 
 def test_what_is_not_stored_is_named(tmp_path: Path) -> None:
     shapes = {name: shape for name, shape in tensors().items() if "gate_proj" not in name}
     text = notes(folder(tmp_path, shapes))
-    assert "88,080,384 parameters are not stored; of these parts: layers.N.mlp.up_proj.weight 88,080,384, " in text
-    assert "may read" not in text
+    assert "88,080,384 parameters are counted but not stored. They belong to these tensors: layers.N.mlp." in text
+    assert "the weights per token grow" not in text
 
 
 def test_what_no_count_has_is_no_difference(tmp_path: Path) -> None:
     more = {"model.layers.28.mlp.up_proj.weight": [3072, 1024], "visual.blocks.0.attn.qkv.weight": [64, 64]}
     scales = {"model.layers.0.mlp.up_proj.weight_scale_inv": [24, 8]}
-    assert notes(folder(tmp_path, tensors() | more | scales)) == "The checkpoint holds what is counted."
+    assert notes(folder(tmp_path, tensors() | more | scales)) == "The checkpoint has exactly the counted parameters."
 
 
 def test_packed_tensors_and_an_index_alone_say_nothing_of_parameters(tmp_path: Path) -> None:
     config = folder(tmp_path, tensors(), "I32")
-    assert notes(config) == "Parameters are not compared: tensors hold several parameters in an element."
+    assert notes(config) == "The checkpoint cannot be compared: elements of its tensors contain several parameters."
     (tmp_path / "model.safetensors").unlink()
     config = folder(tmp_path, tensors(), index=True, file=False)
-    assert notes(config) == "Parameters are not compared: no file with shapes is beside it."
+    assert notes(config) == "The checkpoint cannot be compared: no file has its tensor shapes."
 
 
 def test_without_a_checkpoint_nothing_is_compared(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_practices_without_speculation_stand_beside_every_one_with_it() -> None:
 
 
 def test_a_recipe_of_a_chip_takes_the_place_of_that_of_its_family() -> None:
-    """Racks are run wider than machines of eight, with the same cache and proposals."""
+    """Racks are run wider than machines of eight, with the same cache and speculation."""
     deepseek = catalog.model("deepseek_v3_nvfp4")
     rack, machine = (practices("trtllm", deepseek, catalog.hardware(chip)) for chip in ("gb200_nvl72", "b200"))
     assert (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_ways_of_cutting_a_model_up_that_nobody_measured(
     parallel: dict[str, tuple[str, ...]] | None, layouts: list[str], said: str
 ) -> None:
     asked = Instances(setup(fitted(parallel=parallel)), layouts=layouts)
-    text = f"Outside the calibration data of made up, so errors may be larger: {said}."
+    text = f"The calibration data of made up do not cover this query, so errors may be larger: {said}."
     assert extrapolations(asked) == ([text] if said else [])
 
 
@@ -72,7 +73,7 @@ def test_levels_that_all_models_have_are_told() -> None:
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
     assert misfits(plain) == []
     (said,) = misfits(Instances(plain.setup, speculates=True))
-    assert "speculative runs of sglang (all models): decode 1." in said
+    assert re.search(r"a measured factor: 1\.\d+x for speculation with sglang \(\d+ runs, all models\)", said)
 
 
 def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -95,7 +96,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
 @pytest.mark.rows
 def test_what_is_unlike_the_measurements(context: float, shown: dict[str, Any], reasons: str) -> None:
     instances = Instances(setup(context=context), **shown)
-    text = f"Outside the calibration data of made up, so errors may be larger: {reasons}."
+    text = f"The calibration data of made up do not cover this query, so errors may be larger: {reasons}."
     assert extrapolations(instances) == ([text] if reasons else [])
     record = calibration_record(instances)
     assert record is not None
@@ -122,7 +123,7 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
         note = interval_note(instances, ["tpot"])
         assert f"to {100 * factor - 100:+.0f}% ({rows})" in note
         assert note.endswith(
-            f"The fits excluded the {'engine ' * (without == 'version')}{without} of each measurement."
+            f"excluded the {'engine ' * (without == 'version')}{without} of the measurements that it predicted."
         )
         assert errors_of(instances, "tpot")["without"] == without
         (ends,) = bounds.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
@@ -173,8 +174,9 @@ def test_a_gap_is_held_against_the_errors_of_the_profile(factor: float, verdict:
     assert likely is not None
     assert likely == pytest.approx((0.8 * found.anywhere.on_it_seconds, 1.25 * found.anywhere.on_it_seconds))
     said = " ".join(findings(found))
-    assert ("This difference is larger than the errors of the profile: on the frontier, 80%" in said) == certain
-    doubted = "This difference is smaller than the errors of the profile: on the frontier, 80%" in said
+    larger = "This difference is larger than the errors of the profile. With these GPUs and batch, 80%" in said
+    assert larger == certain
+    doubted = "This difference is smaller than the errors of the profile. With these GPUs and batch, 80%" in said
     assert doubted == (verdict != "on" and not certain)
     record = found.record()
     gap = record["frontiers"]["any_size"]  # type: ignore[index]
@@ -196,8 +198,8 @@ def test_changed_constants_say_that_what_was_measured_beside_them_is_not_counted
     change = "assumptions.host.graph_launch=5 us"
     changed = Setup.of("deepseek_v3", "b200", engine="sglang", changes=[change])
     said = (
-        "Changed constants of profiles/sglang_blackwell exclude the measured factors of sglang with DeepSeek-V3 on "
-        "NVIDIA B200 SXM6 180GB. Compare only results with changed constants."
+        "With changed constants of profiles/sglang_blackwell, step times exclude the measured factors of sglang with "
+        "DeepSeek-V3 on NVIDIA B200 SXM6 180GB. Compare only results with changed constants."
     )
     assert said in warnings([Instances(changed)])
     for other in (

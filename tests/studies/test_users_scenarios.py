@@ -60,7 +60,7 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
         "as in each row; context 110."
     )
     assert table.why[0] == "Assumptions: profiles/hopper."
-    assert any("80% of measured values lie within" in note for note in table.every_note)
+    assert any("80% of measured TPOT values differ from predictions" in note for note in table.every_note)
     # Of all points: intervals are no narrower than those of what the points have in common.
     (points,) = wide.frontier.subjects()
     spread = bounds.ends(points, bounds.STEP)["milliseconds"]

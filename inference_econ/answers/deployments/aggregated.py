@@ -87,9 +87,9 @@ def cheapest(
 
     Notes
     -----
-    Steady states bound the rate of a layout within the SLOs. Only layouts whose bound is cheaper than the current
-    results are evaluated under load, by the analytical model. Selected layouts outside its validated range are
-    simulated, and instances are added until the SLOs are met.
+    The steady states of a layout give an upper bound on its rate within the SLOs. Only layouts whose bound is cheaper
+    than the current results are evaluated under load, by the analytical model. Selected layouts outside its validated
+    range are simulated, and instances are added until the SLOs are met.
     """
     check_rate(requests_per_second)
     bounds = []
@@ -211,7 +211,7 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
         return targets.first_violated(shared(tried[place])) is None
 
     def likely(place: int) -> bool:
-        """Analytical prediction, with SLOs tightened by the error of the model at the fewest instances."""
+        """Analytical prediction with tighter SLOs, by the error of the analytical model at the fewest instances."""
         calm = as_poisson(service.requests, arrival_scv).among(tried[place])
         closed = loaded(service, rate / tried[place], arrivals=calm)
         return targets.like(choice.load, shared(closed_fewest)).first_violated(closed) is None

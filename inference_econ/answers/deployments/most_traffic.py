@@ -89,9 +89,9 @@ def most_traffic(
     -------
     MostTraffic
         Deployments with as many instances as the limit allows, at the largest rate that meets the SLOs. ``binding`` is
-        the constraint that a little more load would violate. Descending in the rate, then ascending in cost. One per
-        recipe and aggregated instance size. Disaggregated: one per recipe, if it serves 10% more on its GPU. The best
-        of every GPU is included.
+        the constraint that a little more load would violate. Descending in the rate, then ascending in cost. There is
+        one deployment per recipe and aggregated instance size. There is also one disaggregated deployment per recipe,
+        if it serves 10% more than aggregated ones on the same GPU. The best of every GPU is included.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def most_traffic(
 
 
 def _lacking(failure: Exception) -> float:
-    """Need of the smallest disaggregated deployment if above the limit; ``inf`` if something else is missing."""
+    """Need of the smallest disaggregated deployment if above the limit; ``inf`` if it is impossible anyway."""
     return failure.least if isinstance(failure, TooLittleError) else np.inf
 
 

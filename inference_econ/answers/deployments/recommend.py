@@ -54,7 +54,7 @@ class Burstiness:
     assumed_scv, other_scv : float
         Squared coefficients of variation of the interarrival times, as assumed and for comparison [1].
     assumed, other : Loaded
-        Load of an instance under both.
+        Load of an instance under both kinds of arrivals.
     traffic : str
         Name of the workload that sets the arrivals; empty if they are assumed.
     """
@@ -277,8 +277,9 @@ def recommend(
 
         - Aggregated: one per recipe and instance size, and one with tensor parallelism only. Deployments that save at
         most 10% compared with a simpler deployment are left out.
-        - Disaggregated: one per recipe, if 10% cheaper than aggregated ones on the same GPU. If none is 10% cheaper,
-          the best one of equal cost, provided that one of the cheapest aggregated ones is unlikely to meet an SLO.
+        - Disaggregated: one per recipe, if it is 10% cheaper than the aggregated deployments on the same GPU. If none
+          is 10% cheaper, the best disaggregated deployment of equal cost is included, but only if one of the cheapest
+          aggregated deployments is unlikely to meet an SLO.
 
         GPUs without measured servers come last, because their numbers are bounds.
 
@@ -354,7 +355,7 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
     """Request rate of users on a deployment, at most its capacity [1/s]: users / (E2E latency + think time)."""
 
     def excess(rate: float) -> float:
-        """Logarithm of the users that a rate needs over the given users."""
+        """Logarithm of the ratio of the users that a rate needs to the given users."""
         loaded = at_rate(deployment, rate, targets=targets, arrival_scv=arrival_scv).load
         e2e_seconds = min(loaded.e2e_seconds["mean"], _ENDLESS)
         return math.log(rate / users.requests_per_second(e2e_seconds))
@@ -449,10 +450,10 @@ def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float,
 def _worthwhile(
     candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[Deployment], arrival_scv: float
 ) -> list[Deployment]:
-    """Disaggregated deployments if 10% cheaper than aggregated ones; else the best one of equal cost, if worth it.
+    """Disaggregated deployments that are 10% cheaper than aggregated ones; else the best one of equal cost, if useful.
 
-    It is worth it if one of the cheapest aggregated deployments is unlikely to meet an SLO, and if the disaggregated
-    one is more likely to meet it than all of these.
+    It is useful if one of the cheapest aggregated deployments is unlikely to meet an SLO, and the disaggregated one is
+    more likely to meet it than all of these.
 
     Raises
     ------
@@ -506,7 +507,7 @@ def fleets(
 def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, int]:
     """Probability that the first deployment is cheaper than the next more expensive one, and the index of the latter.
 
-    None if there is none, or without an error estimate.
+    None if no deployment is more expensive, or without an error estimate.
     """
     first = choices[0]
     kind = first.service.setup.hour_price.order

@@ -74,7 +74,7 @@ class _Place(NamedTuple):
     row: int
     """Row of the layout."""
     column: int
-    """Column of the batch; for a position between two batches, of the smaller one."""
+    """Column of the batch. Between two batches, the column of the smaller one."""
     share: float | None
     """Position between this batch and the next, in logarithms of speed [1]; None at a batch."""
     dollars: float
@@ -160,8 +160,8 @@ _NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
 class _ServiceStates:
     """Steady states of candidates, with their metrics.
 
-    All arrays have shape (n,). All GPUs have one price and one power. Cost, tokens per GPU and tokens per megawatt
-    therefore give the same order.
+    All arrays have shape (n,). All GPUs have the same price and power. Rankings by cost, by tokens per GPU and by
+    tokens per megawatt are therefore equal.
 
     Attributes
     ----------

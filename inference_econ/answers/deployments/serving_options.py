@@ -490,8 +490,8 @@ def _arranged(
 ) -> Iterator[Candidate]:
     """Yield one recipe as an aggregated candidate, and as a disaggregated one where possible.
 
-    Disaggregated serving is not tried with fixed instances or slots. The reason why it is impossible is raised only if
-    it, or one of its settings, is requested.
+    Disaggregated serving is not tried with fixed instances or slots. If disaggregated serving is impossible, an error
+    is raised only if the query requests it or one of its settings.
     """
     if not ways:
         return

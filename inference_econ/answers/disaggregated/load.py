@@ -383,8 +383,8 @@ def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
 
     Notes
     -----
-    Little's law in every state: prompts over throughput. States are weighted by the work done in them
-    (:attr:`inference_econ.formulas.queueing.Load.work`), which reproduces the mean over all requests.
+    By Little's law in every state, this is the number of prompts divided by the throughput. States are weighted by the
+    work done in them (:attr:`inference_econ.formulas.queueing.Load.work`), which reproduces the mean over all requests.
     """
     rates = prefill_rates(pools, *layouts, count)
     alone = float(pools.reading_seconds[layouts])
@@ -564,7 +564,7 @@ class DisaggregationTerms:
         """Terms with TTFT and TPOT SLOs that imply the E2E SLO, one per share that the TTFT may use.
 
         Both SLOs apply at the statistic of the E2E SLO, so TTFT + steps x TPOT is an upper bound. Without an E2E SLO,
-        the result is these terms alone.
+        the result contains only the given terms.
         """
         targets = self.targets
         if "e2e" not in targets.given:
@@ -685,7 +685,7 @@ def check_instances(instances: float, seconds: float, smaller: str) -> None:
     seconds : float
         Search time per instance [s].
     smaller : str
-        Input that reduces them.
+        Name of the input that reduces the number of instances.
 
     Raises
     ------

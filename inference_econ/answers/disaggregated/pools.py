@@ -47,7 +47,7 @@ class PoolLayouts:
         Instances that form one prefill chain; 1 without a chain [1]. See
         :func:`inference_econ.answers.disaggregated.pools.with_chains`.
     latency, busy : ndarray, shape (n,) or (1,)
-        Time of a prompt in a prefill chain, and in its busiest instance, over the time in a single instance [1].
+        Time of a prompt in a prefill chain, and in its busiest instance, divided by the time in a single instance [1].
     """
 
     services: Services

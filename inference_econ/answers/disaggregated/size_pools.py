@@ -117,7 +117,7 @@ def _best_of(
     several: Sequence[DisaggregationTerms],
     rank: Callable[[PooledFleet], tuple[float, ...]],
 ) -> PooledFleet | None:
-    """Best result over several alternative terms; raises the error of the last one if none is met."""
+    """Best result among several alternative sets of SLOs; if none can be met, the error of the last one is raised."""
     fleets: list[PooledFleet | None] = []
     failure: NothingFitsError | None = None
     for terms in several:

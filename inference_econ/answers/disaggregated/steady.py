@@ -92,7 +92,7 @@ class SteadyPools:
 
     @cached_property
     def _relative_price(self) -> float:
-        """Price of a prefill GPU over the price of a decode GPU [1]."""
+        """Price of a prefill GPU divided by the price of a decode GPU [1]."""
         reading, decoding = (pool.setup for pool in (self.pools.prefill, self.pools.decode))
         if reading.hardware == decoding.hardware:
             return 1.0
@@ -154,14 +154,14 @@ class SteadyPools:
 def _instances(
     wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], most: int, relative_price: float = 1.0
 ) -> tuple[Indices, Indices, Array]:
-    """Numbers of prefill and decode instances for some ratios, and the share of the ratio that they feed.
+    """Numbers of prefill and decode instances for some wanted ratios, and the share of each ratio that they reach.
 
     Shape (m, k) each. The share is 1 if the group with the lowest cost per request has at least the wanted ratio. It is
     less than 1 if this group has a smaller ratio. The numbers are 0 if no group has a wanted ratio.
 
-    ``reading`` and ``decoding`` are the GPUs of an instance of each kind, shape (m,). ``whole`` has the GPUs of a node:
-    one number if prefill and decode instances share nodes, else one for each. ``most`` is the maximum number of GPUs of
-    a group. ``relative_price`` is the price of a prefill GPU over the price of a decode GPU.
+    ``reading`` and ``decoding`` are the GPUs of a prefill and of a decode instance, shape (m,). ``whole`` has the GPUs
+    of a node: one number if prefill and decode instances share nodes, else one for each. ``most`` is the maximum number
+    of GPUs of a group. ``relative_price`` is the price of a prefill GPU divided by the price of a decode GPU.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
@@ -189,7 +189,7 @@ class _Groups(NamedTuple):
     before: Indices
     """Index of the smaller ratio with the lowest cost at full prefill load."""
     filled: Array
-    """GPUs of the ratio's group over the ratio [1]; raised for larger groups by the saving that they need."""
+    """GPUs of the group divided by its ratio [1]. Larger groups have a surcharge: the saving that they must reach."""
 
 
 @cache

@@ -186,7 +186,7 @@ class Weights:
     model : str
         Hugging Face id, or a path.
     own : bool
-        True if they are in the requested format, False if the engine must quantize them.
+        True if the weights are in the requested format, False if the engine must quantize them.
     draft : str or None
         Replacement for the default weights of a draft model or EAGLE head.
     """
@@ -308,7 +308,7 @@ class Instance:
     role : str
         Role of the instance.
     variant : str
-        Distinguishes it from instances of the model on other GPUs, if there are some.
+        Text that distinguishes the instance from instances on other GPUs, if there are some.
     """
 
     engine: LaunchEngine
@@ -416,7 +416,7 @@ def remark(instance: Instance) -> str | None:
 
 
 def _sglang(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """SGLang options. They need overlapped steps (``managers/prefill_delayer.py``): no pipeline, no speculation.
+    """SGLang options; a delay needs overlapped steps (``managers/prefill_delayer.py``): no pipeline, no speculation.
 
     N-gram speculation disables overlap in all versions, draft heads in versions that do not overlap rounds by default.
     """
@@ -450,7 +450,7 @@ class InstanceMachine:
     Attributes
     ----------
     rank : Expanded
-        Its number from 0, or a shell expression for it.
+        Number of the machine from 0, or a shell expression for it.
     leader : Expanded
         Address of the first machine.
     """
@@ -464,8 +464,7 @@ def machines(instance: Instance, size: int) -> int:
 
     Raises
     ------
-    InputError
-        If it does not fill them, or the engine is not launched on several machines.
+    InputError If the instance does not fill its machines, or the engine cannot run on several machines.
     """
     if instance.accelerators <= size:
         return 1

@@ -74,7 +74,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class OfferedLoad:
-    """Load of a run at one address."""
+    """Load that a load generator sends to one address."""
 
     requests_per_second: float | None = None
     """Request rate [1/s]; None for a constant concurrency."""
@@ -368,7 +368,7 @@ class LaunchPlan:
     Attributes
     ----------
     instances : sequence of Instance
-        One of each kind.
+        One instance of each kind.
     load : OfferedLoad
         Total load.
     expected : sequence of Expected

@@ -35,7 +35,7 @@ def machine(hardware: HardwareSpec) -> int:
 def node(hardware: HardwareSpec) -> int:
     """Chips of a node, which engines use as one pipeline stage [1]: the largest machine that can be rented.
 
-    Chips without known rental machines use :func:`machine`, and racks use a tray.
+    For chips without known rental machines, this is :func:`machine`. For racks, it is the size of a tray.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def node(hardware: HardwareSpec) -> int:
 
 
 def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
-    """Instance sizes up to the largest [1], shape (n,): powers of two within a machine, and of machines.
+    """Instance sizes up to the largest [1], shape (n,): powers of two of chips, then of machines.
 
     Parameters
     ----------
@@ -119,8 +119,9 @@ class ContinuousLayouts:
     """Layouts of the published study: every degree is a real number.
 
     ``depths`` lists the pipeline depths to try for each instance; 0 marks a depth that does not fit. ``variants`` adds
-    a leading axis for the number of attention ranks. ``attention_ranks`` lists these numbers for a stage, from which
-    searches compute bounds. ``unpinned`` is the family for a draft model with its own layout.
+    a leading axis for the number of attention ranks. ``attention_ranks`` lists the numbers of attention ranks for a
+    stage. Searches compute bounds from them. ``unpinned`` is the family without fixed degrees, for a draft model with
+    its own layout.
 
     Attributes
     ----------
@@ -166,7 +167,7 @@ class WholeLayouts:
     pipeline : bool
         Try pipeline depths other than 1.
     pins : Pins
-        Fixed degrees. They are tried even if they do not divide the model.
+        Fixed degrees. Fixed degrees are tried even if they do not divide the model.
     hardware : HardwareSpec or None
         Chip whose machine size limits tensor parallelism, and whose nodes form pipeline stages, unless these degrees
         are fixed. None for no limit.
@@ -277,14 +278,14 @@ class InstanceGrid:
 def paper_grid(
     smallest: float, sparsity: float, *, pipeline: bool, points: int = 400, largest: float | None = None
 ) -> InstanceGrid:
-    """Grid of the published study, with equal ratios in both directions.
+    """Grid of the published study: neighboring sizes have a constant ratio, and so do neighboring batches.
 
     Parameters
     ----------
     smallest : float
         Chips whose memory the weights fill exactly, p P / M; may be a fraction [1].
     sparsity : float
-        Experts over active experts [1].
+        Number of experts divided by the number of active experts [1].
     pipeline : bool
         Try pipeline depths other than 1.
     points : int

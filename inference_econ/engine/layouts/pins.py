@@ -313,7 +313,7 @@ def layout_columns(
     plans : Plans
         Deployments, shape (n,).
     cut : ndarray of str, shape (n,)
-        How their matrices are split.
+        Rules by which their matrices are split.
     assumptions : LayoutAssumptions
         Rule on whether attention-DP groups share the batch.
     """

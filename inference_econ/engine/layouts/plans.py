@@ -31,7 +31,7 @@ class Plans:
     batch : ndarray
         Sequences that the instance decodes at once, b [1].
     pp : ndarray
-        Pipeline stages; each has N / pp chips and works on b / pp sequences at once [1].
+        Number of pipeline stages. Each stage has N / pp chips and works on b / pp sequences at once [1].
     attention_ranks : ndarray
         Chips of a stage that share the attention weights, at most N / pp [1].
     ep : ndarray or None
@@ -41,15 +41,15 @@ class Plans:
     prefill : bool
         True for a prefill step, in which only the last token of each sequence needs logits.
     whole : bool
-        True if degrees must be integers that divide heads, layers and experts.
+        True if degrees must be integers that divide heads, layers and experts evenly.
     dcp : float
         Decode-context-parallel ranks, which split the cached tokens of each sequence; equal for all plans [1].
     fullest : ndarray, float or None
-        Sequences of the fullest attention-DP group over the mean [1]; None for round-robin assignment, see
-        :func:`fullest_group`.
+        Sequences of the fullest attention-DP group divided by the mean of all groups [1]; None for round-robin
+        assignment, see :func:`fullest_group`.
     riding, riding_fullest : ndarray or float
-        Prompt tokens that a micro-batch prefills in the same step [tokens], and the tokens of the fullest group over
-        the mean [1]. All operators except attention process prompt tokens together with decode tokens.
+        Prompt tokens that a micro-batch prefills in the same step [tokens], and the tokens of the fullest group divided
+        by the mean of all groups [1]. All operators except attention process prompt tokens together with decode tokens.
     """
 
     accelerators: Array
@@ -136,7 +136,9 @@ def attention_groups(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
 
 
 def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
-    """Sequences of the fullest attention-DP group over the mean [1]; all groups wait for the fullest.
+    """Sequences of the fullest attention-DP group divided by the mean of all groups [1].
+
+    All groups wait for the fullest.
 
     Parameters
     ----------
@@ -149,7 +151,7 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     -------
     ndarray or float, broadcastable to (...)
         ceil(u / G) G / u for a micro-batch of u sequences and G groups: 1 if G divides u, and G for a single sequence.
-        A fractional u is interpolated between the integers around it. 1 for real-valued degrees.
+        A fractional u is interpolated between the integers around it. The result is 1 for real-valued degrees.
 
     Examples
     --------
@@ -206,7 +208,7 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
     ranks : array_like, shape (...)
         Expert-parallel ranks, each with the same number of experts [1].
     assumed : ExpertAssumptions
-        Minimum number of copies, if there are any.
+        Minimum number of copies, if experts have copies at all.
 
     Returns
     -------
@@ -249,7 +251,7 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     stride : array_like, shape (...)
         Distance between members in chips: 1 for adjacent members, or the size of the inner groups [1].
     stage : array_like, shape (...)
-        Chips of the stage, which the groups fill one after the other [1].
+        Chips of the stage [1]. The groups fill them one after the other.
     link_domain : int
         Chips that share the fast link [1].
 
@@ -267,8 +269,8 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
 
     Examples
     --------
-    Domains of 8 chips. Groups of 4 adjacent chips on 32 chips, and groups of 8 that take one chip of each of these.
-    Then adjacent groups of 3 and of 12 on 24 chips:
+    Domains of 8 chips. The first groups have 4 adjacent chips of 32. The second groups have 8 members, one in each of
+    the first groups. Then adjacent groups of 3 and of 12 on 24 chips:
 
     >>> [float(domains_spanned(*group, 8)) for group in ((4, 1, 32), (8, 4, 32), (3, 1, 24), (12, 1, 24))]
     [1.0, 4.0, 1.0, 2.0]
@@ -288,7 +290,7 @@ _DEEPEST = 16
 
 
 def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> Array | float:
-    """Layers of the fullest pipeline stage over the mean.
+    """Layers of the fullest pipeline stage divided by the mean of all stages.
 
     Parameters
     ----------
@@ -321,7 +323,7 @@ def depths(layers: int, assumed: LayoutAssumptions) -> list[int]:
     """Pipeline depths to try, shallowest first [1].
 
     All depths that divide the layers; at most 16 with uneven stages. With uneven stages, also powers of two up to 16. A
-    power of two is left out if one stage fewer has the same pace, ceil(L / p) (p - 1) >= L.
+    power of two is left out if a pipeline with one stage fewer is as fast: ceil(L / p) (p - 1) >= L.
 
     Examples
     --------

@@ -42,7 +42,7 @@ RULES: Mapping[RuleCode, str] = {
 
 
 class Rule(NamedTuple):
-    """Rule that an engine has for layouts, and the plans that break the rule."""
+    """Rule of an engine on layouts, and the plans that break the rule."""
 
     code: RuleCode
     """Code of the rule."""
@@ -187,12 +187,12 @@ PROBLEMS: Mapping[ProblemCode, str] = {
 
 
 class UnevenSplit(NamedTuple):
-    """Part of a model or batch that plans would have to split unevenly."""
+    """Part of a model or batch that some plans would split unevenly."""
 
     code: ProblemCode
     """Code of the problem."""
     numbers: tuple[float, ...]
-    """Numbers for its text [1]."""
+    """Numbers that the text of the problem contains [1]."""
     where: npt.NDArray[np.bool_]
     """Plans that have the problem, broadcastable to their shape."""
 
@@ -205,7 +205,7 @@ class UnevenSplit(NamedTuple):
 def indivisible(
     model: ModelSpec, plans: Plans, layout: TensorLayout, assumed: Assumptions, blocks: tuple[int, int] = (1, 1)
 ) -> list[UnevenSplit]:
-    """Parts that integer plans would have to split unevenly.
+    """Parts that plans with integer degrees would split unevenly.
 
     Parameters
     ----------
@@ -282,9 +282,9 @@ def _indivisible_heads(spec: Attention, ranks: Array) -> list[UnevenSplit]:
 
 
 def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[UnevenSplit]:
-    """Ranks that cannot share the tokens of a sequence: vLLM's ``--decode-context-parallel-size``.
+    """Limits on ranks that share the tokens of a sequence (vLLM's ``--decode-context-parallel-size``).
 
-    The ranks replace copies of the cache, so their number is limited by the ranks per KV head.
+    The ranks split what would otherwise be copies of the cache, so there can be no more ranks than copies of a KV head.
     """
     if not spec.caches:
         return []
@@ -308,7 +308,8 @@ def attention_degrees(model: ModelSpec) -> Array:
 def expert_degrees(model: ModelSpec, assumed: ExpertAssumptions) -> Array:
     """Numbers of ranks that the experts of all layers split over, including 1 [1], shape (n,).
 
-    With copies, full machines that need few copies are included: 72 ranks for 288 slots of 256 experts.
+    With copies of experts, the numbers include full machines that need few copies: 72 ranks for 288 slots of 256
+    experts.
     """
     experts = [mixture.experts for mixture in model.mixtures]
     most = max(experts, default=1)

@@ -43,8 +43,7 @@ def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None
 
     Raises
     ------
-    InputError
-        If no engine can start the degrees; the message has the broken rules and the nearest layout that can be started.
+    InputError If no engine can start the degrees. The message names the broken rules and the nearest startable layout.
     """
     if not setup.engines or not _degrees(pins):
         return
@@ -83,7 +82,7 @@ def _text(degrees: dict[str, float], dcp: float | None) -> str:
 
 
 def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
-    """Layouts that have the given degrees and split evenly, with one sequence each; None if there are none."""
+    """Layouts with the given degrees that split evenly, with one sequence each; None if there are none."""
     axes = (dict.fromkeys(degrees.get(name, _DEGREES)) for name in ("tp", "dp", "pp"))
     rows = [
         (tp * dp * pp, tp, pp, ep)
@@ -139,8 +138,8 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
     Raises
     ------
     InputError
-        If there are more pipeline stages than layers, or if a stage does not split into the expert ranks. Also if more
-        ranks share the tokens of a sequence than there are copies of its cache.
+        If there are more pipeline stages than layers, or if a stage does not split into the expert ranks. Also if there
+        are more context-parallel ranks than copies of the cache.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(

@@ -34,7 +34,7 @@ class Rates:
     unit_share : ndarray or float
         Share of the arithmetic time that the math unit itself needs, on the measured chips [1].
     per_vector : ndarray or float
-        Peak of that unit over the fp32 peak of the measured chips [1].
+        Peak of that unit divided by the fp32 peak of the measured chips [1].
     vendor : str
         Vendor of the measured chips; empty if a curve is the same on every chip.
     dense_padding : ndarray or float
@@ -60,7 +60,7 @@ class Collective:
     kind : str
         all_reduce, all_to_all or point_to_point.
     ranks, domains : ndarray
-        Participants, and link domains that they span [1].
+        Number of participants, and of link domains that they span [1].
     bytes_per_token : ndarray
         Tensor of one group of ranks, per token of the micro-batch [B].
     repeats : float
@@ -68,11 +68,11 @@ class Collective:
     own_link : bool
         True if each rank sends the tensor over its own links; False if a group sends it over all of its links together.
     crossing : ndarray or float
-        Share of the bytes for other domains that is sent between domains, if ranks use their own links; see
-        :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte` [1].
+        Bytes sent between domains divided by bytes with a destination in another domain, if ranks use their own links;
+        see :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte` [1].
     busiest : ndarray or float
-        Bytes of the busiest receiver over the mean, if ranks use their own links; ``bytes_per_token`` includes this
-        factor [1].
+        Bytes of the busiest receiver divided by the mean of all receivers, if ranks use their own links;
+        ``bytes_per_token`` includes this factor [1].
     """
 
     kind: Kind
@@ -133,8 +133,8 @@ class Operator:
     launches : float
         Kernels per occurrence [1].
     padding, kv_padding : ndarray or float
-        Computed over necessary arithmetic, for example from partly filled tiles; and the same ratio for cache reads
-        [1].
+        Computed arithmetic divided by necessary arithmetic (above 1 with partly filled tiles), and the same ratio for
+        cache reads [1].
     rates : Rates or None
         Efficiencies of its kernels; None without a measured curve.
     grouped : bool
@@ -179,7 +179,7 @@ class Operator:
 
 
 def repeated(rows: Iterable[Operator], times: Array | float) -> list[Operator]:
-    """Rows that a token passes ``times`` times in sequence, for equal layers."""
+    """Rows of equal layers, which a token passes ``times`` times."""
     return [replace(row, repeats=row.repeats * times) for row in rows]
 
 
@@ -462,7 +462,7 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
 
 
 def _mixing(table: OperatorTable, repeats: Array | float, streams: int, outputs: int) -> Operator:
-    """Row of a matrix over all copies of the residual stream, with the memory traffic of the further copies.
+    """Row of a matrix on all copies of the residual stream, with the memory traffic of the additional copies.
 
     Every rank of a group processes all of the group's tokens. Each chip of a stage, or of a group with a copy, stores a
     part of the matrix.

@@ -1,8 +1,7 @@
 """Operator table of one step.
 
 There is one row per kind of operator and block of layers. Entries are arrays that broadcast over the plans. Amounts
-that grow with the tokens of a micro-batch are stored per token, which keeps the arrays small until the tokens are
-multiplied in.
+that grow with the tokens of a micro-batch are stored per token, so that the arrays stay small.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ class Work:
     groups : ndarray or float
         Attention-DP groups [1].
     fullest, fullest_tokens : ndarray or float
-        Sequences, and tokens, of the fullest group over the mean [1].
+        Sequences, and tokens, of the fullest group divided by the mean of all groups [1].
     prefill : bool
         True for a prefill step.
     summed : ndarray or bool

@@ -109,10 +109,10 @@ class AgentMarket:
         Parameters
         ----------
         agents : int, optional
-            Number of agents [1]. The cheapest fleets for it are found.
+            Number of agents [1]. If it is given, the cheapest fleets for this number are found.
         means : Means, optional
-            Limits. The fleets with the most agents are found. Without ``agents`` and ``means``, the result is one
-            instance or group with the most agents per dollar.
+            Limits. If it is given, the fleets with the most agents within this limit are found. Without ``agents`` and
+            ``means``, the result is one instance or group with the most agents per dollar.
         most : int
             Number of fleets [1].
 
@@ -145,8 +145,8 @@ class AgentMarket:
     def together(self, agents: int | None = None, means: Means | None = None, most: int = 5) -> list[AgentDeployment]:
         """Best fleets of aggregated instances, from simulations of the best layouts by the analytical model.
 
-        The analytical model is an upper bound on capacity. Layouts of a chip are simulated until it shows that the next
-        layout is no better.
+        The analytical model is an upper bound on capacity. Layouts of a chip are simulated until this bound shows that
+        the next layout is no better.
         """
         both = [candidate.services for candidate in self.candidates if candidate.pools is None]
         counts: Sequence[Indices | None] = [None] * len(both)
@@ -525,7 +525,7 @@ class Agents(AgentSessions):
             promised,
             1.0,
             None,
-            SelectionRule("the one that carries most agents per dollar", len(layouts)),
+            SelectionRule("the most agents per dollar", len(layouts)),
         )
 
     def recommend(
@@ -588,7 +588,7 @@ class Agents(AgentSessions):
         most: int = 5,
         progress: Progress | None = None,
     ) -> MostAgents:
-        """Find the deployments that serve the most agents with given means: the inverse of :meth:`recommend`.
+        """Find the deployments that serve the most agents within a limit: the inverse of :meth:`recommend`.
 
         Parameters
         ----------
@@ -607,9 +607,8 @@ class Agents(AgentSessions):
         ------
         InputError
             See :meth:`check`.
-        NothingFitsError
-            If the means are too small for one instance, with the chips that it takes; or if nothing meets the SLOs for
-            one agent.
+        NothingFitsError If the limit is too small for one instance (the message has the chips that it needs), or if no
+        deployment meets the SLOs for one agent.
         """
         market = self._market(offers, targets, router, tiers, progress)
         best = market.fleets(means=means, most=most)
@@ -647,7 +646,7 @@ class Agents(AgentSessions):
             bill = fleet_sheet(best.fleet, found_in_cache)
         else:
             bill = PlayedInstance(best.service, self, ()).bill(best.use.trace, best.replicas, best.load)
-        pick = SelectionRule(f"the cheapest fleet that carries {number:,} agents", sum(map(len, market.candidates)))
+        pick = SelectionRule(f"the cheapest fleet for {number:,} agents", sum(map(len, market.candidates)))
         named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
         return AgentSheet(**{**named, "targets": market.wanted, "pick": pick}, use=best.use, parts=best.parts)
 
@@ -672,7 +671,7 @@ class Agents(AgentSessions):
         api, ways
             See :func:`inference_econ.extras.fleets.buy.buy`; API offers are assumed to cache all earlier turns.
         agents : int, optional
-            Number of agents [1]; by default the capacity of a lot of each chip.
+            Number of agents [1]; by default the capacity of a rental unit of each chip.
 
         Returns
         -------

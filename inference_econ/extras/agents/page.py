@@ -48,8 +48,8 @@ _UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_h
 _LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "concurrency_per_replica")
 #: Note on disaggregated serving of sessions.
 _REREAD = (
-    "P: prefill instances, which cache prompts and recompute outputs of earlier turns. D: decode instances, which "
-    "receive the whole KV cache of each prompt.",
+    "Prefill instances (P) cache prompts, and recompute the outputs of earlier turns. Decode instances (D) receive the "
+    "whole KV cache of each prompt.",
 )
 #: Maximum number of requests of a session in a chart [1].
 _SHOWN = 40
@@ -85,17 +85,17 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
         points, targets = self.answer.points, self.answer.targets
         agents = [float(point.use.agents) for point in points]
         found = tuple(
-            PlotSeries(f"found in {name}", agents, [100.0 * point.use.trace.hit_rates[name] for point in points])
+            PlotSeries(f"hits in {name}", agents, [100.0 * point.use.trace.hit_rates[name] for point in points])
             for name in points[0].use.trace.hit_rates
         )
-        plots = [Plot("Found in caches", "agents", "% of prompt tokens", found, "", from_zero=True)]
+        plots = [Plot("Cache hits", "agents", "% of prompt tokens", found, "", from_zero=True)]
         for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token")):
             lines = tuple(
                 PlotSeries(which, agents, [1e3 * getattr(point.load, f"{name}_seconds")[which] for point in points])
                 for which in _percentiles(name, targets)
             )
             limit = 1e3 * targets.every[name] if name in targets.given else None
-            promises = {} if limit is None else {f"promised: {limit:.4g} ms": limit}
+            promises = {} if limit is None else {f"SLO: {limit:.4g} ms": limit}
             plots.append(Plot(title, "agents", "milliseconds", lines, "y", promises=promises))
         costs = [point.use.record(point.sheet, point.sheet.replicas)["dollars_per_task"] for point in points]
         line = PlotSeries("$ per task", agents, costs)
@@ -103,7 +103,7 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
         heading = _title("A fleet of agents", self.setups(), points[0].use, targets)
         session = [session_plot(points[len(points) // 2].use)]
         return {
-            "agents": charts.line_charts(plots, f"What do agents find and wait for as they become more?\n{heading}"),
+            "agents": charts.line_charts(plots, f"Cache hits, latency and cost by number of agents\n{heading}"),
             "session": charts.line_charts(session, f"One session in time\n{heading}"),
         }
 
@@ -111,7 +111,7 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
         """Title of the page."""
         bill, use = self.answer.points[0].sheet, self.answer.points[0].use
         fleet = fleet_name(bill.service, bill.replicas)
-        return f"What do agents ({use.work.name}) on {fleet} find in caches, wait and pay as they become more?"
+        return f"How do cache hits, latency and cost of agents ({use.work.name}) change with their number on {fleet}?"
 
     def start(self) -> Start:
         """Fleet with the most agents within the SLOs."""
@@ -132,8 +132,8 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
         point = self._kept
         record = point.use.record(point.sheet, point.sheet.replicas)
         return (
-            f"{point.use.agents:,.0f} agents find {100 * record['hit_rate']:.0f} % of their prompts, 90 % of requests "
-            f"wait {milliseconds(point.load.ttft_seconds['p90'])} ms or less, and a task costs $",
+            f"With {point.use.agents:,.0f} agents, {100 * record['hit_rate']:.0f} % of prompt tokens hit a cache, p90 "
+            f"TTFT is {milliseconds(point.load.ttft_seconds['p90'])} ms, and a task costs $",
             dollars(record["dollars_per_task"]), ".",
         )  # fmt: skip
 
@@ -177,11 +177,11 @@ class AgentChoicesPage(RecommendationPage):
         rows = [{**shown_record(choice, targets), **use_record(choice)} for choice in choices]
         least = (*_LEAST, "hit_rate", "agents_per_accelerator")
         why = [
-            f"{answer.layouts} layouts were searched. The layouts with {promising} by the analytical model were "
-            "simulated with as many agents as meet the SLOs.",
+            f"The analytical model ranked {answer.layouts} layouts. The layouts with {promising} were then simulated, "
+            "with the largest number of agents that meets the SLOs.",
             *(_REREAD if any(choice.fleet for choice in choices) else ()),
             *_simulated(*uses),
-            "Agents per MW: per facility power as provisioned, with boards at their limit.",
+            "'agents/MW' divides by the provisioned facility power, with all boards at their power limit.",
             *chances_meaning(targets, kept),
             *_meaning(setups),
         ]
@@ -208,14 +208,14 @@ class AgentChoicesPage(RecommendationPage):
         best = self._best
         model = best.service.setup.model.name
         if isinstance(self.answer, MostAgents):
-            return f"How many agents ({best.use.work.name}) with {model} do {self.answer.means.text} carry?"
-        return f"Which deployment of {model} carries {best.use.agents:,.0f} agents ({best.use.work.name}) for least?"
+            return f"How many agents ({best.use.work.name}) with {model} do {self.answer.means.text} serve?"
+        return f"Which deployment of {model} serves {best.use.agents:,.0f} agents ({best.use.work.name}) for least?"
 
     def conclusion(self) -> Pieces:
         """Sentence on the best deployment and its cost per task."""
         best = self._best
         record = use_record(best)
-        most = f"carries most, {best.use.agents:,.0f} agents"
+        most = f"serves most, {best.use.agents:,.0f} agents"
         rank = most if isinstance(self.answer, MostAgents) else "is the cheapest"
         return (
             f"{choice_label(best)} {rank}: $", per_hour(best.dollars_per_hour),
@@ -262,7 +262,7 @@ class AgentDayPage(FleetPage):
 
     def _scaled(self) -> str:
         said = super()._scaled().replace("requests that arrive", "agents in session")
-        return f"{said} Agents wait for each answer, so without capacity all of them slow down."
+        return f"{said} Agents wait for each answer, so missing capacity slows down all agents."
 
 
 class AgentBuyPage(BuyPage):
@@ -282,9 +282,9 @@ class AgentBuyPage(BuyPage):
         title = _title(f"API, rented or owned{counted}", self.setups(), use, answer.targets)
         why = (
             *(_REREAD if any(getattr(lot, "pools", None) for lot in answer.lots) else ()),
-            "Both bills cover the requests that agents send at the pace of a full rental unit. Offers are assumed to "
-            f"cache every repeated token ({100 * requests.cached / requests.isl.mean:.1f}%), at the input price where "
-            "they list no cache price.",
+            "API and fleet are compared for the same requests: those that the agents of a full rental unit send. APIs "
+            f"are assumed to cache all repeated prompt tokens ({100 * requests.cached / requests.isl.mean:.1f}%). An "
+            "API without a cache price charges its input price for these tokens.",
             *_preempted(use),
             *_simulated(use),
         )
@@ -294,9 +294,7 @@ class AgentBuyPage(BuyPage):
     def question(self) -> str:
         """Title of the page."""
         model = self.answer.lots[0].setup.model.name
-        return (
-            f"From how many agents ({self.answer.use.work.name}) on is {model} cheaper on machines than by the token?"
-        )
+        return f"From how many agents ({self.answer.use.work.name}) on does a fleet serve {model} for less than an API?"
 
 
 def session_plot(use: AgentLoad) -> Plot:
@@ -341,8 +339,9 @@ def _simulated(*uses: AgentLoad) -> list[str]:
     helpers = max(step.agents for step in use.work.spec.steps)
     side = f", up to {helpers} side agents" if helpers > 1 else ""
     return [
-        f"{use.work.name}: pause {use.work.means.pause_seconds:.3g} s between turns{side}.",
-        f"Sessions are simulated with cache blocks{together}. An unlimited cache would hit {shares}%.",
+        f"Workload {use.work.name}: {use.work.means.pause_seconds:.3g} s pause between turns{side}.",
+        f"Sessions are simulated with cache blocks{together}. With an unlimited cache, {shares}% of prompt tokens "
+        "would be cache hits.",
     ]
 
 
@@ -357,7 +356,8 @@ def _preempted(*uses: AgentLoad) -> list[str]:
 def _meaning(setups: Sequence[Setup]) -> list[str]:
     """Lines of text on columns and assumptions."""
     return [
-        "Hit: share of prompt tokens found in any memory tier. A task is a session from its first to its last turn.",
-        "Prompts wait for blocks from tiers behind HBM; writing blocks there takes no time. "
+        "'hit %': share of prompt tokens that hit a cache in any memory tier. A task is one session, from its first to "
+        "its last turn.",
+        "Prompts wait until blocks are read from tiers behind HBM. Writes to these tiers take no time. "
         f"Assumptions: {assumptions_label(setups)}.",
     ]

@@ -221,7 +221,7 @@ class AgentCurve(LoadCurve):
     points: tuple[AgentPoint, ...]
 
     def record(self) -> dict[str, Any]:
-        """Result as plain data. It has no arrival variability, because the agents determine it."""
+        """Result as plain data. The record has no arrival variability, because the agents determine the arrivals."""
         return {**super(AgentCurve, self).record(), "arrival_scv": None}
 
 
@@ -260,7 +260,7 @@ class AgentRecommendation(Recommendation):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MostAgents(AgentRecommendation):
-    """Deployments that serve the most agents with given means, best first.
+    """Deployments that serve the most agents within a limit, best first.
 
     Attributes
     ----------
@@ -839,7 +839,7 @@ def _chips(
     """Chips of a fleet for a number of agents, or per agent on a limited number of chips, by prefill layout [1].
 
     ``per_writer`` is the number of agents per decode instance. ``needed`` is the number of prefill instances for each
-    decode instance. The ratio of a fleet may differ from that of a group.
+    decode instance. The ratio of prefill to decode instances in a fleet may differ from the ratio in a group.
     """
     if agents is not None:
         share = agents / per_writer

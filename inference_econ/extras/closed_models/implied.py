@@ -45,7 +45,7 @@ class ImpliedHour(Shown):
 
     @property
     def revenue(self) -> float:
-        """Revenue of a request over its output tokens [USD per 1e6 tokens]."""
+        """Revenue of a request divided by its output tokens [USD per 1e6 tokens]."""
         lengths = self.front.requests
         return (
             self.dollars_per_million_output_tokens
@@ -97,11 +97,11 @@ class ImpliedAcceptance(Shown):
     page = "extras.closed_models.implied_page:AcceptancePage"
 
     speedup: float
-    """Speed with speculation over speed without [1]."""
+    """Speed with speculation divided by the speed without [1]."""
     draft_length: int
     """Draft tokens per round [1]."""
     draft_cost: float
-    """Time of a draft token over that of a step [1]."""
+    """Time of a draft token divided by the time of a step [1]."""
     acceptance: float
     """Acceptance rate of draft tokens [1]."""
 
@@ -184,7 +184,7 @@ class RevealedExponents(Shown):
     def pairs(self) -> list[tuple[float, float]]:
         """Lowest and highest exponent for which each offer is chosen [1].
 
-        The first exceeds the second if there is none.
+        If no exponent fits, the first number exceeds the second.
         """
         return list(zip(self.exponents.low.tolist(), self.exponents.high.tolist(), strict=True))
 

@@ -39,19 +39,19 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         )
         setup = implied.front.setup
         title = (
-            f"Hour of {setup.hardware.name} that tokens of {setup.model.name} pay for "
+            f"Highest hourly price of {setup.hardware.name} that sales of {setup.model.name} tokens cover "
             f"({formats_label(setup.precision)}; {lengths_label(implied.front.requests)})"
         )
         why = (
-            f"Tokens sell for {implied.price_over_cost:g}x their cost, on the cheapest service of that speed at full "
-            "load. A service below full load, or a less efficient one, can pay less for a GPU.",
+            f"The token price is assumed to be {implied.price_over_cost:g}x the cost. The cost is that of the cheapest "
+            "deployment with this speed, at full load. Deployments at lower load or efficiency can pay less for a GPU.",
         )
         return (Table(title, ("", ""), rows, tuple(warnings(implied.subjects())), why),)
 
     def question(self) -> str:
         """Title of the page."""
         setup = self.answer.front.setup
-        return f"What do tokens of {setup.model.name} pay for an hour of {setup.hardware.name}?"
+        return f"Which hourly price of {setup.hardware.name} do tokens of {setup.model.name} cover?"
 
     def conclusion(self) -> Pieces:
         """Sentence on the largest hourly price."""
@@ -67,7 +67,7 @@ class AcceptancePage(AnswerPage[ImpliedAcceptance]):
         it = self.answer
         rows = ((f"{it.speedup:g}", f"{it.draft_length}", f"{it.draft_cost:g}", f"{it.acceptance:.3f}"),)
         heads = ("speed-up", "proposals per round", "cost of one, in steps", "acceptance")
-        why = ("Verifying draft tokens is assumed to take no longer than a plain step, as in small batches.",)
+        why = ("A step that verifies draft tokens is assumed to take as long as a plain decode step (small batches).",)
         return (Table("Acceptance rate implied by a speedup", heads, rows, (), why),)
 
     def frame(self) -> Frame:
@@ -76,7 +76,7 @@ class AcceptancePage(AnswerPage[ImpliedAcceptance]):
 
     def question(self) -> str:
         """Title of the page."""
-        return "What share of proposals is accepted?"
+        return "What share of draft tokens is accepted?"
 
 
 class ExponentsPage(AnswerPage[RevealedExponents]):
@@ -92,11 +92,17 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
             for label, (low, high) in zip(revealed.labels, self.answer.pairs, strict=True)
             if low <= _STUDY <= high
         ]
-        notes = [f"The study's buyer (exponent {_STUDY:g}) chooses {chosen[0]} out of {len(records)} offers."]
-        why = ("A buyer maximizes speed^a / price (eq. 45). Without an exponent, another offer is better for every a.",)
+        notes = [
+            f"A buyer with exponent {_STUDY:g}, as in the published study, chooses {chosen[0]} out of {len(records)} "
+            "offers."
+        ]
+        why = (
+            "Each buyer chooses the offer with the largest speed^a / price (eq. 45). The exponent a is the weight of "
+            "speed. For an offer with exponent 'none', another offer is better at every a.",
+        )
         exponents = ("exponent a", [_words(low, high) for low, high in self.answer.pairs])
         columns = ("offer", "tokens_per_second", "dollars_per_million_tokens", exponents)
-        return (view("Which buyers would choose which offer", records, columns, notes=notes, why=why),)
+        return (view("Exponents of buyers who choose each offer", records, columns, notes=notes, why=why),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the chosen speed over the exponent."""

@@ -36,7 +36,7 @@ def infer(
     samples : int
         Models drawn from the priors [1], from 64 to 65,536, rounded up to a power of two.
     truth : ModelSpec or name, optional
-        Actual model. It is only shown next to the result.
+        Actual model. The actual model is only shown next to the result.
     progress : callable, optional
         Receives the completed share and a description.
 

@@ -43,8 +43,8 @@ class InferencePage(AnswerPage[Inferred]):
             )
         heads = ("offer", "chip", "weights", "speculates %", "concurrency", "price over cost", "stray %")
         why = (
-            "Concurrency: requests per instance. Price over cost: includes idle time. Both: 10th to 90th percentile. "
-            "Stray: an offer without information on the model.",
+            "Concurrency is per instance. 'price over cost' includes idle time. Both columns show the 10th to the 90th "
+            "percentile. 'stray %': probability that the price of the offer says nothing about the model.",
         )
         offers = Table("How the offers are probably served", heads, tuple(rows), (), why, ("stray %",))
         return (sizes_table(self.answer), options_table(self.answer), offers)
@@ -62,7 +62,7 @@ class InferencePage(AnswerPage[Inferred]):
         """Sentence with the interval of active parameters."""
         draws, weights = self.answer.draws, self.answer.weights
         low, middle, high = (amount(value / _BILLION) for value in interval(draws.active, weights))
-        return (f"Between {low} and {high} billion active parameters with 80 %, {middle} in the median.",)
+        return (f"The model has {low} to {high} billion active parameters (80 % interval), median {middle}.",)
 
 
 def sizes_table(inferred: Inferred) -> Table:
@@ -90,11 +90,13 @@ def sizes_table(inferred: Inferred) -> Table:
             "--samples."
         )
     strays = [offer.words for offer, stray in zip(inferred.offers, inferred.strays, strict=True) if stray > 0.5]
-    notes += [f"Probably a stray offer, almost ignored: {words}." for words in strays]
+    notes += [
+        f"The offer {words} probably says nothing about the model, so it has almost no weight." for words in strays
+    ]
     why = (
-        f"Priors: {priors.name}. They are assumptions and dominate where the offers carry little information.",
-        f"{inferred.weights.size} sampled models, {effective:.0f} effective. A request has {priors.isl:g} input "
-        f"and {priors.osl:g} output tokens.",
+        f"Priors: {priors.name}. Priors are assumptions. They decide the result where offers give little information.",
+        f"The result weights {inferred.weights.size} sampled models, an effective sample size of {effective:.0f}. "
+        f"A request has {priors.isl:g} input and {priors.osl:g} output tokens.",
     )
     heads = ("", "before: 10 %", "50 %", "90 %", "after: 10 %", "50 %", "90 %", *(["truth"] if truth else []))
     return Table(title(inferred), heads, tuple(rows), tuple(notes), why)
@@ -130,7 +132,11 @@ def options_table(inferred: Inferred) -> Table:
         if share > 0
     ]
     heads = ("what", "", "before %", "after %")
-    notes = ("GPUs, formats and speculation: means over the offers.",) if len(inferred.offers) > 1 else ()
+    notes = (
+        ("Probabilities of GPUs, formats and speculation are means over the offers.",)
+        if len(inferred.offers) > 1
+        else ()
+    )
     return Table("Kinds of models, and how they are served", heads, tuple(rows), (), notes)
 
 

@@ -56,7 +56,7 @@ def revenue(offer: ObservedOffer, priors: Priors) -> float:
 
 
 def markup(offer: ObservedOffer, priors: Priors) -> Normal:
-    """Distribution of revenue over cost of a request, for a full instance at the median hourly price."""
+    """Distribution of the ratio of revenue to cost of a request, for a full instance at the median hourly price."""
     over, used = priors.price_over_cost, priors.utilisation
     guessed = None in (offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens)
     parts = [over.sigma, used.sigma, math.log(priors.hour_price_spread)]
@@ -86,7 +86,7 @@ def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
 
 
 def _waiting(priors: Priors, chip: str) -> Normal:
-    """Distribution of observed over predicted time to first token: noise, and errors of the profile."""
+    """Distribution of the ratio of observed to predicted time to first token: noise, and errors of the profile."""
     spread = spread_of(chip, "ttft")
     wide = 0.0 if spread is None else (spread[LEVELS.index(0.9)] - spread[LEVELS.index(0.1)]) / _EIGHTY
     return Normal(0.0, math.hypot(math.log(priors.observed_ttft), wide))

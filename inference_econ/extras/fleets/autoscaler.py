@@ -40,7 +40,7 @@ class SimulatedDay:
         Share of requests that arrive while the fleet has enough capacity for the SLOs [1]; 1 for hours without
         requests.
     slo_met_share : float
-        ``kept`` over all requests of the day [1].
+        ``kept`` for all requests of the day together [1].
     most_accelerators : int
         Maximum number of accelerators rented at the same time [1].
     fewest, most : ndarray of int, shape (lots,)

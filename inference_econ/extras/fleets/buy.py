@@ -75,8 +75,8 @@ class Crossover:
         """Request rate above which the fleet is cheaper at every rate [1/s]; None if there is no such rate.
 
         After n full rental units, the next one starts empty. It causes no loss if (n + 1) s <= n, where s is the cost
-        of a full unit over that of the offer. With fewer units, the fleet becomes more expensive than the offer again
-        each time a unit is added.
+        of a full unit divided by the cost of the offer. With fewer units, the fleet becomes more expensive than the
+        offer again each time a unit is added.
         """
         share = self.dollars_per_request_when_full / self.dollars_per_request
         if self.first is None or share >= 1.0:
@@ -196,7 +196,7 @@ class Purchase(Shown):
         }
 
     def _in_tokens(self, dollars_per_request: float) -> dict[str, float]:
-        """Price over all tokens of a request."""
+        """Price of a request divided by all of its tokens."""
         tokens = self.requests.isl.mean + self.requests.osl.mean
         return {"dollars_per_million_tokens": 1e6 * dollars_per_request / tokens}
 
@@ -277,7 +277,9 @@ def buy(
 
 
 def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Requests) -> dict[str, float]:
-    """Price of a mean request by offer, ascending [USD]. Cached tokens have the price of others if none is known.
+    """Price of a mean request by offer, ascending [USD].
+
+    If no price of cached tokens is known, they have the price of other input tokens.
 
     Raises
     ------

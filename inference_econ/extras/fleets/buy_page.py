@@ -78,11 +78,12 @@ class BuyPage(AnswerPage[Purchase]):
             ),
             why=(
                 *why,
-                "'Cheaper from': traffic from which one rental unit is cheaper. 'Always': traffic from which more "
-                "units stay cheaper too. P: probability that a measured fleet at full load is cheaper than the offer.",
-                f"{len(answer.offers)} offers; the cheapest and the median are compared. $ a month: first "
-                f"{MONTH_HOURS:g} hours of {self.fleet if answer.request_rate is None else 'the fleet for this rate'}, "
-                "busy or idle.",
+                "'cheaper from': load from which one rental unit costs less than the API. 'always from': load from "
+                "which the fleet costs less at every higher load.",
+                "'P(cheaper) %': probability that a measured fleet at full load costs less than the API.",
+                f"The cheapest and the median of {len(answer.offers)} API offers are compared. '$ a month' is the rent "
+                f"of {self.fleet if answer.request_rate is None else 'the fleet for this rate'} for {MONTH_HOURS:g} "
+                "hours, busy or idle.",
                 *([] if answer.usual is None else [f"TPOT SLO by default: {usual_speed_label(answer.usual)}."]),
                 *_pools(answer.fleets.values() or [lot.pools for lot in answer.lots]),
                 *lot_prices(answer.lots),
@@ -124,7 +125,7 @@ class BuyPage(AnswerPage[Purchase]):
 
     def question(self) -> str:
         """Title of the page."""
-        return f"From which traffic on is {self.answer.lots[0].setup.model.name} cheaper on machines than by the token?"
+        return f"From which load on does a fleet serve {self.answer.lots[0].setup.model.name} for less than an API?"
 
     def conclusion(self) -> Pieces:
         """Sentence on the cheapest option at the given rate, or on the fleet that breaks even first."""
@@ -136,8 +137,8 @@ class BuyPage(AnswerPage[Purchase]):
                 bills[name] = self.answer.bill(lot)
             first, second = sorted(bills, key=bills.__getitem__)[:2]
             return (
-                f"At {rate:g} requests/s, {first} cost least: ${bills[first]:,.0f} a month. Next: {second} at "
-                f"${bills[second]:,.0f}.",
+                f"At {rate:g} requests/s, {first} cost least: ${bills[first]:,.0f} a month. The second cheapest is "
+                f"{second} with ${bills[second]:,.0f}.",
             )
         rows = [row for row in self.answer.crossovers if row.offer == cheapest and row.first is not None]
         if not rows:

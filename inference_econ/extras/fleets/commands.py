@@ -89,10 +89,10 @@ def fleet(
 ) -> Shown:
     """Plan the cheapest fleet for a day of changing load.
 
-    The plan combines GPU types and reserved, on-demand and spot machines for known hourly loads, and a solver bounds
-    its distance from the optimum. A simulation compares the plan with an autoscaler that does not know the load in
-    advance. Replicas are the aggregated instances of 'recommend --aggregated'. If disaggregated deployments would cost
-    less, the command reports their cost.
+    The plan combines GPU types and reserved, on-demand and spot machines for known hourly loads. A solver bounds its
+    distance from the optimum. A simulation compares the plan with an autoscaler that does not know the load in advance.
+    Replicas are the aggregated instances of 'recommend --aggregated'. If disaggregated deployments would cost less, the
+    command reports their cost.
     """
     from inference_econ.extras.fleets.capacity_blocks import WAYS
 
@@ -232,7 +232,7 @@ def hour_cost(
     """Compute the hourly cost of an owned GPU from its purchase price.
 
     The parts are depreciation, capital, power, cooling (PUE) and operations. --price owned uses this cost if the GPU's
-    file lists a purchase price. Give another total as --price USD.
+    file lists a purchase price. In other commands, --price USD sets another total.
     """
     given = {
         "lifetime_years": lifetime_years,

@@ -136,7 +136,7 @@ class DayOfFleet(Shown):
         ]
 
     def _scaling(self) -> list[dict[str, Any]]:
-        """Autoscaler settings of each rental unit. Units that are used before it take their part of the metric."""
+        """Autoscaler settings of each rental unit. Rental units that are used earlier take their part of the metric."""
         day, before, told = self.runs["autoscaled"], 0.0, dict[int, dict[str, Any]]()
         for place in cheapest_first(self.lots):
             lot = self.lots[place]
@@ -162,7 +162,7 @@ class DayOfFleet(Shown):
         ]
 
     def unit_cost(self, dollars: float) -> dict[str, float]:
-        """Cost of a day over its load, as a field of the result [USD]."""
+        """Cost of a day divided by its load, as a field of the result [USD]."""
         return {"dollars_per_million_output_tokens": float(money.dollars_per_million(dollars, self.output_tokens))}
 
 

@@ -46,15 +46,15 @@ class FleetPage(AnswerPage[DayOfFleet]):
                 *(f"Left out: {reason}" for reason in answer.left_out),
             ),
             why=(
-                f"Cheapest mix for a known day, optimal within {_percent(answer.plan.gap)}%. 'Lots': fewest and most "
-                "rental units in any hour.",
+                f"The mix is the cheapest for this load profile, within {_percent(answer.plan.gap)}% of the optimum. "
+                "'rental units': smallest and largest number in an hour.",
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
                 *grounds(self.setups(), self._subjects(), SEEN),
             ),
         )  # fmt: skip
         runs = view(
-            "The day as it is run",
+            "Cost of each way to run the fleet",
             answer.run_records(),
             (
                 *("run", "gpu_hours", "most_accelerators", "dollars_per_day"),
@@ -99,19 +99,19 @@ class FleetPage(AnswerPage[DayOfFleet]):
     def _scaled(self) -> str:
         answer = self.answer
         return (
-            f"Autoscaled: target {100 * answer.target:.3g}% of the SLO capacity of a replica, by "
-            f"{_LOOKS[answer.policy]}, in addition to the reserved units of the plan. SLO met: requests that arrive "
-            "while capacity suffices."
+            "The autoscaler adds replicas to the reserved units of the plan. It targets a load of "
+            f"{100 * answer.target:.3g}% of the capacity within the SLOs, measured by {_LOOKS[answer.policy]}. 'SLO "
+            "met %': share of requests that arrive while capacity suffices."
         )
 
     def _elasticity(self) -> str:
         terms = self.answer.elasticity
         return (
-            f"A replica starts in {terms.startup_seconds:g} s. The autoscaler polls every {terms.polling_seconds:g} s, "
-            f"tolerates {100 * terms.tolerance:g}%, removes replicas that were not needed for "
-            f"{terms.scale_down_seconds:g} s, and rents at most {terms.most_of_peak:g}x the need of the busiest hour. "
-            f"A spot unit is interrupted {terms.interruptions_per_hour:g} times per hour; at most "
-            f"{100 * terms.spot_share:g}% of the capacity is spot."
+            f"A replica starts in {terms.startup_seconds:g} s. The autoscaler polls every {terms.polling_seconds:g} s "
+            f"and ignores differences of up to {100 * terms.tolerance:g}%. A replica is removed after "
+            f"{terms.scale_down_seconds:g} s without need. The fleet has at most {terms.most_of_peak:g}x the capacity "
+            f"that the busiest hour needs. A spot unit is interrupted {terms.interruptions_per_hour:g} times per hour; "
+            f"at most {100 * terms.spot_share:g}% of the capacity is spot."
         )
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -140,14 +140,15 @@ class FleetPage(AnswerPage[DayOfFleet]):
         """Title of the page."""
         model, promise = self.answer.lots[0].setup.model.name, promises_label(self.answer.targets)
         promised = f" with {promise}" if promise else ""
-        return f"Which fleet carries {self._span()} of {model}{promised} for the least money?"
+        return f"Which fleet serves {self._span()} of {model}{promised} for the least money?"
 
     def conclusion(self) -> Pieces:
         """Sentence on the cost of the autoscaled fleet, and on the savings of a perfect forecast."""
         day = self.answer.runs["autoscaled"]
         return (
-            f"Autoscaled it takes {amount(float(day.gpu_hours.sum()))} GPU-hours and ${day.dollars.sum():,.2f}, and "
-            f"{100 * day.slo_met_share:.4g}% of the requests arrive while it meets the SLOs. {self._saved()}",
+            f"With autoscaling, the fleet takes {amount(float(day.gpu_hours.sum()))} GPU-hours and costs "
+            f"${day.dollars.sum():,.2f}. It meets the SLOs for {100 * day.slo_met_share:.4g}% of the requests. "
+            f"{self._saved()}",
         )
 
 

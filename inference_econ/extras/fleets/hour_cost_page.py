@@ -29,8 +29,8 @@ class HourCostPage(AnswerPage[HourCost]):
         if bought is not None and bought.dollars_per_accelerator == cost.purchase_dollars:
             seller = f" ({bought.kind}, {bought.date})"
         notes = [
-            f"Purchase for ${cost.purchase_dollars:,.0f}{seller}, {cost.terms.lifetime_years:g} years at "
-            f"{100 * cost.terms.cost_of_capital:g}% interest. In other commands, use --price {total:.4g}."
+            f"The GPU is bought for ${cost.purchase_dollars:,.0f}{seller} and used for {cost.terms.lifetime_years:g} "
+            f"years, at {100 * cost.terms.cost_of_capital:g}% interest. In other commands, use --price {total:.4g}."
         ]
         node = node_record(chip, total)
         if node["usd_per_node_hour"] is not None:
@@ -39,18 +39,18 @@ class HourCostPage(AnswerPage[HourCost]):
         if grid is not None:
             carbon = f", {amount(drawn['grams_co2e_per_accelerator_hour'])} g per hour at {grid.text}"
         notes.append(
-            f"Power in use: board {drawn['board_watts']:g} W, with host {drawn['server_watts']:g} W, facility "
-            f"{drawn['facility_watts']:g} W{carbon}."
+            f"In use, a GPU draws {drawn['board_watts']:g} W, {drawn['server_watts']:g} W with its share of the "
+            f"server, and {drawn['facility_watts']:g} W with cooling and power losses{carbon}."
         )
         why = (
-            f"{100 * cost.terms.utilisation:g}% of all hours are in use. Then the board draws {cost.board_watts:g} W, "
-            f"its host {cost.terms.host_watts:g} W.",
+            f"The GPU is in use in {100 * cost.terms.utilisation:g}% of all hours. In these hours its board draws "
+            f"{cost.board_watts:g} W and its share of the server {cost.terms.host_watts:g} W.",
         )
         return (Table(f"One hour of {chip.name}", ("part", "$", "share %"), tuple(rows), tuple(notes), why),)
 
     def question(self) -> str:
         """Title of the page."""
-        return f"What does an hour of {self.answer.hardware.name} cost its owner?"
+        return f"What does an hour of {self.answer.hardware.name} cost an owner?"
 
     def conclusion(self) -> Pieces:
         """Sentence on the cost of an hour."""

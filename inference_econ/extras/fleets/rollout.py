@@ -170,7 +170,7 @@ class BatchCurve(NamedTuple):
 
     @property
     def busy_share(self) -> float:
-        """Mean over maximum throughput [1]; 1 for outputs of one token."""
+        """Mean throughput divided by maximum throughput [1]; 1 for outputs of one token."""
         most = float(self.tokens_per_second.max())
         return float(self.tokens_per_second.mean()) / most if most else 1.0
 

@@ -49,20 +49,22 @@ class RolloutPage(AnswerPage[Rollout]):
         cut = "" if batch.max_tokens is None else f", cut at {batch.max_tokens:,}"
         notes, why = list[str](), list[str]()
         why.append(
-            f"Outputs: mean {answers.mean():,.0f} tokens, at most {answers.max():,}{cut}. Busy: mean over maximum "
-            "throughput. Tail: time with fewer than half of the maximum concurrent trajectories."
+            f"Outputs have {answers.mean():,.0f} tokens on average, and at most {answers.max():,}{cut}. 'busy %': mean "
+            "throughput divided by maximum throughput. 'tail %': share of time with fewer than half of the maximum "
+            "concurrent trajectories."
         )
         if batch.finished < 1.0:
             notes.append(
-                f"A batch ends when {100 * batch.finished:g}% of its trajectories end; the others are recomputed and "
-                "continue in the next batch."
+                f"A batch ends when {100 * batch.finished:g}% of its trajectories are complete. The others continue in "
+                "the next batch, which recomputes their KV cache."
             )
         learner = self.answer.learner
         if learner is not None:
             why.append(
-                f"Learning: {learner.terms.flop_per_parameter_and_token:g} FLOP per active parameter and token at "
-                f"{100 * learner.terms.mfu:g}% of the 16-bit peak. one_step_off learns from a batch while the next is "
-                "generated; asynchronous starts a trajectory when another ends."
+                f"Learning takes {learner.terms.flop_per_parameter_and_token:g} FLOP per active parameter and token, "
+                f"at {100 * learner.terms.mfu:g}% of the 16-bit peak. With the schedule one_step_off, learning from a "
+                "batch overlaps with generation of the next batch. With asynchronous, each finished trajectory is "
+                "replaced at once."
             )
             if len(self.answer.runs) == len({run.chip for run in self.answer.runs}):
                 notes.append(
@@ -70,7 +72,9 @@ class RolloutPage(AnswerPage[Rollout]):
                     "instances (--tp)."
                 )
         if any(run.service.speculation for run in self.answer.runs):
-            notes.append("Training changes the model, so fewer draft tokens are accepted than here.")
+            notes.append(
+                "Training changes the model, so the acceptance of draft tokens may fall below this prediction."
+            )
         table = view(
             self._title(),
             self.answer.records(),
@@ -79,8 +83,8 @@ class RolloutPage(AnswerPage[Rollout]):
             notes=(*notes, *doubts(setups, subjects)),
             why=(
                 *why,
-                "Requests are simulated; samples share the cache blocks of their prompt. Layouts: the fastest of each "
-                "instance size by the analytical model.",
+                "Requests are simulated. Samples of one prompt share its cache blocks. For each instance size, the "
+                "table has the layout that is fastest by the analytical model.",
                 f"Assumptions: {assumptions_label(setups)}.",
                 *grounds(setups, subjects, ("tpot",)),
             ),
@@ -128,11 +132,11 @@ class RolloutPage(AnswerPage[Rollout]):
     def conclusion(self) -> Pieces:
         """Sentence on the cheapest deployment."""
         best = self.answer.runs[0]
-        beside = "" if best.learner_gpus in (0, best.accelerators) else f" beside {best.learner_gpus} that learn"
+        beside = "" if best.learner_gpus in (0, best.accelerators) else f" with {best.learner_gpus} learner GPUs"
         return (
             f"{_way(best)}{fleet_label(best.service, best.instances)}{beside}: $", dollars(best.dollars),
             f" and {amount(best.hours)} h per 1,000 trajectories; "
-            f"{100 * best.generation.curve.tail_share:.0f} % of the time of generation is the tail.",
+            f"the tail takes {100 * best.generation.curve.tail_share:.0f} % of the generation time.",
         )  # fmt: skip
 
 

@@ -194,10 +194,11 @@ def _part(name: str) -> str:
 def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Sequence[str]) -> tuple[str, ...]:
     assert base.front is not None
     notes = [
-        f"All are served as the base is: {base.front.candidates[0].label}.",
-        f"Ranked by the cost at {ask.speeds[0]:g} tokens/s per user; $ per million output tokens, prefill included.",
-        "What changes: of the time per output token where the base's deployment at that speed runs the variant with as "
-        "many requests in flight, the part that changes most, and the whole.",
+        f"All variants use the engine and recipe of the base: {base.front.candidates[0].label}.",
+        f"Variants are ranked by their cost at {ask.speeds[0]:g} tokens/s per user, in $ per million output tokens "
+        "with prefill.",
+        "The last column is the change of the time per output token, if the base's deployment at this speed runs the "
+        "variant at equal concurrency. 'A of B %': change by the part that changes most, and total change.",
     ]
     for index, speed in enumerate(ask.speeds):
         able = [member for member in ranked if not math.isnan(member.costs[index])]
@@ -209,9 +210,9 @@ def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Seq
                 + (f", {over:.2f} times cheaper than the base." if over > 1.0 else ".")
             )
     if ask.kind == "architecture" and ask.equal_parameters is not False:
-        notes.append("The hidden size gives all layers together as many parameters as those of the base.")
+        notes.append("The hidden size is chosen so that all layers together have as many parameters as in the base.")
     if left_out:
-        notes.append(f"Beyond the budget of ${ask.budget:g}/h: {'; '.join(left_out)}.")
+        notes.append(f"These variants exceed the budget of ${ask.budget:g}/h: {'; '.join(left_out)}.")
     return tuple(notes)
 
 

@@ -125,16 +125,20 @@ def table_of(drawn: Check) -> CellTable:
         statistic = f"{fit.statistic:.1f}" if math.isfinite(fit.statistic) else "impossible"
         name = position + 1 if position <= drawn.draft_length else "all"
         rows.append(CellRow((name,), (f"{fit.tokens:,}", statistic, str(fit.degrees), fit.p_value, *share)))
-    verdict = "EXACT: the tokens have" if drawn.exact else "NOT EXACT: the tokens do not have"
+    verdict = "EXACT: " if drawn.exact else "NOT EXACT: "
+    follow = "follow" if drawn.exact else "do not follow"
     meets = "inside" if drawn.tokens.agrees(drawn.expected_tokens) else "OUTSIDE"
     notes = (
-        f"{verdict} the target's distribution, as far as {drawn.fit.tokens:,} draws tell: chance alone differs as much "
-        f"or more in {100 * drawn.fit.p_value:.2g} % of such checks (chi-square; below {100 * UNLIKELY:.2g} %: not "
-        "exact).",
-        f"The formula gives {drawn.expected_tokens:.5f} tokens per round, and simulation {drawn.tokens.value:.5f} ± "
-        f"{drawn.tokens.half_width:.5f} (95% confidence). The formula is {meets} this interval.",
+        f"{verdict}{drawn.fit.tokens:,} sampled tokens {follow} the distribution of the target model (chi-square test, "
+        f"p-value {100 * drawn.fit.p_value:.2g} %; a p-value below {100 * UNLIKELY:.2g} % fails).",
+        f"By the formula, a round gives {drawn.expected_tokens:.5f} tokens; in the simulation, it gives "
+        f"{drawn.tokens.value:.5f} ± {drawn.tokens.half_width:.5f} (95% confidence). The formula is {meets} this "
+        "interval.",
     )
-    title = f"Speculative sampling: {drawn.vocabulary} tokens, {drawn.draft_length} proposals, {drawn.rounds:,} rounds"
+    title = (
+        f"Speculative sampling: vocabulary of {drawn.vocabulary}, {drawn.draft_length} draft tokens, "
+        f"{drawn.rounds:,} rounds"
+    )
     columns = ("tokens", "chi-square", "degrees", "p-value", "accepted, formula", "accepted, drawn")
     return CellTable(title, ("position",), columns, tuple(rows), notes)
 

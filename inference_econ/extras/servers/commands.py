@@ -62,7 +62,8 @@ DATASET is one of these (default: all):
 FILE is your own file. CSV files have the columns of a shipped file. Results of load generators are JSON files of vllm
 bench serve, SGLang's bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf, InferenceX or AISimulate, or YAML
 files of llm-d. The text of /metrics of vLLM or SGLang has the suffix .prom or .txt. If a file lacks the GPU, degrees
-and so on, give --hardware, --tp and so on. A dataset before FILE says what FILE contains: 'validate memory a.csv'.
+and so on, give --hardware, --tp and so on. A dataset's name before FILE states what FILE
+contains: 'validate memory a.csv'.
 
 -o FILE.csv writes one line per measurement of a server; scenarios/measured/README.md describes its columns.
 """

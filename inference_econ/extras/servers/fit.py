@@ -619,7 +619,8 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
 def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | None:
     """Quantiles around the median error; at each level, the wider of these errors and those of the parent profile.
 
-    They are used if the errors contain no information on other groups; see :func:`error_quantiles` for parameters.
+    These quantiles are used if the errors contain no information on other groups; see :func:`error_quantiles` for
+    parameters.
     """
     kept = without_misfits(groups)
     if not kept:

@@ -47,10 +47,10 @@ def watch(
 ) -> int:
     """Compare a running server with its predicted TTFT, TPOT and throughput.
 
-    ANSWER.json is a result that 'recommend' or 'frontier' wrote with -o. Or give MODEL and HARDWARE with the options of
-    'load'. Each line is a window between two scrapes of /metrics of one instance, compared with the prediction at the
-    request rate of that window. The exit code is 1 if a window is outside the predicted interval, and 2 if no window
-    can be compared.
+    ANSWER.json is a result that 'recommend' or 'frontier' wrote with -o. You can also give MODEL and HARDWARE with the
+    options of 'load'. Each line is a window between two scrapes of /metrics of one instance, compared with the
+    prediction at the request rate of that window. The exit code is 1 if a window is outside the predicted interval, and
+    2 if no window can be compared.
     """
     from inference_econ.extras.servers.pages.watch import Watched, heading, watched
 

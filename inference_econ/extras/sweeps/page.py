@@ -30,10 +30,10 @@ from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Tabl
 #: Mark of costs without measured errors, and its explanation.
 _MARK = "*"
 _PRICES_DIFFER = (
-    "Each chip has its default price, which may be of several kinds; 'price: alike' in the study's 'common' takes one "
-    "source."
+    "Each GPU has its default price, and the kinds of prices may differ. Put 'price: alike' into 'common' of the study "
+    "to use prices of one source."
 )
-_UNKNOWN = "* by assumptions that were fitted to no measured server, so that nobody knows how far off it is."
+_UNKNOWN = "* has assumptions that were fitted to no measured server, so its error is unknown."
 #: Maximum number of listed reasons [1]. The column "reason" of the folder contains all.
 _REASONS = 12
 
@@ -47,8 +47,8 @@ class SweepPage(AnswerPage[Swept]):
         cells = {(best.row, best.speed): f"{best.among} {_marked(best)}" for best in swept.best}
         rows = [(name, *(cells.get((name, speed), "-") for speed in swept.speeds)) for name in swept.names]
         notes = [
-            f"$ per million output tokens of the cheapest {swept.among} whose users see so many tokens/s or more; "
-            "prefill is counted, a queue is not."
+            f"Cells contain the cheapest {swept.among} with at least this speed in tokens/s per user, and its cost in "
+            "$ per million output tokens. The cost includes prefill and excludes queueing."
         ]
         if swept.price is not None:
             notes.append(f"Prices alike: {swept.price}." if ":" in swept.price else _PRICES_DIFFER)
@@ -84,7 +84,7 @@ class SweepPage(AnswerPage[Swept]):
         mark = "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
         grid = charts.TileGrid(
             _heading(swept),
-            f"tokens/s per user, at least; $ per million output tokens{mark}",
+            f"tokens/s per user (at least); $ per million output tokens{mark}",
             swept.among,
             tuple(swept.names),
             tuple(f"{speed:g}" for speed in swept.speeds),
@@ -95,7 +95,7 @@ class SweepPage(AnswerPage[Swept]):
     def question(self) -> str:
         """Title of the page."""
         swept, only = self.answer, "".join(f", {name} {value}" for name, value in self.answer.where.items())
-        return f"Which {swept.among} serves each {swept.rows} the cheapest at which speed{only}?"
+        return f"Which {swept.among} is cheapest for each {swept.rows} and speed{only}?"
 
     def conclusion(self) -> Pieces:
         """Sentence with the numbers of combinations and frontiers."""
@@ -111,14 +111,14 @@ def failures_table(swept: Swept) -> Table:
         rows.append((str(reason.combinations), f"{reason.text}{others}"))
     further = swept.reasons[_REASONS:]
     left = sum(reason.combinations for reason in further)
-    more = f"{len(further)} further reasons of {left:,} combinations are in the column 'reason' of the folder."
+    more = f"{left:,} more combinations have {len(further)} other reasons: see the column 'reason' of the folder."
     return Table("Without a frontier", ("combinations", "reason"), tuple(rows), (more,) if further else ())
 
 
 def counted(swept: Swept) -> str:
     """Sentence with the numbers of combinations and frontiers."""
     failed = f", {swept.failures:,} without a frontier" if swept.failures else ""
-    missing = f" {swept.missing:,} have not been asked yet: run the same again." if swept.missing else ""
+    missing = f" {swept.missing:,} are still missing: run the same command again." if swept.missing else ""
     return (
         f"{swept.combinations:,} combinations: {swept.frontiers:,} frontiers with {swept.points:,} points{failed}."
         f"{missing}"

@@ -222,7 +222,7 @@ _AT_ONCE = 30_000
 
 
 def cost_at(front: AnyFrontier, speeds: Array) -> Array:
-    """Cost of 1e6 tokens at given speeds [tokens/s] over the hourly price of a chip [h]; infinite if not reached.
+    """Cost of 1e6 tokens at given speeds [tokens/s] divided by the hourly price of a chip [h]; infinite if not reached.
 
     Services use the batch with that speed, decode steps the cheapest point that is fast enough.
     """
@@ -394,7 +394,7 @@ class SampledSeries:
         return next((column for column, variable in self.inputs.items() if variable.name == name), None)
 
     def _errors(self, shares: Array) -> Errors:
-        """Measured over predicted values in given samples [1]."""
+        """Ratios of measured to predicted values in given samples [1]."""
         column = self._column(PROFILE)
         if column is None:
             return _equal(np.ones(len(shares)))
@@ -402,7 +402,7 @@ class SampledSeries:
 
 
 class Errors(NamedTuple):
-    """Measured over predicted values; arrays of equal shape."""
+    """Ratios of measured to predicted values; arrays of equal shape."""
 
     tpot: Array
     """Time per output token [1]."""
@@ -424,7 +424,8 @@ def errors_of(given: UncertainInput, front: AnyFrontier) -> ErrorsOf:
     Parameters
     ----------
     given : Distribution or str
-        Distribution of measured over predicted times, or ``held_out`` for the cross-validated errors of the profile.
+        Distribution of the ratio of measured to predicted times, or ``held_out`` for the cross-validated errors of the
+        profile.
     front : ServiceFrontier or Frontier
         Predicted frontier.
 

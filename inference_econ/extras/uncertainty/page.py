@@ -52,7 +52,7 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         if (explanation := explained(study)) is not None:
             bars = share_bars(study, *explanation)
             panels.append(charts.panel(charts.bar_layers(bars), bars.title))
-        question = "How sure are the costs, and the choice?" if several else "How sure is the cost?"
+        question = "How certain are the costs and the choice?" if several else "How certain is the cost?"
         title = f"{question}\n{frontiers_title([series.present for series in study.series])}"
         drawn: dict[str, charts.AnyChart] = {"answer": charts.together(panels, title)}
         if several:
@@ -65,14 +65,14 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
                 for name, estimate in {**worth, "all of them": study.all_known.mistakes}.items()
             }
             title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
-            drawn["knowledge"] = charts.bar_chart(charts.Bars(title, "of 100 choices, those that become right", known))
+            drawn["knowledge"] = charts.bar_chart(charts.Bars(title, "wrong choices avoided, in 100", known))
         return drawn
 
     def question(self) -> str:
         """Title of the page."""
         several = len(self.answer.labels) > 1
-        what = "are the costs, and the choice" if several else "is the cost"
-        return f"How sure {what} at {self.answer.speed:g} tokens/s per user?"
+        what = "are the costs and the choice" if several else "is the cost"
+        return f"How certain {what} at {self.answer.speed:g} tokens/s per user?"
 
     def conclusion(self) -> Pieces:
         """Findings in a few sentences."""
@@ -98,8 +98,8 @@ def findings(study: Uncertainty) -> list[str]:
         return [f"{study.labels[0]} at {speed}: ${middle} per million output tokens, 80 % between ${low} and ${high}."]
     best = int(np.argmax(study.chances[at]))
     lines = [
-        f"At {speed} {study.labels[best]} is the cheapest in {_percent(study.chance(best, at))} of the samples: "
-        f"choosing it is wrong in {100 * study.wrong:.0f} %.",
+        f"At {speed}, {study.labels[best]} is cheapest in {_percent(study.chance(best, at))} of the samples, and the "
+        f"wrong choice in {100 * study.wrong:.0f} %.",
         _first_measured(study),
     ]
     if any(variable.name == PROFILE and len(variable.series) > 1 for variable in study.variables):
@@ -115,8 +115,9 @@ def findings(study: Uncertainty) -> list[str]:
         comparable = [chance for chance in chances if chance is not None]
         if len(comparable) == len(chances):
             lines.append(
-                f"That holds if errors of the {PROFILE} are the same for all; taken as 'compare' does, "
-                f"{study.labels[best]} is cheaper than each other with {chance_percent(min(comparable))} % or more."
+                f"This assumes that the errors of the {PROFILE} are the same for all. With independent errors, as in "
+                f"'compare', {study.labels[best]} is cheaper than each other choice with a probability of at least "
+                f"{chance_percent(min(comparable))} %."
             )
     return lines
 
@@ -128,22 +129,19 @@ def _first_measured(study: Uncertainty) -> str:
     error = 2.0 * worth[first].standard_error
     if worth[first].value <= error:
         if worth[first].standard_error > _VAGUE:
-            return "What to measure first cannot be said with so few samples; take more."
-        return "No single input would change the choice, if it alone were known."
+            return "The samples are too few to rank the inputs. Use more samples."
+        return "Measuring a single input would not change the choice."
     others = [
         study.variables[column].label
         for column, estimate in enumerate(worth)
         if column != first and estimate.value >= worth[first].value - error
     ]
-    equal = f" Worth as much within the error: {', '.join(others)}." if others else ""
+    equal = f" Within the sampling error, these are equally useful: {', '.join(others)}." if others else ""
     variable = study.variables[first]
     named = f"the {variable.label}"
     if variable.name == PROFILE:
         named = f"a server of {' and '.join(variable.series)} ({variable.label})"
-    return (
-        f"Measure {named} first: who knows it before choosing errs in {_points(worth[first])} fewer of 100 "
-        f"choices.{equal}"
-    )
+    return f"Measure {named} first: this avoids {_points(worth[first])} wrong choices in 100.{equal}"
 
 
 def cost_table(study: Uncertainty) -> Table:
@@ -160,26 +158,26 @@ def cost_table(study: Uncertainty) -> Table:
     notes = warned(fronts)
     samples = study.plan.samples
     why = [
-        "$: cost per million output tokens of the cheapest deployment at or above a speed, with the present inputs and "
-        "as 10th, 50th and 90th percentile of the samples.",
-        "Reached: samples in which a deployment is as fast."
-        + (" Cheapest: samples in which no other series costs less." if several else ""),
-        f"{len(study.plan.shares):,} samples: {samples:,} points of a scrambled Sobol sequence (seed {study.ask.seed}) "
-        f"in Saltelli's design. Percentiles and probabilities use {2 * samples:,} independent samples. "
-        f"{study.frontiers:,} frontiers were computed.",
-        "±: one standard error of plain Monte Carlo, or half a 95% interval of shares.",
+        "'$ now': lowest cost per million output tokens at this speed or above, with the present inputs. '$ 10 %' to "
+        "'$ 90 %': percentiles of this cost over the samples.",
+        "'reached': share of samples in which a deployment reaches the speed."
+        + (" 'cheapest': share of samples in which no other series costs less." if several else ""),
+        f"The study has {len(study.plan.shares):,} samples, from {samples:,} points of a scrambled Sobol sequence "
+        f"(seed {study.ask.seed}) in Saltelli's design. {2 * samples:,} of the samples are independent; percentiles "
+        f"and probabilities use only these. {study.frontiers:,} frontiers were computed.",
+        "± is one standard error of the samples. For shares of the variance, ± is half of the 95% confidence interval.",
     ]
     together = [variable.label for variable in study.variables if len(variable.series) > 1]
     if several and together:
         why.append(
-            f"All series have the same value of {', '.join(together)} in a sample; other inputs are independent."
+            f"Within a sample, all series have the same value of {', '.join(together)}. Other inputs are independent."
         )
     elif several:
         why.append("All inputs are independent.")
     if any(variable.name == PROFILE for variable in study.variables):
         why.append(
-            f"{PROFILE}: errors of TPOT, TTFT and throughput are correlated within a sample, because all are sums of "
-            "the same steps. Outside 5% and 95% of the measured errors, tails are normal."
+            f"{PROFILE}: within a sample, errors of TPOT, TTFT and throughput are correlated, because the same steps "
+            "cause all three. Errors beyond the 5% and 95% quantiles follow a normal distribution."
         )
     levels, cheapest = (f"$ {100 * level:.0f} %" for level in QUANTILES), ("cheapest",) if several else ()
     columns = ("series", "tokens/s", "$ now", *levels, "reached", *cheapest)
@@ -206,21 +204,24 @@ def input_table(study: Uncertainty) -> Table:
     notes, why = list[str](), list[str]()
     if explanation is not None:
         of = f"ln({study.labels[0]} / the cheapest other)" if several else "ln(cost)"
-        why.append(f"Alone, with others: share of the variance of {of} by the input, and with its interactions.")
+        why.append(
+            f"'alone': share of the variance of {of} that this input causes by itself. 'with others': this share with "
+            "the interactions of the input."
+        )
     elif np.isfinite(study.costs[:, study.at]).all():
-        notes.append("No shares: the inputs do not change the result.")
+        notes.append("There are no shares of the variance, because the inputs do not change the result.")
     else:
         notes.append(
-            f"No shares: some samples are slower. All reach {study.all_reach:.4g} tokens/s; use "
-            f"speed: {math.floor(study.all_reach)}."
+            f"There are no shares of the variance, because some samples are slower. All reach {study.all_reach:.4g} "
+            f"tokens/s; use speed: {math.floor(study.all_reach)}."
         )
     if several:
         known = study.all_known
         saved = "-" if known.dollars is None else _dollars(known.dollars.value)
         rows.append(("all of them", *[""] * (3 + len(shares)), _points(known.mistakes), saved))
         why.append(
-            "Fewer wrong: of 100 choices, those that become right if only this input is known before choosing. Saved: "
-            "dollars per million output tokens by that choice."
+            "'fewer wrong': wrong choices that are avoided, in 100, if the value of this input is known. 'saved $': "
+            "mean saving per million output tokens by these better choices."
         )
     worth = ("fewer wrong", "saved $") if several else ()
     columns = ("input", *(f"{100 * level:.0f} %" for level in QUANTILES), *shares, *worth)

@@ -181,7 +181,7 @@ class Misfit(Spec):
     version: str = ""
     """Engine version of the measurements; empty if they do not record it."""
     factor: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
-    """Median of measured time per output token over the predicted time [1]."""
+    """Median of measured time per output token divided by the predicted time [1]."""
     rows: Count
     """Number of measurements [1]."""
     cached: bool = False

@@ -48,7 +48,7 @@ def find_config(path: Path) -> Path:
 def quantisation_beside(config: Path) -> Path | None:
     """The ``hf_quant_config.json`` that belongs to a configuration; None if it does not exist.
 
-    The one for ``ORGANISATION--NAME_config.json`` is called ``ORGANISATION--NAME_hf_quant_config.json``.
+    For ``ORGANISATION--NAME_config.json``, the file is called ``ORGANISATION--NAME_hf_quant_config.json``.
     """
     prefix = config.name.removesuffix(CONFIG_NAME)
     if not config.name.endswith(CONFIG_NAME):

@@ -306,7 +306,7 @@ class ArchitectureFamily:
     width_key: str = "intermediate_size"
     """Key of the width of the dense feed-forward block."""
     width_over_hidden: int | None = None
-    """Default width of the dense feed-forward block over the width of the model [1]."""
+    """Default width of the dense feed-forward block divided by the width of the model [1]."""
     gated: bool = True
     """True if the dense block has a gate."""
     norms: int = 2

@@ -253,7 +253,7 @@ class ExpertAssumptions(Spec):
     one all-reduce. ``gathered``: like ``summed``, but also for several groups if experts are both split and spread. All
     chips of a stage then all-gather the tokens and reduce-scatter the outputs, which takes as long as an all-reduce."""
     imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
-    """Tokens of the busiest expert-parallel rank over the mean of all ranks [1]. The other ranks wait for it."""
+    """Tokens of the busiest expert-parallel rank divided by the mean of all ranks [1]. The other ranks wait for it."""
     popularity_scv: NonNegative = 0.0
     """Squared coefficient of variation of expert popularity [1]. With uneven popularity, a batch uses fewer different
     experts."""
@@ -357,7 +357,8 @@ class CapacityAssumptions(Spec):
     """True if the largest step includes images, as in an engine's profile run: as many of the largest ones as fit, at
     least one."""
     compressed_padding: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)] = 1
-    """Allocated pages over used pages, for compressed caches whose groups of layers have pages of equal size [1]."""
+    """Allocated pages divided by used pages, for compressed caches whose groups of layers have pages of equal size
+    [1]."""
     reserved_bytes: HeldBytes = 0
     """Further memory of each chip that an engine uses: contexts, libraries, graphs [B]."""
     communication_bytes: HeldBytes = 0
@@ -388,7 +389,7 @@ class ServingAssumptions(Spec):
     """Maximum number of decode steps by which prefill is delayed until every attention-DP group has a prompt [1]. 0
     means no delay, and None means the maximum of the engine."""
     prefill_factor: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] = 1.0
-    """Time of a prefill step over the time of its operators [1]. It covers other work and optimizations of an
+    """Time of a prefill step divided by the time of its operators [1]. It covers other work and optimizations of an
     engine."""
     expected_tokens: Literal["draft_length", "draft_length_plus_one"]
     """Number of terms in the series for accepted tokens: the draft length, as in the study, or one more (Leviathan et

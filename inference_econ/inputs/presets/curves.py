@@ -19,7 +19,7 @@ class MathUnit(Spec):
     vendor: str = Field(min_length=1)
     """Vendor of the chips. Kernels of other vendors are assumed to sustain the same share of peak."""
     per_vector: Annotated[int | float, Field(gt=0, le=1e4, allow_inf_nan=False)]
-    """Peak of the math unit over the peak of fp32 arithmetic on the same chip [1]."""
+    """Peak of the math unit divided by the peak of fp32 arithmetic on the same chip [1]."""
 
 
 class DenseKernel(Spec):

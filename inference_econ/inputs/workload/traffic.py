@@ -561,7 +561,7 @@ class Requests(Spec):
 
     @property
     def is_simple(self) -> bool:
-        """True if the analytical model is valid for them: independent lengths, and no bursty arrivals of a workload."""
+        """True if the analytical model is valid: independent lengths, and no bursty arrivals of a workload."""
         return self.table is None and (self.arrivals is None or (self.arrivals.is_steady and self.arrivals.scv <= 1))
 
     @cached_property

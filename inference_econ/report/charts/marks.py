@@ -156,7 +156,7 @@ def positions(chart: Plot) -> dict[str, Any]:
 
 
 def coloured(charts: Sequence[Plot]) -> list[str]:
-    """Labels of lines that have a color and dashes each, over all charts."""
+    """Labels of all lines that need their own color and dashes, over all charts."""
     return list(dict.fromkeys(line.label for chart in charts for line in chart.lines if not line.points))
 
 

@@ -77,7 +77,7 @@ class TornadoBar:
     end : str
         Legend entry of the end.
     factor : float
-        Result at that end over the current result [1]; NaN if there is none.
+        Result at that end divided by the current result [1]; NaN if there is none.
     """
 
     name: str

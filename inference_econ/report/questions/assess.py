@@ -119,12 +119,12 @@ def step_table(assessment: Assessment) -> Table | None:
     columns = ("part", "ms", "ideal ms", "% of the gap to the ideal")
     predicted = assessment.predicted
     title = (
-        f"Time per token as {assessment.setup.assumptions.name} has it: {layout_label(predicted.layout)} on "
+        f"Time per token predicted by {assessment.setup.assumptions.name}: {layout_label(predicted.layout)} on "
         f"{chips_label(predicted.accelerators)}, batch {size(predicted.batch)}"
     )
     notes = (
-        "Share of the time per token above the ideal step with the same GPUs and batch. A negative share is "
-        "unexplained where the server is faster than predicted.",
+        "The last column divides the difference between measured TPOT and ideal step (same GPUs and batch) among the "
+        "parts. The unexplained share is negative if the server is faster than predicted.",
     )
     return Table(title, columns, tuple(rows), why=notes)
 
@@ -136,7 +136,7 @@ def assessment_chart(assessment: Assessment) -> Plot:
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
     point = PlotSeries(f"measured: {speed:g} tokens/s, {_cost(cost, assessment.setup)}", [speed], [cost], points=True)
     return Plot(
-        f"How far is this server from what could be?\n{frontiers_title([assessment.anywhere.frontier])}",
+        f"How far is this server from the frontier?\n{frontiers_title([assessment.anywhere.frontier])}",
         "tokens per second per user",
         f"{'US dollars' if assessment.setup.is_priced else 'GPU-hours'} per million output tokens",
         (*lines, point),
@@ -153,7 +153,7 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
         *_on_the_point(assessment),
         *_on_frontiers(assessment),
         *_on_the_step(assessment),
-        f"Assumptions: {assessment.setup.assumptions.name}. Any size: deployments of up to {max(sizes):g} GPUs.",
+        f"Assumptions: {assessment.setup.assumptions.name}. 'any size': deployments of up to {max(sizes):g} GPUs.",
         *grounds([assessment.setup], assessment.subjects()),
     )
 
@@ -188,11 +188,11 @@ def _beside_others(assessment: Assessment) -> str:
     at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
     if gap.faster is not None:
         speed = gap.faster.tokens_per_second_per_user
-        at_cost = f"at the same cost the frontier has {speed:.1f} tokens/s ({gap.speed_factor:.2f}x)"
+        at_cost = f"at the same cost, the frontier reaches {speed:.1f} tokens/s ({gap.speed_factor:.2f}x)"
     if gap.cheaper is not None and gap.cost_factor is not None:
         cost = _cost(gap.cheaper.dollars_per_million_output_tokens, gap.setup)
-        at_speed = f"at the same speed {cost} ({1 / gap.cost_factor:.2f}x)"
-    return f"{where} the frontier{doubt}: {at_cost}, {at_speed}."
+        at_speed = f"at the same speed, it costs {cost} ({1 / gap.cost_factor:.2f}x)"
+    return f"{where} the frontier{doubt}: {at_cost}; {at_speed}."
 
 
 def _basis(assessment: Assessment) -> str:
@@ -206,7 +206,7 @@ def _basis(assessment: Assessment) -> str:
         layout = f" {layout_label(assessment.predicted.layout)}{pick}"
     chips = f"{_fleet(measured)}{layout}"
     kind = "decode steps (for services, give --isl and --osl)" if assessment.requests is None else "services"
-    return f"Basis: {kind} under {profile}; {chips}."
+    return f"Basis: {kind} predicted with {profile}, on {chips}."
 
 
 def _ms(seconds: float) -> str:
@@ -231,8 +231,8 @@ def _on_the_point(assessment: Assessment) -> Iterator[str]:
     )
     if requests is not None and isinstance(assessment.predicted, SteadyService):
         sentence += (
-            " Concurrency, throughput and MFU follow from each other by the measured TPOT and the predicted TTFT of "
-            f"{_ms(assessment.predicted.ttft_seconds)}; MFU includes prefill."
+            " Missing values of concurrency, throughput and MFU are computed from the measured TPOT and the predicted "
+            f"TTFT of {_ms(assessment.predicted.ttft_seconds)}. MFU includes prefill."
         )
     yield sentence
     if measured.mfu > 1.0:
@@ -244,12 +244,12 @@ def _on_the_point(assessment: Assessment) -> Iterator[str]:
     room = f"{chips} have {shortage.available_bytes / 1e9:.0f} GB"
     if requests is not None:
         yield (
-            f"Concurrency {wanted} needs {needed}, {room}. At most {most:,} requests fit, and the prediction is for "
-            f"those. A KV cache narrower than {precision.kv} or shared prefixes would fit more."
+            f"Concurrency {wanted} needs {needed}, but {room}. The prediction is for the {most:,} requests that fit. "
+            f"More would fit with a KV cache narrower than {precision.kv} or with shared prefixes."
         )
     else:
         yield (
-            f"Batch {wanted} needs {needed}, {room}. At most {most:,} sequences fit, so there is no prediction. "
+            f"Batch {wanted} needs {needed}, but {room}. At most {most:,} sequences fit, so there is no prediction. "
             f"Possible reasons: KV cache narrower than {precision.kv}, weights narrower than {precision.weights}, "
             f"shared prefixes, context below {assessment.setup.context:g}, or waiting requests in the batch."
         )
@@ -270,21 +270,27 @@ def _on_frontiers(assessment: Assessment) -> Iterator[str]:
         )
     if likely is not None and gap.verdict != "on" and assessment.predicted is not None:
         yield (
-            f"This difference is {'larger' if gap.certain else 'smaller'} than the errors of the profile: on the "
-            f"frontier, 80% of servers with these GPUs and batch have a TPOT of {1e3 * likely.low:.4g} to "
-            f"{1e3 * likely.high:.4g} ms; this one has {1e3 * gap.measured.seconds:.4g} ms."
+            f"This difference is {'larger' if gap.certain else 'smaller'} than the errors of the profile. With these "
+            f"GPUs and batch, 80% of servers on the frontier have a TPOT of {1e3 * likely.low:.4g} to "
+            f"{1e3 * likely.high:.4g} ms. Your server has {1e3 * gap.measured.seconds:.4g} ms."
         )
     if same.verdict == "on" != gap.verdict:
-        yield f"On {chips} it is on the frontier, within 2%; better deployments need another number of GPUs."
+        yield (
+            f"Among deployments on {chips}, the server is on the frontier, within 2%. Better deployments need another "
+            "number of GPUs."
+        )
     elif same.verdict != gap.verdict:
-        yield f"On {chips} it is better than all deployments: {_worse(same)}."
+        yield f"The server is better than all deployments on {chips}: {_worse(same)}."
     if ideal.verdict == "behind":
-        yield f"The ideal bound for {chips} has full peaks, free communication and no launches. {_better(ideal)}."
+        yield (
+            f"The ideal bound for {chips} assumes peak arithmetic and bandwidth, free communication and no kernel "
+            f"launches. {_better(ideal)}."
+        )
     elif ideal.verdict == "on":
         yield f"The server is on the ideal bound for {chips}, within 2%. Only speculation can improve it."
     else:
         yield (
-            f"It is better than the ideal bound for {chips}: {_worse(ideal)}. Only speculation or "
+            f"The server is better than the ideal bound for {chips}: {_worse(ideal)}. Only speculation or "
             "shared prefixes allow that. Otherwise an input is wrong: format, context, GPUs, waiting requests in the "
             "batch, or prompts in the throughput."
         )
@@ -305,7 +311,7 @@ def _on_the_step(assessment: Assessment) -> Iterator[str]:
         elif left < 0:
             yield f"{predicted}. The server is faster by {-1e3 * left:.2f} ms."
         else:
-            yield f"{predicted}. {1e3 * left:.2f} ms are unexplained: scheduler, sampling{prompts}, kernels."
+            yield f"{predicted}. {1e3 * left:.2f} ms are unexplained (scheduler, sampling{prompts}, kernels)."
     # Use the ideal bound if the point is not behind the frontier.
     behind = assessment.anywhere.verdict == "behind"
     name, gap = ("frontier", assessment.anywhere) if behind else ("ideal bound", assessment.ideal)
@@ -313,7 +319,10 @@ def _on_the_step(assessment: Assessment) -> Iterator[str]:
     levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
     named = [f"{names[part.name]} {100 * closed:.0f}%" for part in levers if (closed := part.closes(gap)) >= _NOTABLE]
     if named:
-        yield f"The gap to the {name} is {1e3 * gap.seconds:.2f} ms. Single parts could close: {', '.join(named)}."
+        yield (
+            f"The gap to the {name} is {1e3 * gap.seconds:.2f} ms per token. Share that a single part could close: "
+            f"{', '.join(named)}."
+        )
 
 
 def _beyond(measured: OperatingPoint) -> str:
@@ -324,7 +333,7 @@ def _beyond(measured: OperatingPoint) -> str:
 
 
 def _better(gap: Gap, *, named: bool = False) -> str:
-    """Lead of a frontier over a point behind it; with the better deployments if ``named``."""
+    """Text on how much better a frontier is than the measured point; with the better deployments if ``named``."""
     fast, cheap = gap.faster, gap.cheaper
     assert fast is not None and cheap is not None and gap.cost_factor is not None
     by = ["", ""]
@@ -333,15 +342,15 @@ def _better(gap: Gap, *, named: bool = False) -> str:
         load = f"concurrency {point.batch:.0f}" if service else f"batch {size(point.batch)}"
         by[index] = f", by {layout_label(point.layout)} on {chips_label(point.accelerators)} with {load}"
     return (
-        f"At the same cost it has {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f}x, "
-        f"{gap.tokens_per_second_lost:+z.1f}{by[0]}). At the same speed it costs "
-        f"{_cost(cheap.dollars_per_million_output_tokens, gap.setup)}, {1 / gap.cost_factor:.2f}x as much "
-        f"({_cost(gap.dollars_lost or 0.0, gap.setup)} less{by[1]})"
+        f"At the same cost, {fast.tokens_per_second_per_user:.1f} tokens/s are possible ({gap.speed_factor:.2f}x, "
+        f"{gap.tokens_per_second_lost:+z.1f}{by[0]}). At the same speed, a cost of "
+        f"{_cost(cheap.dollars_per_million_output_tokens, gap.setup)} is possible ({1 / gap.cost_factor:.2f}x, "
+        f"{_cost(gap.dollars_lost or 0.0, gap.setup)} less{by[1]})"
     )
 
 
 def _worse(gap: Gap) -> str:
-    """Best speed and cost of a frontier that the point beats."""
+    """Text on the best speed and cost of a frontier that the measured point beats."""
     at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
     if gap.faster is not None:
         at_cost = f"at the same cost at most {gap.faster.tokens_per_second_per_user:.1f} tokens/s"

@@ -201,9 +201,10 @@ _PRICES = {
     **{name: name for name in ("date", "verified", "default", "source")},
 }  # fmt: skip
 _OF_PRICES = (
-    "Default: the median of the on-demand offers of the last quarter, or else of the first kind that there is. "
-    "TCO: what an hour costs an owner. Years: the term of a contract.",
-    "Verified: read in the source; prices that are not, estimates and undated ones are taken only with a remark.",
+    "The default price (*) is the median of the on-demand offers of the last quarter. Without such offers, it comes "
+    "from the first other kind that is listed. Kind tco is the cost of an hour for an owner. 'years' is the contract "
+    "term.",
+    "A price is verified if its source was read. Results with other prices, estimates or undated prices have a note.",
 )
 
 
@@ -251,7 +252,7 @@ _OFFERS = {
     "source": "source",
 }  # fmt: skip
 _OF_OFFERS = (
-    "Rows show the last recorded day of each offer. Add today's offers with --refresh FILE (JSON of models.dev, or a "
+    "Each row is the last recorded day of an offer. Add today's offers with --refresh FILE (JSON of models.dev, or a "
     "CSV file).",
 )
 
@@ -277,12 +278,12 @@ class OffersPage(Page):
 
 
 _RECIPES = {
-    "engine": "engine", "recipe": "cache and proposals", "layouts": "instances", "pools": "prefill + decode",
+    "engine": "engine", "recipe": "cache and speculation", "layouts": "instances", "pools": "prefill + decode",
     "date": "date", "ref": "source", "where": "where",
 }  # fmt: skip
 _OF_RECIPES = (
-    "Instances: parallel degrees of a recipe; prefill + decode for disaggregated ones. Rows without a source use the "
-    "engine defaults.",
+    "'instances': parallel degrees of aggregated instances in the recipe. 'prefill + decode': degrees of disaggregated "
+    "instances. A row without a source is an engine with its defaults.",
 )
 
 

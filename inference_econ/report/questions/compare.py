@@ -67,7 +67,7 @@ class ComparisonPage(AnswerPage[Comparison]):
     def question(self) -> str:
         """Question about the cheapest series."""
         names = _listed([curve.label for curve in self.answer.curves], "or")
-        return f"Which is the cheapest at which speed: {names}?"
+        return f"Which is cheapest at each speed: {names}?"
 
     def conclusion(self) -> Pieces:
         """Sentence on the costs of the series at a medium speed, cheapest first."""
@@ -119,11 +119,11 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
     cheapest = []
     for winner in best:
         if winner.chance is not None and winner.chance < _ALIKE:
-            cheapest.append(f"at {winner.speed:g} {winner.label} or {winner.second} (not distinguishable)")
+            cheapest.append(f"{winner.label} or {winner.second} at {winner.speed:g} tokens/s (not distinguishable)")
             continue
         probability = "" if winner.chance is None else f" ({chance_percent(winner.chance)}%)"
-        cheapest.append(f"at {winner.speed:g} {winner.label}{probability}")
-    notes = [f"Cheapest (probability) {', '.join(cheapest)}."] if best else []
+        cheapest.append(f"{winner.label} at {winner.speed:g} tokens/s{probability}")
+    notes = [f"Cheapest (with probability): {', '.join(cheapest)}."] if best else []
     if bound:
         verb = "is" if len(bound) == 1 else "are"
         notes.append(
@@ -135,11 +135,12 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
         *([COUNTED] if services else []),
     ]
     why = [
-        "$ at: cost per million output tokens at a speed in tokens/s per user, of the cheapest deployment "
-        f"{'with that speed' if services else 'that is as fast or faster'}.",
-        "Probability: cheaper than the next series; unknown without a percentage. ~: may also be the cheapest.",
-        "Best: the point that maximizes speed^3 / cost."
-        + (" tok/s and GPUs at a cost: of the fastest instance that costs no more." if costs else ""),
+        "'$ at N': cost per million output tokens of the cheapest deployment with N tokens/s per user"
+        f"{'' if services else ' or more'}.",
+        "A percentage is the probability that the series is cheaper than the runner-up. ~ marks a series that may also "
+        "be the cheapest.",
+        "'best': speed of the deployment that maximizes speed^3 / cost. The columns after it describe this deployment."
+        + (" 'tok/s at $N' and 'GPUs at $N': the fastest instance with a cost of at most $N." if costs else ""),
         MEANS if services else DECODED,
         *frontier.assumed(fronts),
     ]

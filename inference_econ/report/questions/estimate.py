@@ -35,8 +35,8 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
         )
         notes = ("TTFT excludes queueing. Include it with --request-rate.", *doubts(self.setups(), subjects))
         why = (
-            "Concurrency and requests/s are totals over all replicas. In parentheses: 80% intervals.",
-            f"Layout: {answer.pick.rule}, of {answer.pick.layouts} layouts. "
+            "Concurrency and requests/s are totals over all replicas. Parentheses contain 80% intervals.",
+            f"This layout was selected from {answer.pick.layouts} by a rule: {answer.pick.rule}. "
             f"Assumptions: {assumptions_label(self.setups())}.",
             *grounds(self.setups(), subjects, SERVED),
         )
@@ -44,7 +44,7 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
 
     def question(self) -> str:
         """Question about the performance of the deployment."""
-        return f"What does {subject_label(self.answer.states.setup)} do at each number of concurrent requests?"
+        return f"How fast is {subject_label(self.answer.states.setup)} at each concurrency?"
 
     def conclusion(self) -> Pieces:
         """Sentence on speed and throughput at the largest concurrency."""

@@ -146,7 +146,7 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
         chip = setup.hardware
         tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
         yield (
-            f"Board power is {explanation.joules / explanation.seconds:.0f} of {chip.watts:g} W, "
+            f"A board draws {explanation.joules / explanation.seconds:.0f} of its {chip.watts:g} W, "
             f"{amount(explanation.joules / tokens)} J per token ({power_basis(setup)})."
         )
 
@@ -155,11 +155,11 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
         if setup.contexts:
             longest = max(length for length, _ in setup.contexts)
             yield (
-                f"With all sequences at the mean of {setup.context:g} tokens the step takes {alone} "
+                f"If all sequences had the mean length of {setup.context:g} tokens, the step would take {alone} "
                 f"({100 * (1 / times - 1):+z.2f}%). The longest sequence has {longest:g} tokens."
             )
         else:
-            yield f"There is no KV cache: with one, the step takes {alone}, {amount(times)}x less."
+            yield f"The step runs without a KV cache. With a KV cache, a step takes {alone}, {amount(times)}x less."
 
 
 def _explain_why(explanation: Explanation) -> Iterator[str]:
@@ -171,9 +171,9 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
     weights, cache, available = needed.of_one_plan()
     workspace = float(np.ravel(needed.workspace_bytes)[0])
     yield (
-        f"Weights take {weights / 1e9:.1f} GB and the KV cache {cache / 1e9:.1f} GB: "
-        f"{100 * (weights + cache) / available:.0f}% of {available / 1e9:.1f} GB"
-        + (f" that a workspace of {workspace / 1e9:.1f} GB leaves." if workspace else ".")
+        f"Weights ({weights / 1e9:.1f} GB) and KV cache ({cache / 1e9:.1f} GB) take "
+        f"{100 * (weights + cache) / available:.0f}% of the available {available / 1e9:.1f} GB"
+        + (f" (after a workspace of {workspace / 1e9:.1f} GB)." if workspace else ".")
     )
     if explanation.streamed_seconds:
         seconds, rate = explanation.streamed_seconds, setup.rates.host_bytes_per_second
@@ -181,8 +181,8 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
         read = {"weights": explanation.streamed_bytes, "KV cache": explanation.paged_bytes}
         listed = " and ".join(f"{size / 1e9:.1f} GB of {name}" for name, size in read.items() if size)
         yield (
-            f"Each GPU reads {listed} per step from host memory: {1e3 * seconds:.1f} ms at {rate / 1e9:.4g} GB/s, of "
-            f"which {1e3 * hidden:.1f} ms overlap with other work."
+            f"In each step, a GPU reads {listed} from host memory. This takes {1e3 * seconds:.1f} ms at "
+            f"{rate / 1e9:.4g} GB/s, and {1e3 * hidden:.1f} ms of it overlap with other work."
         )
 
     depth, layers = float(explanation.layout["pp"]), setup.model.layers
@@ -200,14 +200,15 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
         around, spread = bounds.around(instances, "tpot"), interval_note(instances, quantities)
         ms, errors = 1e3 * explanation.seconds, ""
         if around is not None:
-            errors = f"Step {ms:.4g} ms, 80% interval {ms * around.low:.4g} to {ms * around.high:.4g} ms. "
+            errors = f"The step takes {ms:.4g} ms (80% interval {ms * around.low:.4g} to {ms * around.high:.4g} ms). "
         yield errors + spread
 
     apart = explanation.in_machines_seconds
     if apart is not None:
         yield (
-            f"The fast link domain of {setup.hardware.link_domain} GPUs gains {apart / explanation.seconds:.3g}x: in "
-            f"nodes of {MACHINE} the step takes {1e3 * apart:.4g} ms."
+            f"The fast links between {setup.hardware.link_domain} GPUs make the step "
+            f"{apart / explanation.seconds:.3g}x faster. With nodes of {MACHINE} GPUs, it would take {1e3 * apart:.4g} "
+            "ms."
         )
     yield from extrapolations(instances)
     yield from startable_notes([setup])
@@ -222,30 +223,32 @@ def operator_table(explanation: Explanation) -> page.Table:
         "network_seconds", "launch_seconds", "bound", "achieved", *(("joules",) if explanation.joules else ()),
     )  # fmt: skip
     notes = [
-        "Values are per GPU, over all repeats in a step. Ridge: FLOP per byte at the peaks of the row's compute unit.",
-        "ms: the longer of arithmetic and memory traffic, plus network and launches. Bound: the longest of the four.",
-        "Net MB: tensors that all-reduces and all-to-alls move per group of ranks, without copies of the algorithm.",
-        "Peak %: arithmetic or memory traffic relative to the peak of the GPU, whichever is closer.",
+        "Values are per GPU, and sums over all repeats in a step. 'ridge': FLOP per byte above which arithmetic limits "
+        "the operator, at the peaks of its compute unit and memory.",
+        "'ms': the longer of arithmetic and memory time, plus network and launch time. 'bound': the longest of these "
+        "four times.",
+        "'net MB': size of the tensors that one group of ranks all-reduces or exchanges.",
+        "'peak %': achieved share of the GPU's peak, of arithmetic or of memory bandwidth, whichever is larger.",
     ]
     if explanation.joules is not None:
         idle = 1e3 * (explanation.idle_joules or 0.0)
         notes.append(
-            f"mJ: energy above the {idle:.4g} mJ of an idle board during the step; the step takes "
-            f"{1e3 * explanation.joules:.4g} mJ."
+            f"'mJ' excludes the {idle:.4g} mJ that an idle board draws during the step. With this energy, the step "
+            f"takes {1e3 * explanation.joules:.4g} mJ."
         )
     setup, ranks = explanation.setup, float(explanation.layout["tp"])
     peers, link = setup.hardware.link_peers, setup.hardware.link_bytes_per_second_one_way
     if peers is not None and link is not None and ranks >= 2 and setup.assumptions.network.mesh_links != "pooled":
         used = min(ranks, setup.hardware.link_domain) - 1.0
         notes.append(
-            f"Links are a full mesh: a group of tp {ranks:g} uses {used:g} of the {peers} links of each GPU, "
-            f"{used / peers * link / 1e9:.4g} of {link / 1e9:.4g} GB/s."
+            f"Each GPU has direct links to {peers} peers. A group of {ranks:g} tensor-parallel ranks uses {used:g} of "
+            f"the links, {used / peers * link / 1e9:.4g} of {link / 1e9:.4g} GB/s."
         )
     apart = sum(row.seconds for row in explanation.operators)
     if not math.isclose(apart, explanation.seconds, rel_tol=1e-9):
         notes.append(
-            f"The rows add up to {1e3 * apart:.3f} ms, the step takes {1e3 * explanation.seconds:.3f} ms. The "
-            "difference is overlap and CPU time in the assumptions."
+            f"The rows add up to {1e3 * apart:.3f} ms, but the step takes {1e3 * explanation.seconds:.3f} ms. Overlap "
+            "and CPU time in the assumptions cause the difference."
         )
     least = ("ridge", "achieved", "launch_seconds", "collective_bytes", "network_seconds", "flop_per_byte", "repeats")
     return view("Operators", operator_records(explanation), columns, kind="operator", why=notes, least=least)
@@ -260,7 +263,7 @@ def memory_table(explanation: Explanation) -> page.Table:
     held, total = explanation.held, sum(explanation.held.values())
     parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held.get(name)]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
-    notes = ("Averages over all GPUs, with all copies of weights and KV cache.",)
+    notes = ("Values are means over all GPUs. They include all copies of weights and KV cache.",)
     return page.Table("Memory of a GPU", ("part", "GB", "share %"), rows, why=notes)
 
 

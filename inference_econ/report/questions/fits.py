@@ -32,7 +32,8 @@ class FitsPage(AnswerPage[Fits]):
         columns = ["accelerators", "layout", *differing, "slots", "largest_context", "cached_tokens"]
         title = heading("Instances that fit", setups, [lengths_label(answer.requests)])
         why = (
-            "Slots: concurrent requests of average length. Longest request: with no other request in memory.",
+            "'slots': concurrent requests of average length. 'longest request': tokens of a single request, if no "
+            "other request is in memory.",
             f"Assumptions: {assumptions_label(setups)}.",
             *dict.fromkeys(map(basis_label, setups)),
         )
@@ -47,6 +48,6 @@ class FitsPage(AnswerPage[Fits]):
         first = self.answer.instances[0]
         where = f"{chips_label(first.service.accelerators)} ({layout_label(self.answer.records()[0]['layout'])})"
         return (
-            f"On {where}: {first.service.slots:,.0f} requests at a time, the longest of "
+            f"On {where}, {first.service.slots:,.0f} concurrent requests fit, or a single request of "
             f"{first.largest_context:,} tokens.",
         )

@@ -109,8 +109,8 @@ class FrontierPage(AnswerPage[AnyFront]):
         return (
             "From $", dollars(slowest.dollars_per_million_output_tokens), " per million output tokens at "
             f"{amount(slowest.tokens_per_second_per_user)} tokens/s per user to $",
-            dollars(fastest.dollars_per_million_output_tokens), f" at {amount(fastest.tokens_per_second_per_user)}; "
-            f"the largest speed³ / cost is {amount(best.tokens_per_second_per_user)} tokens/s at $",
+            dollars(fastest.dollars_per_million_output_tokens), f" at {amount(fastest.tokens_per_second_per_user)}. "
+            f"The point with the largest speed³ / cost has {amount(best.tokens_per_second_per_user)} tokens/s at $",
             dollars(best.dollars_per_million_output_tokens),
             f", on {chips_label(best.accelerators)} ({layout_label(best.layout)}).",
         )  # fmt: skip
@@ -171,8 +171,9 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         basis = [f"{MEANS} Assumptions: {assumptions_label(front.setups)}."]
     elif any(point.layout["dp"] != 1.0 for point in points):
         basis.append(
-            "dp: attention groups of tp GPUs, each with its own sequences. Feed-forward blocks and experts are sharded "
-            "over all tp x dp GPUs: experts over ep ranks, each expert over the rest."
+            "With dp, attention runs in dp groups of tp GPUs, each with its own sequences. Feed-forward blocks are "
+            "sharded over all tp x dp GPUs. Experts are distributed over ep ranks, and each expert is sharded over the "
+            "GPUs of its rank."
         )
     table = view(
         frontiers_title([front]),
@@ -184,10 +185,10 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
             *(one_gpu_notes(front.setup) if min(front.accelerators) > 1 else ()),
             *doubts(setups, subjects),
             *setup_warnings(front.setup, lengths_told=lengths_told),
-            f"* maximizes speed^3 / cost.{counted}",
+            f"* marks the point that maximizes speed^3 / cost.{counted}",
         ),
         why=(
-            f"{len(shown)} of {len(front)} points are shown.",
+            f"The table shows {len(shown)} of {len(front)} points.",
             *basis,
             *speed_cost.summary_notes(front),
             *grounds(setups, subjects, predicted),

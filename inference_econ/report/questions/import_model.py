@@ -40,13 +40,13 @@ class ImportedModelPage(Page):
             # Groups of tensors with their parameters, and keys.
             share = unknown_share(model)
             sentences = {
-                "They are counted as read once per step and multiplied with every token; intervals of answers hold "
-                "that they take nothing, and that they are multiplied while nothing is read: up to "
+                "Results assume that a step reads each of these parameters once and multiplies it with every token. "
+                "Intervals include the cases that a step skips them, or multiplies them without reading: up to "
                 f"{share:.1%} of a step less or more.": bool(share),
-                "Tables of more rows than the vocabulary are looked up: they take room, and are in no step.": any(
+                "Tensors with more rows than the vocabulary are lookup tables. They take memory, but no time.": any(
                     part.looked_up for part in model.unknown
                 ),
-                "Of keys that nobody here reads no parameter follows; what else they change is not counted.": not all(
+                "Keys that the import does not know give no parameters, and results exclude their effect.": not all(
                     part.parameters for part in model.unknown
                 ),
             }
@@ -110,22 +110,22 @@ def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
         for part in (dict.fromkeys([*counted, *parts]) if parts and not checkpoint.packed else ())
     ]
     if uncounted is None:
-        packed = "tensors hold several parameters in an element"
+        packed = "elements of its tensors contain several parameters"
         notes.append(
-            f"Parameters are not compared: {packed if checkpoint.packed else 'no file with shapes is beside it'}."
+            f"The checkpoint cannot be compared: {packed if checkpoint.packed else 'no file has its tensor shapes'}."
         )
     elif not uncounted:
-        notes.append("The checkpoint holds what is counted.")
+        notes.append("The checkpoint has exactly the counted parameters.")
     else:
         off = {part for part, count in parts.items() if count != counted.get(part, 0)} - OUTSIDE
         names = [(count, name) for (part, name), count in checkpoint.elements.items() if part in off]
         listed = ", ".join(f"{name} {count:,}" for count, name in sorted(names, reverse=True)[:_NAMED])
-        lacking = "not counted" if uncounted > 0 else "not stored"
-        notes.append(f"{abs(uncounted):,} parameters are {lacking}; of these parts: {listed}.")
+        lacking = "stored but not counted" if uncounted > 0 else "counted but not stored"
+        notes.append(f"{abs(uncounted):,} parameters are {lacking}. They belong to these tensors: {listed}.")
         if uncounted > 0:
             notes.append(
-                "A step may read none of them, or each once: up to "
-                f"{uncounted / model.active_parameters:.1%} more than the weights of a token."
+                "If a step reads each of them once, the weights per token grow by up to "
+                f"{uncounted / model.active_parameters:.1%}."
             )
     return Table("The checkpoint", ("what", "stored", "counted"), tuple(rows), tuple(notes))
 

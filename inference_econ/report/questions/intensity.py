@@ -49,12 +49,12 @@ class IntensityPage(AnswerPage[Intensity]):
             *(["closed form"] if closed else []),
         )
         why = (
-            "Bound: the longer of arithmetic and memory traffic, at the rates that "
-            f"{answer.setup.assumptions.name} has for each kernel, without network and launches. Step: sum of all "
+            "An operator is limited by the longer of its arithmetic time and its memory time, at the kernel rates of "
+            f"{answer.setup.assumptions.name}. Network and kernel launches are excluded. 'step' is the sum of all "
             "operators.",
-            "Ridge: FLOP per byte at the peaks of the GPU.",
+            "'ridge': FLOP per byte above which arithmetic is the limit, at the peaks of the GPU.",
             *(
-                ["'Closed form': bytes per weight x ridge / 2, over the share of tokens that read the weights."]
+                ["'closed form': bytes per weight x ridge / 2, divided by the share of tokens that read the weights."]
                 if closed
                 else []
             ),
@@ -95,7 +95,7 @@ def _notes(answer: Intensity) -> Iterator[str]:
     if answer.room is not None:
         turn, unit = answer.step.turns_at, _WORDS[answer.over][2]
         before = ", below that" if turn is not None and answer.room < turn else ""
-        yield f"Memory limits it to {unit.format(f'{answer.room:,.0f}')}{before}."
+        yield f"Memory suffices up to {unit.format(f'{answer.room:,.0f}')}{before}."
     for sweep in answer.operators:
         if answer.over == "batch" and sweep.name == "attention" and sweep.bound == "memory" and sweep.turns_at is None:
             yield (
@@ -104,8 +104,8 @@ def _notes(answer: Intensity) -> Iterator[str]:
             )
     if answer.sparsity > 1.0 and answer.over != "context":
         yield (
-            f"Each expert gets 1 of {answer.sparsity:.3g} tokens on average, so experts need {answer.sparsity:.3g}x "
-            "the batch of dense weights."
+            f"Each expert gets 1 of {answer.sparsity:.3g} tokens on average. To become compute-bound, experts need "
+            f"{answer.sparsity:.3g}x the batch of dense weights."
         )
     yield from cannot_start([answer.setup])
     yield from setup_warnings(answer.setup)
@@ -128,7 +128,7 @@ def step_sentence(answer: Intensity) -> str:
         return f"The step is limited by {names[step.bound]} at any {answer.over} up to {answer.values[-1]:,.0f}."
     other = names["memory" if step.bound == "compute" else "compute"]
     value = unit.format(f"{step.turns_at:,.0f}")
-    return f"From {value} on, the step is limited by {names[step.bound]}; below, by {other}."
+    return f"From {value} on, the step is limited by {names[step.bound]}; below that, by {other}."
 
 
 def intensity_charts(answer: Intensity) -> list[Plot]:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 #: Maximum length of a comment line [characters].
 _WIDTH = 110
 _ROUTER = (
-    "a router sends each prompt to the one and then to the other (--as llm-d and --as dynamo bring one), and is",
-    "told to the load generator: ROUTER=http://HOST:PORT sh launch.sh bench",
+    "a router sends each request to a prefill and then to a decode instance (--as llm-d and --as dynamo include",
+    "a router); give its address to the load generator: ROUTER=http://HOST:PORT sh launch.sh bench",
 )
 #: Address of the router, for the load generator.
 _ROUTED = Expanded("${ROUTER:?write the address of the router, ROUTER=http://HOST:PORT}")
@@ -183,8 +183,8 @@ def launch_comments(deployment: LaunchPlan) -> list[str]:
         lines.append(f"{role}{fleet_label(instance.service, instance.replicas)}; {instance.model}")
         parts = {"weights": room.weights, "workspace": room.workspace, "cache": room.cache, "graphs": room.graphs}
         filled = ", ".join(f"{name} {value / 1e9:.1f}" for name, value in parts.items())
-        longest = f"{instance.limits.tokens} tokens has {room.request / 1e9:.2f}"
-        lines.append(f"{role}GB of each of {room.total / 1e9:.0f}: {filled}; one request of {longest}")
+        longest = f"{instance.limits.tokens} tokens takes {room.request / 1e9:.2f} GB"
+        lines.append(f"{role}memory per GPU ({room.total / 1e9:.0f} GB): {filled}; a request of {longest}")
     replicas = deployment.instances[0].replicas
     share = f", {replicas} instances" if replicas > 1 and not deployment.disaggregated else ""
     lines.append(f"predicted at {deployment.load.text}{share} (80 % of measured values lie in the intervals):")
@@ -215,7 +215,7 @@ def expected_label(expected: Expected) -> str:
     between = ""
     if expected.low is not None and expected.high is not None:
         between = f" ({shown(expected.low)} to {shown(expected.high)})"
-    promised = "" if expected.promised is None else f", promised {shown(expected.promised)}"
+    promised = "" if expected.promised is None else f", SLO {shown(expected.promised)}"
     return f"{expected.name} {shown(expected.value)}{between}{' ' if unit else ''}{unit}{promised}"
 
 
@@ -229,8 +229,8 @@ def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
     if linked <= size:
         return ()
     return (
-        f"predicted with one fast link between {linked} accelerators, which machines of {size} do not have between "
-        f"them: use --set hardware.link_domain={size}",
+        f"the prediction assumes fast links between {linked} GPUs, but machines have {size} GPUs and no fast links "
+        f"between them: use --set hardware.link_domain={size}",
     )
 
 
@@ -239,26 +239,24 @@ def notes(deployment: LaunchPlan) -> list[str]:
     remarks, instance = [*deployment.said], deployment.instances[0]
     service, tokens = instance.service, instance.limits.tokens
     if deployment.asked is not None and service.speculation is None:
-        remarks.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")
+        remarks.append("speculation is off in script and prediction, because it does not pay at this load")
     if (unheld := holding.remark(instance)) is not None:
         remarks.append(unheld)
     requests, model, generator = service.requests, service.setup.model, deployment.generator
     if requests.longest > tokens:
-        why = f", which {model.name} is made for," if tokens == model.max_context else ""
+        why = f" (the maximum of {model.name})" if tokens == model.max_context else ""
         remarks.append(
-            f"requests of more than {tokens} tokens{why} are refused; some have {requests.longest:.0f} or more"
+            f"the server rejects requests of more than {tokens} tokens{why}; some have {requests.longest:.0f} or more"
         )
     elif "lognormal" in (requests.isl.kind, requests.osl.kind):
-        remarks.append(
-            f"one prompt or answer in a thousand is longer than {tokens} tokens leave room for, and is refused"
-        )
+        remarks.append(f"the server rejects requests of more than {tokens} tokens, about one prompt or output in 1,000")
     varied = [length for length in (requests.isl, requests.osl) if length.scv > 0.0]
     if generator == "vllm" and any(length.kind != "uniform" for length in varied):
-        remarks.append("the load generator draws lengths evenly around their means, none of twice the mean or more")
+        remarks.append("the load generator draws uniform lengths around each mean, all below twice the mean")
     elif generator != "vllm" and varied:
-        remarks.append("the load generator draws normal lengths, with the means and deviations of those predicted")
+        remarks.append("the load generator draws normal lengths, with the predicted means and standard deviations")
     if requests.cached > requests.shared_prefix and not requests.longest_turn and generator != "guidellm":
-        remarks.append("what is cached of a prompt is the same in all prompts of the run, which caches hold once")
+        remarks.append("in the load test, all prompts have the same cached prefix, which a cache stores once")
     if requests.cached and generator == "guidellm":
-        remarks.append("prompts of the run have nothing in common, so that nothing of them is cached")
+        remarks.append("in the load test, prompts share no prefix, so there are no cache hits")
     return remarks

@@ -59,7 +59,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         elif rates := _doubtful(points):
             notes.append(f"{rates}. Remove --no-simulate to simulate these rates.")
         why = picked(points[0].sheet.service, self.answer.pick)
-        why += [] if bursts is not None else ["Latencies come from the analytical model; nothing is simulated."]
+        why += [] if bursts is not None else ["All latencies come from the analytical model, without simulation."]
         loads = with_notes(load_table(points, targets), notes, why)
         played = [point for point in points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
@@ -72,15 +72,15 @@ class LoadPage(AnswerPage[LoadCurve]):
             under = {scv: loads_under(points, scv, assumed) for scv in (assumed, bursts.other_scv)}
         service, replicas = points[0].sheet.service, points[0].sheet.replicas
         subject = f"{service_title('Fleet under load', [service])}\n{fleet_label(service, replicas)}"
-        title = f"What do users wait, and tokens cost, as traffic grows?\n{subject}"
+        title = f"How do latency and token cost change with the load?\n{subject}"
         return {"load": charts.line_charts(load_charts(points, under, self.answer.targets), title)}
 
     def question(self) -> str:
         """Question about latencies and token costs under rising load."""
         sheet = self.answer.points[0].sheet
         return (
-            f"What do users of {subject_label(sheet.service.setup)} wait, and what do tokens cost, as traffic on "
-            f"{fleet_name(sheet.service, sheet.replicas)} grows?"
+            f"How do latency and token cost of {subject_label(sheet.service.setup)} on "
+            f"{fleet_name(sheet.service, sheet.replicas)} change with the load?"
         )
 
     def conclusion(self) -> Pieces:
@@ -89,12 +89,12 @@ class LoadPage(AnswerPage[LoadCurve]):
         sheet, load = point.sheet, point.load
         cost = ()
         if sheet.service.setup.is_priced:
-            cost = ", at $", dollars(sheet.dollars_per_million_output_tokens), " per million output tokens"
+            cost = ". A million output tokens cost $", dollars(sheet.dollars_per_million_output_tokens)
         most = sheet.replicas * sheet.service.most_requests_per_second
         return (
-            f"It completes {amount(most)} requests/s at most; at {point.requests_per_second:.4g} requests/s 90 % of "
-            f"requests wait {milliseconds(load.ttft_seconds['p90'])} ms or less for the first token and "
-            f"{milliseconds(load.tpot_seconds['p90'])} ms or less for each further one",
+            f"The fleet completes at most {amount(most)} requests/s. At {point.requests_per_second:.4g} requests/s, "
+            f"p90 TTFT is {milliseconds(load.ttft_seconds['p90'])} ms, and p90 TPOT is "
+            f"{milliseconds(load.tpot_seconds['p90'])} ms",
             *cost, ".",
         )  # fmt: skip
 
@@ -132,16 +132,16 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     subjects = under_load((point.sheet.service, point.load) for point in points)
     notes = [*_load_notes(points), *doubts([setup], subjects)]
     bill = f": ${sheet.dollars_per_hour:,.2f} per hour, busy or idle" if setup.is_priced else ""
-    why = [f"{fleet_label(sheet.service, sheet.replicas)}{bill}. Assumptions: {setup.assumptions.name}."]
+    why = [f"Fleet: {fleet_label(sheet.service, sheet.replicas)}{bill}. Assumptions: {setup.assumptions.name}."]
     if rates := _doubtful(point for point in points if point.load.played):
-        why.append(f"{rates}. These rates show simulated latencies.")
+        why.append(f"{rates}. Latencies at these rates are simulated.")
     if promised:
         limits = " and ".join(f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in targets.given.items())
-        why.append(f"SLO met: requests with {limits}; goodput/s: such requests per second.")
+        why.append(f"'SLO met %': share of requests with {limits}. 'goodput/s': number of these requests per second.")
         why += chances_meaning(targets, chances)
         notes += chances_notes(targets, chances)
         if targets.confidence is not None:
-            why.append(f"SLO met and goodput/s include a margin for {100 * targets.confidence:g}% confidence.")
+            why.append(f"Both columns include a margin for {100 * targets.confidence:g}% confidence.")
     why += grounds([setup], subjects, SEEN)
     least = (
         *("board_watts", "joules_per_output_token", "concurrency_per_replica", "good_requests_per_second"),
@@ -158,7 +158,7 @@ def _capacity_note(points: Sequence[LoadPoint]) -> str:
     sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
     if rates := _rates(point for point in points if point.load.saturated):
-        return f"OVERLOADED at {rates} requests/s: queues grow without bound above {most:.4g}."
+        return f"OVERLOADED at {rates} requests/s: queues grow without bound above {most:.4g} requests/s."
     return f"Capacity: {most:.4g} requests/s."
 
 
@@ -171,7 +171,7 @@ def _load_notes(points: Sequence[LoadPoint]) -> Iterator[str]:
         if point.simulated is not None and point.simulated.preemptions
     ]
     if shares:
-        yield f"The KV cache runs full: preempted and recomputed requests are {', '.join(shares)} requests/s."
+        yield f"The KV cache runs full, so requests are preempted and recomputed: {', '.join(shares)} requests/s."
     reuse = [
         f"{100 * point.hit_rate:.1f}% at {point.requests_per_second:.4g} requests/s"
         for point in points
@@ -180,8 +180,8 @@ def _load_notes(points: Sequence[LoadPoint]) -> Iterator[str]:
     if reuse:
         requests = sheet.service.requests
         yield (
-            f"Cache hits: {', '.join(reuse)} (simulated per block). An unlimited cache shared by all instances would "
-            f"reach {100 * requests.cached / requests.isl.mean:.1f}%."
+            f"Cache hits: {', '.join(reuse)} (simulated per block). With an unlimited cache for all instances, the hit "
+            f"rate would be {100 * requests.cached / requests.isl.mean:.1f}%."
         )
 
 
@@ -195,8 +195,8 @@ def _doubtful(points: Iterable[LoadPoint]) -> str:
     if not rates:
         return ""
     return (
-        f"At {rates} requests/s the analytical model is not within 10%: load is high, arrivals are bursty, lengths "
-        "vary widely, or prefill dominates"
+        f"At {rates} requests/s, the analytical model may be off by more than 10%, because of high load, bursty "
+        "arrivals, varied lengths or long prefill"
     )
 
 
@@ -231,11 +231,11 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
     first = points[0].simulated
     count = 0 if first is None else first.ttft.size
     why = [
-        f"Simulated: {count} random requests per load and instance with the same step times. ±: half of the 95% "
-        "confidence interval."
+        f"Each simulation has {count} random requests per instance, and the step times of the analytical model. ± is "
+        "half of the 95% confidence interval."
     ]
     if points[0].sheet.service.speculation is not None:
-        why.append("Speculation rounds are simulated as steps of one token each, so first tokens appear early.")
+        why.append("The simulation replaces a speculation round by steps of one token, so first tokens come too early.")
     return Table("Analytical and simulated (sim.) latencies: mean and p99 (ms)", columns, tuple(rows), why=tuple(why))
 
 

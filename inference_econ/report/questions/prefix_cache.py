@@ -36,9 +36,9 @@ class PrefixCachePage(AnswerPage[Offloading]):
         title = heading("Prefix cache", [self.answer.service.setup], [])
         names = {"computed": "computed again"}
         plot = Plot(
-            f"Is a prefix quicker read again than computed again?\n{title}",
+            f"Is reading a prefix from a cache faster than recomputing it?\n{title}",
             f"tokens of the prefix, before {self.answer.new_tokens:,.0f} new ones",
-            "seconds until it is there",
+            "seconds",
             tuple(
                 # A time of 0 has no place on a logarithmic axis.
                 PlotSeries(names.get(name, f"read from {name}"), list(_LENGTHS), np.where(y > 0, y, np.nan).tolist())
@@ -50,7 +50,7 @@ class PrefixCachePage(AnswerPage[Offloading]):
     def question(self) -> str:
         """Question about whether a cache is faster."""
         subject = subject_label(self.answer.service.setup)
-        return f"Is a repeated prefix of {subject} better read from a cache than computed again?"
+        return f"Is it faster to read a repeated prefix of {subject} from a cache than to recompute it?"
 
     def conclusion(self) -> Pieces:
         """Sentence on the times of recomputing and of reading from each tier."""
@@ -58,9 +58,9 @@ class PrefixCachePage(AnswerPage[Offloading]):
         read = " and ".join(
             f"{milliseconds(reading.seconds)} ms from {reading.tier}" for reading in answer.readings[1:]
         )
-        reading = f", reading them {read}" if read else ""
+        reading = f", and reading them takes {read}" if read else ""
         computing = (
-            f"Computing its {answer.prefix_tokens:,.0f} tokens takes {milliseconds(answer.computing_seconds)} ms"
+            f"Recomputing its {answer.prefix_tokens:,.0f} tokens takes {milliseconds(answer.computing_seconds)} ms"
         )
         return (f"{computing} of an instance{reading}.",)
 
@@ -70,8 +70,9 @@ def offload_table(offloading: Offloading) -> Table:
     service, conversation = offloading.service, offloading.conversation
     notes = [
         f"{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}, "
-        f"{offloading.requests_per_second:.3g} requests/s per instance. Prefix {offloading.prefix_tokens:,.0f} tokens "
-        f"({offloading.bytes_per_prefix / 1e6:,.0f} MB of KV cache), then {offloading.new_tokens:,.0f} new tokens."
+        f"{offloading.requests_per_second:.3g} requests/s per instance. A prompt has a repeated prefix of "
+        f"{offloading.prefix_tokens:,.0f} tokens ({offloading.bytes_per_prefix / 1e6:,.0f} MB of KV cache) and "
+        f"{offloading.new_tokens:,.0f} new tokens."
     ]
     if conversation is not None and conversation.replicas > 1:
         other: Routing = "prefix_aware" if conversation.routing == "round_robin" else "round_robin"
@@ -81,33 +82,33 @@ def offload_table(offloading: Offloading) -> Table:
             for way in (conversation.routing, other)
         )
         notes.append(
-            f"{conversation.replicas} instances, {_ROUTED[conversation.routing]}: {100 * present:.1f}% of prompt "
-            f"tokens hit in HBM, {100 * otherwise:.1f}% if {_ROUTED[other]}. Each instance has its own tiers."
+            f"With {conversation.replicas} instances, {_ROUTED[conversation.routing]}, {100 * present:.1f}% of prompt "
+            f"tokens hit in HBM; {_ROUTED[other]}, {100 * otherwise:.1f}%. Each instance has its own tiers."
         )
     seconds = offloading.keeping_seconds
     sizes = ((3600.0, "hours"), (60.0, "minutes"))
     size, unit = next(((size, unit) for size, unit in sizes if seconds >= 2 * size), (1.0, "seconds"))
     why = [
-        "$/M tokens: upper limit for reading, if the GPUs wait for it. GB of HBM: what weights and running requests "
-        "leave free.",
-        "Quicker from: prefix length from which reading is faster than recomputing. Busy: share of the bandwidth of "
-        "the tier, if all requests read from it.",
-        f"In HBM a million cached tokens cost ${dollars(offloading.holding_dollars_per_million_hour)} per hour. After "
-        f"{seconds / size:.1f} {unit}, recomputing the prefix is cheaper. "
+        "'$/M tokens' of a tier is an upper limit, which assumes that the GPUs wait for the read. 'GB' of HBM is what "
+        "weights and running requests leave free.",
+        "'quicker from': prefix length from which reading is faster than recomputing. 'busy %': share of the tier's "
+        "bandwidth that is used if all requests read from it.",
+        f"Keeping a million cached tokens in HBM costs ${dollars(offloading.holding_dollars_per_million_hour)} per "
+        f"hour. After {seconds / size:.1f} {unit}, recomputing the prefix is cheaper. "
         f"Assumptions: {service.setup.assumptions.name}.",
     ]
     if conversation is not None:
         system = f" after a system prompt of {conversation.system_tokens:g}" if conversation.system_tokens else ""
         why.append(
-            f"Conversations: {conversation.turns:g} turns of {conversation.user_tokens:g} tokens and answers of "
-            f"{conversation.answer_tokens:g}{system}, {conversation.think_seconds:g} s apart, kept for "
-            f"{conversation.lifetime_seconds:g} s if there is room. Needs GB: memory for that. Kept: lifetime of "
-            "entries under LRU eviction. Hit: prompt tokens found."
+            f"Conversations have {conversation.turns:g} turns of {conversation.user_tokens:g} input and "
+            f"{conversation.answer_tokens:g} output tokens{system}. Turns are {conversation.think_seconds:g} s apart. "
+            f"'needs GB': memory that caches every entry for {conversation.lifetime_seconds:g} s. 'kept': lifetime of "
+            "entries under LRU eviction. 'hit %': share of prompt tokens that hit the cache."
         )
     if offloading.traffic is not None:
         why.append(
-            f"Hit: prompt tokens of {offloading.traffic} found in this tier and in no tier before it, simulated per "
-            "block with LRU eviction."
+            f"'hit %': share of prompt tokens of {offloading.traffic} that hit this tier and no tier before it. Cache "
+            "blocks are simulated with LRU eviction."
         )
     return view(
         heading("Prefix cache", [service.setup], []),

@@ -59,8 +59,10 @@ class PricePage(AnswerPage[Sheet]):
             columns.append(("margin $/h", [f"{margin:,.2f}" for margin in margins]))
         setup, chosen = sheet.service.setup, picked(sheet.service, sheet.pick)
         if sheet.fleet is not None and sheet.pick is not None:
-            rule = f"{sheet.pick.rule[0].upper()}{sheet.pick.rule[1:]}"
-            chosen = [f"{rule}, of {sheet.pick.layouts} layouts. For aggregated instances, use --aggregated."]
+            chosen = [
+                f"This deployment was selected from {sheet.pick.layouts} layouts by a rule: {sheet.pick.rule}. For "
+                "aggregated instances, use --aggregated."
+            ]
         notes = [
             f"{choice_label(sheet)}. Load {100 * sheet.load.utilization:.0f}% of capacity.",
             *wait_notes([sheet.load]),
@@ -76,8 +78,8 @@ class PricePage(AnswerPage[Sheet]):
             *load_notes(sheet.load, sheet.replicas, sheet.targets),
             *power_notes(setup, sheet.power()),
             f"Assumptions: {setup.assumptions.name}.",
-            "The bill is split by the time for prefill of new tokens, prefill of cached tokens, and decode; idle time "
-            "is split in proportion.",
+            "The bill is divided among new input, cached input and output tokens in proportion to their GPU time. Idle "
+            "time is divided in the same proportion.",
             *grounds([setup], sheet.subjects(), SEEN),
         ]
         rows, least = [*records, every], ("marginal_dollars_per_million",)
@@ -87,7 +89,7 @@ class PricePage(AnswerPage[Sheet]):
         """Chart of the shares of the hourly bill."""
         sheet, rate = self.answer, self.answer.load.completed_per_second * self.answer.replicas
         title = (
-            "Which tokens does the bill of an hour go to?\n"
+            "Which tokens cause the bill of an hour?\n"
             f"{service_title('Token prices', [sheet.service], rate=rate)}\n"
             f"{choice_label(sheet)}"
         )

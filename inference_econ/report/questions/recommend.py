@@ -57,16 +57,16 @@ class RecommendationPage(AnswerPage[Recommendation]):
         if startable is not None:
             saved = max(1.0 - self.answer[0].dollars_per_hour / startable.dollars_per_hour, 0.0)
             notes.append(
-                f"Row 1 costs {100 * saved:.0f}% less than the cheapest fleet that an engine starts: "
+                f"Row 1 costs {100 * saved:.0f}% less than the cheapest fleet that an engine can start: "
                 f"{choice_label(startable)}, ${startable.dollars_per_hour:,.2f}/hour."
             )
         if self.answer.bursts is not None:
             notes.append(burstiness_note(self.answer.bursts, targets, promised=True))
         kept = "meet the SLOs" if targets.given else f"stay within {100 * targets.fullest:g}% of capacity"
         why = [
-            f"{self.answer.layouts} layouts were searched, each with the fewest instances that serve the rate and "
-            f"{kept}. Fix a layout with --tp, --pp, --dp and --ep.",
-            "Limited by: the constraint that one replica less would violate.",
+            f"{self.answer.layouts} layouts were compared, each with the fewest instances that serve the rate and "
+            f"{kept}. Select a layout with --tp, --pp, --dp and --ep.",
+            "'limited by': the constraint that one replica fewer would violate.",
         ]
         if self.answer.margin:
             why.insert(0, _margin_note(self.answer.margin))
@@ -99,7 +99,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
         return (
             f"{fleet_name(best.service, best.replicas)} is the cheapest{tried}: $", per_hour(best.dollars_per_hour),
             " per hour, $", dollars(best.dollars_per_million_output_tokens), f" per million output tokens, "
-            f"{100 * best.load.utilization:.0f} % busy, {ttft} and {tpot}.",
+            f"at {100 * best.load.utilization:.0f} % of capacity, with {ttft} and {tpot}.",
         )  # fmt: skip
 
     def start(self) -> Start:
@@ -114,14 +114,14 @@ def _margin_note(margin: Margin) -> str:
         *([f"{margin.spare} spare replica{'s' * (margin.spare > 1)}"] if margin.spare else ()),
         *([f"at most {100 * margin.utilization:g}% utilization"] if margin.utilization < 1.0 else ()),
     ]
-    return f"Replicas include {', '.join(parts)}; costs and latencies apply at the stated load."
+    return f"Replicas include {', '.join(parts)}. Costs and latencies are those at the requested load."
 
 
 def _users_note(users: Users, best: Deployment) -> str:
     """Sentence on the rate that results from a number of users."""
     seconds, rate = best.load.e2e_seconds["mean"], best.requests_per_second
     if not users.think_seconds:
-        return f"{users.number:g} concurrent requests of {seconds:.3g} s each are {rate:.4g} requests/s."
+        return f"{users.number:g} concurrent requests of {seconds:.3g} s each make {rate:.4g} requests/s."
     pause = f"a think time of {users.think_seconds:g} s and a mean E2E latency of {seconds:.3g} s"
     return f"{users.number:g} users with {pause} send {rate:.4g} requests/s."
 
@@ -145,10 +145,14 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     chance, place = first_before_second(choices)
     after = [] if chance is None else [f"P(row 1 cheaper than row {place + 1}) {probability(chance)}."]
     after += planned_notes(targets, kept)
-    why = [f"$/M output includes the whole bill. Assumptions: {assumptions_label(setups)}."]
+    why = [
+        "'$/M output' divides the whole bill, input included, by the output tokens. Assumptions: "
+        f"{assumptions_label(setups)}."
+    ]
     if played := [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]:
-        which = f"Row{'s' if len(played) > 1 else ''} {', '.join(played)}" if len(played) < len(choices) else "Loads"
-        why.append(f"{which}: simulated, because the analytical queueing model is not within 10% there.")
+        which = f"row{'s' if len(played) > 1 else ''} {', '.join(played)}"
+        which = which if len(played) < len(choices) else "all rows"
+        why.append(f"Latencies of {which} are simulated, because the analytical model may be off by more than 10%.")
     return choices_table(
         recommend_title(choices, targets),
         choices,
@@ -322,10 +326,10 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             notes=wait_notes([choice.load for choice in answer]),
             after=planned_notes(targets, kept),
             why=(
-                f"Each row has the most requests for {answer.means.text}, {within}. tokens/s and $/M count output "
-                "tokens; $/M includes the whole bill.",
-                "xPyD: x prefill and y decode instances. Limited by: the constraint that more requests would violate. "
-                f"Assumptions: {assumptions_label(self.setups())}.",
+                f"Each row has the largest request rate for {answer.means.text}, {within}. 'tokens/s' counts output "
+                "tokens. '$/M output' divides the whole bill by the output tokens.",
+                "2P1D means 2 prefill instances and 1 decode instance. 'limited by': the constraint that a higher rate "
+                f"would violate. Assumptions: {assumptions_label(self.setups())}.",
                 *chances_meaning(targets, kept),
             ),
             least=(
@@ -343,7 +347,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         """Question about the request rate within the limit."""
         means, promise = self.answer.means.text, promises_label(self.answer.targets)
         model = self.answer[0].service.setup.model.name
-        return f"How much traffic of {model} do {means} carry{f' with {promise}' if promise else ''}?"
+        return f"How many requests/s of {model} do {means} serve{f' with {promise}' if promise else ''}?"
 
     def conclusion(self) -> Pieces:
         """Sentence on the deployment with the largest rate."""

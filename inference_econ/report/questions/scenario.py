@@ -58,7 +58,7 @@ class ScenarioPage(AnswerPage[Result]):
             for at in [curve.preferred_index(_EXPONENT)]
         ]
         if preferred:
-            return (f"Where speed³ / cost is largest, {'; '.join(preferred)}.",)
+            return (f"At the largest speed³ / cost, {'; '.join(preferred)}.",)
         return self.tables()[0].notes[-1:]
 
     def sources(self) -> Sequence[UsedSource]:
@@ -138,8 +138,9 @@ def _offers_table(result: Result) -> Table:
         rows.append((*names, f"{record['tokens_per_second']:.4g}", f"{price:g}", str(record["series"]), *against))
     columns = ("provider", "model", "date", "tokens/s", "$/M", "series", "$/M of the series", "price / cost")
     notes = (
-        "Offers are list prices of output tokens and speeds measured from outside: on what chips, in what formats and "
-        "with what speculation they are served nobody says. Of a model and day those that no other offer beats.",
+        "An offer has a list price of output tokens and a speed that a client measured. The GPUs, formats and "
+        "speculation behind an offer are unknown. For each model and day, the table has the offers that no other offer "
+        "beats.",
     )
     return Table(f"{result.scenario.name}: offers of providers", columns, tuple(rows), notes)
 

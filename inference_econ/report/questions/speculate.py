@@ -44,19 +44,23 @@ class SpeculationPage(AnswerPage[Speculated]):
             why.append(f"Draft memory reduces concurrency: {beside} requests fit with speculation, {alone} without.")
         without, full = speculated.full_dollars()
         why.append(
-            f"Maximum concurrency: ${dollars(without)}/M output tokens without speculation, ${dollars(full)} with it."
+            f"At maximum concurrency, a million output tokens cost ${dollars(without)} without speculation and "
+            f"${dollars(full)} with it."
         )
         proposal_ms = 1e3 * float(speculated.draft_seconds[0])
         if 0.0 < proposal_ms < np.inf:
-            why.append(f"A draft token takes {proposal_ms:.3g} ms with one request.")
-        drafted = "Drafted: the best number of draft tokens, 0 where plain decoding is fastest"
+            why.append(f"At concurrency 1, a draft token takes {proposal_ms:.3g} ms.")
+        drafted = "'drafted': best number of draft tokens; 0 means that decoding without speculation is fastest"
         if speculation.shortest == speculation.longest:
             drafted = "Every step drafts the same number of tokens, as engines do"
         why.append(
-            f"{fleet_label(speculated.plain, 1)}, with and without speculation at equal concurrency. {drafted}. "
-            "TPOT includes the prefill of other requests, also by the draft model."
+            f"The table compares {fleet_label(speculated.plain, 1)} with and without speculation, at equal "
+            f"concurrency. {drafted}. TPOT includes the prefill of other requests by both models."
         )
-        why.append(f"$/M output includes the whole bill. Assumptions: {setup.assumptions.name}.")
+        why.append(
+            "'$/M' columns divide the whole bill, input included, by the output tokens. Assumptions: "
+            f"{setup.assumptions.name}."
+        )
         table = view(
             title(speculated),
             speculated.records(),
@@ -70,7 +74,7 @@ class SpeculationPage(AnswerPage[Speculated]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of speedup and draft length."""
-        heading = f"With how many requests in flight does speculation pay?\n{title(self.answer)}"
+        heading = f"At which concurrency does speculation pay?\n{title(self.answer)}"
         return {"speculation": charts.line_charts(speculation_charts(self.answer), heading)}
 
     def question(self) -> str:
@@ -95,7 +99,7 @@ def _loss(speculated: Speculated) -> str:
     if speculated.speedup[worst] >= 1.0 - 1e-6:
         return ""
     flight = f"{speculated.concurrency[worst]:.0f}"
-    return f" At concurrency {flight} it is slower: {speculated.speedup[worst]:.2f}x."
+    return f" At concurrency {flight}, speculation is slower ({speculated.speedup[worst]:.2f}x)."
 
 
 def _verdict(speculated: Speculated) -> str:
@@ -108,12 +112,12 @@ def _verdict(speculated: Speculated) -> str:
     best = int(np.argmax(speculated.speedup))
     flight = speculated.concurrency[best]
     start = "" if pays[0] == 0 else f"from {first:.0f} "
-    top = f"at most {speculated.speedup[best]:.2f}x faster, at concurrency {flight:.0f}"
+    top = f"the largest gain is {speculated.speedup[best]:.2f}x, at concurrency {flight:.0f}"
     if speculated.pays[-1]:
-        return f"Speculation pays {start}up to all {last:.0f} requests that fit: {top}."
+        return f"Speculation pays {start}up to {last:.0f} concurrent requests, the most that fit; {top}."
     gaps = "" if speculated.pays[pays[0] : pays[-1]].all() else ", with gaps"
     batch = f"batch {speculated.state.batch[pays[-1]]:.4g}"
-    return f"Speculation pays {start}up to {last:.0f} concurrent requests ({batch}){gaps}: {top}.{_loss(speculated)}"
+    return f"Speculation pays {start}up to {last:.0f} concurrent requests ({batch}){gaps}; {top}.{_loss(speculated)}"
 
 
 def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:
@@ -131,5 +135,5 @@ def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:
     flight = "requests in flight"
     return (
         Plot("Without speculation over with it", flight, "ratio", speedups, "x", marks),
-        Plot("Proposals per round", flight, "tokens", lengths, "x", marks),
+        Plot("Draft tokens per round", flight, "tokens", lengths, "x", marks),
     )

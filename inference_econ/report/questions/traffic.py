@@ -34,7 +34,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
         if profile.found:
             rows = [(f"{room:,}", f"{100 * share:.1f}") for room, share in profile.found.items()]
             rows.append((f"any ({profile.distances.distinct:,})", f"{100 * profile.distances.share:.1f}"))
-            title = f"What a cache finds of blocks of {profile.block_tokens} tokens, the least recently used forgotten"
+            title = f"Hit rates of LRU caches with blocks of {profile.block_tokens} tokens"
             shown.append(Table(title, ("room in blocks", "found %"), tuple(rows)))
         return shown
 
@@ -51,10 +51,10 @@ class ProfilePage(AnswerPage[TraceProfile]):
         profile = self.answer
         rate = "" if profile.rate is None else f", {amount(profile.rate)} a second"
         bursts = [
-            f" In windows of {size} s their number varies {amount(value)} times as much as that of Poisson arrivals."
+            f" Their number per {size} s varies {amount(value)} times as much as with Poisson arrivals."
             for size, value in list(profile.dispersion.items())[-1:]
         ]
-        reused = "" if profile.reused is None else f" {100 * profile.reused:.1f} % of prompts were there before."
+        reused = "" if profile.reused is None else f" {100 * profile.reused:.1f} % of prompt tokens are repeated."
         return (f"{profile.requests:,} requests{rate}.{''.join(bursts)}{reused}",)
 
 
@@ -77,17 +77,19 @@ def facts_table(profile: TraceProfile) -> Table:
         rows.append(("turns of a session", f"{amount(sessions.mean_turns)}, at most {sessions.most_turns:,}"))
     if profile.broken:
         more = "; ..." if profile.broken > len(profile.mistakes) else "."
-        notes.append(f"Broken lines, left out: {profile.broken:,}. {'; '.join(profile.mistakes)}{more}")
+        notes.append(f"{profile.broken:,} broken lines were left out: {'; '.join(profile.mistakes)}{more}")
     if profile.form == "ShareGPT":
-        notes.append(f"Tokens are estimated: {traces.CHARACTERS_PER_TOKEN:g} characters each, as the trace has text.")
+        notes.append(
+            f"The trace has text, so token counts are estimates ({traces.CHARACTERS_PER_TOKEN:g} characters per token)."
+        )
     if profile.rate is None:
-        notes.append("No times of arrival on one clock: nothing is said of bursts, and it cannot be played again.")
+        notes.append("Arrival times are missing or not on one clock, so bursts are unknown and a replay is impossible.")
     why = [
-        "Dispersion: variance over mean of the number of requests in windows, 1 of Poisson arrivals.",
-        "Seen before: blocks from the beginning of a prompt on that an earlier request had, if nothing is forgotten.",
+        "Dispersion is the variance over the mean of the number of requests per window. Poisson arrivals have 1.",
+        "'prompts seen before %': share of prompt tokens that an unlimited prefix cache would hit, in full blocks.",
     ]
     if profile.requests > len(profile.sample):
-        why.append(f"Lengths are those of {len(profile.sample):,} requests, drawn at random.")
+        why.append(f"Lengths are from a random sample of {len(profile.sample):,} requests.")
     return Table(f"{profile.origin}: {profile.form}", ("what", "value"), tuple(rows), tuple(notes), tuple(why))
 
 
@@ -106,6 +108,6 @@ def plots(profile: TraceProfile) -> list[Plot]:
     if profile.found:
         rooms, shares = zip(*profile.found.items(), strict=True)
         line = PlotSeries("found", [float(room) for room in rooms], [100 * share for share in shares])
-        ideal = {"nothing forgotten": 100 * profile.distances.share}
-        shown.append(Plot("Reuse", "room of a cache (blocks)", "blocks found %", (line,), "x", promises=ideal))
+        ideal = {"unlimited cache": 100 * profile.distances.share}
+        shown.append(Plot("Reuse", "cache capacity (blocks)", "hit rate (%)", (line,), "x", promises=ideal))
     return shown

@@ -36,7 +36,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of the effects of inputs on cost and speed, and of a 1% change at each speed."""
         answer, speeds, heading = self.answer, list(self.answer.speeds), frontiers_title([self.answer.front])
-        title = f"What moves cost and speed?\n{heading}\n{_at(answer)}"
+        title = f"Which inputs change cost and speed most?\n{heading}\n{_at(answer)}"
         panels = tornados(answer)
         if not all(math.isfinite(bar.factor) for panel in panels for bar in panel.bars):
             title += "\nNone: there nothing is as fast as this (left), or costs as little (right)."
@@ -46,20 +46,20 @@ class WhatIfPage(AnswerPage[WhatIf]):
             moved = {effect.input.label: [effect.cost(at) for at in range(len(speeds))] for effect in answer.effects}
             most = sorted(moved, key=lambda label: -max(map(size_of, moved[label])))[:_MOST_LINES]
             lines = tuple(PlotSeries(label, speeds, moved[label]) for label in most)
-            title, label = f"What moves cost at each speed?\n{heading}", "% of cost for each % of the input"
+            title, label = f"Which inputs change cost at each speed?\n{heading}", "% of cost for each % of the input"
             plot = Plot(title, "tokens per second per user", label, lines, "", from_zero=False)
             drawn["along"] = charts.line_chart(plot)
         return drawn
 
     def question(self) -> str:
         """Question about the inputs that affect the cost."""
-        return f"What moves the cost of serving {subject_label(self.answer.front.setup)} most?"
+        return f"Which inputs change the cost of serving {subject_label(self.answer.front.setup)} most?"
 
     def conclusion(self) -> Pieces:
         """Sentence on a 1% change of the input with the largest effect on cost."""
         effect, speed = self.answer.by_size[0], amount(self.answer.speeds[0])
         cost = f"changes the cost of {speed} tokens/s per user by {effect.cost():+.2f} %."
-        return (f"A per cent more of {effect.input.label} {cost}",)
+        return (f"1 % more of {effect.input.label} {cost}",)
 
 
 def effects_table(answer: WhatIf) -> Table:
@@ -82,18 +82,18 @@ def effects_table(answer: WhatIf) -> Table:
     low, high = (f"{100 * (end - 1):+.0f}" for end in answer.span)
     notes = (
         _at(answer),
-        f"Elasticities: % change per % of the input, fitted over {low} to {high}%, at the best layout for each value.",
+        f"Each elasticity is the % change per 1% more of the input, fitted from {low} to {high}%. Each value of the "
+        "input uses its best layout.",
         *setup_warnings(front.setup),
     )
     layout = "layout" if services else "size of instance, in its fastest layout at every value,"
     why = (
-        "Elasticity: slope of the straight line through the logarithms of five values. Layouts are discrete, so the "
-        "difference at a single point may be a step. Counts of a model take values that divide over GPUs, or the "
-        "nearest possible ones.",
-        f"$ at this speed: lowest cost of a layout at this speed or above. Same layout: only the {layout} that is "
-        "cheapest now. Speed at this $: highest speed at the same cost.",
-        "'As it runs': the same layout at the same concurrency. Room: SLO over mean. Between the batches of a layout, "
-        "cost is a power of speed; between layouts nothing is interpolated.",
+        "An elasticity is the slope of a line through the logarithms of five values, because layouts are discrete and "
+        "cost changes in steps. Counts such as layers take the nearest values that divide over the GPUs.",
+        f"'$ at this speed': lowest cost at this speed or above. '$ same layout': cost of the {layout} that is "
+        "cheapest now. 'speed at this $': highest speed at the same cost.",
+        "'speed, as it runs': speed of the same layout at the same concurrency. 'room': SLO divided by the mean "
+        "latency. Cost is interpolated between the batches of a layout, never between layouts.",
         basis_label(front.setup),
         f"Assumptions: {front.setup.assumptions.name}.",
     )
@@ -140,7 +140,10 @@ def steps_table(answer: WhatIf) -> Table:
             elif step.kind == "flat_to":
                 end = quantity(flat["flat_from"].high, varied.unit)
                 rows.append((varied.label, f"{low} to {end}", _HAPPENS["flat_but"]))
-    notes = (f"At {amount(answer.speeds[0])} tokens/s per user; --input NAME finds steps of an input to 1 %.",)
+    notes = (
+        f"Steps are for {amount(answer.speeds[0])} tokens/s per user. --input NAME finds the steps of an input "
+        "within 1 %.",
+    )
     return Table("Steps", ("input", "at", "what happens"), tuple(rows), notes)
 
 

@@ -179,7 +179,7 @@ class Usual:
     pause_seconds : float
         Mean pause per turn on the longest path of a session [s].
     side_by_side : float
-        Turns of a session over turns on its longest path [1]; above 1 if agents work in parallel.
+        Turns of a session divided by turns on its longest path [1]; above 1 if agents work in parallel.
     prompts, answers, known : ndarray
         Prompt, output and already known prompt tokens of every turn [tokens].
     """

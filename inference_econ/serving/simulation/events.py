@@ -492,7 +492,7 @@ class ServerFleet:
 
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
-    """Place that has cached most of a prompt, or the least busy place if that place is much busier."""
+    """Server or group that has cached most of a prompt; if it is much busier than others, the least busy one."""
     most = max(hits)
     best = min((place for place, hit in enumerate(hits) if hit == most), key=busy.__getitem__)
     least = min(busy)

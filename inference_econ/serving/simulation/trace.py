@@ -118,7 +118,7 @@ class Trace:
 
     @property
     def e2e_per_output_token(self) -> Array:
-        """End-to-end latency over output tokens, shape (n,) [s]."""
+        """End-to-end latency divided by output tokens, shape (n,) [s]."""
         return self.e2e / self.output_tokens
 
     def of_one(self, instances: int) -> Trace:

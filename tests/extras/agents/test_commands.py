@@ -149,10 +149,10 @@ def test_pools_for_agents_are_shown_saved_and_started(
     assert choice["tpot_seconds"]["p90"] <= 0.02 and choice["ttft_seconds"]["p90"] <= 10.0
     assert choice["accelerators"] == readers + writers
     said = command("launch", tmp_path / "plan.json")
-    assert said.code == 0 and "predicted of 200 agents (helpers.yaml)" in said.out, said.err
+    assert said.code == 0 and "predicted for 200 agents (helpers.yaml)" in said.out, said.err
     assert "\nprefill)" in said.out and "\ndecode)" in said.out
     shown = command("price", *asked, "--why")
-    assert f"{readers}P{writers}D" in shown.out and "recompute outputs of earlier turns" in shown.said
+    assert f"{readers}P{writers}D" in shown.out and "recompute the outputs of earlier turns" in shown.said
     bill = record(command, "price", *asked)
     assert bill["dollars_per_hour"] == choice["dollars_per_hour"] and bill["serving"] == "disaggregated"
     assert bill["agent_use"] == choice["agent_use"]

@@ -61,7 +61,7 @@ def test_chips_within_a_budget() -> None:
     (table,) = answer.tables
     rows = {row.names: row.values for row in table.rows}
     assert {names[0]: values[0] for names, values in rows.items()} == {"3.35 TB/s": 3.99, "4.8 TB/s": 4.99}
-    assert any("Beyond the budget of $5/h: 6.7 TB/s at $6.99/h." in note for note in table.notes)
+    assert any("exceed the budget of $5/h: 6.7 TB/s at $6.99/h." in note for note in table.notes)
     assert str(rows["4.8 TB/s",][-1]).startswith("kv cache -")
     (chart,) = answer.charts
     assert [line.label for line in chart.lines] == [

@@ -101,11 +101,11 @@ def test_certain_and_impossible_proposals() -> None:
 def test_a_scenario_draws_the_distributions_that_it_has() -> None:
     ask = SamplingRuleAsk(kind="sampling_rule", target=(0.6, 0.4), draft=(0.3, 0.7), draft_length=2)
     (table,) = sampling_rule.compare_sampling_rule(ask).tables
-    assert table.title == "Speculative sampling: 2 tokens, 2 proposals, 1,000,000 rounds"
+    assert table.title == "Speculative sampling: vocabulary of 2, 2 draft tokens, 1,000,000 rounds"
     assert [row.names for row in table.rows] == [(1,), (2,), (3,), ("all",)]
     assert table.rows[0].values[4] == "0.7000"
-    assert table.notes[0].startswith("EXACT: the tokens have the target's distribution, as far as")
-    assert f"The formula gives {1 + 0.7 + 0.49:.5f} tokens per round" in table.notes[1]
+    assert table.notes[0].startswith("EXACT: 2,190,000 sampled tokens follow the distribution of the target model")
+    assert f"By the formula, a round gives {1 + 0.7 + 0.49:.5f} tokens" in table.notes[1]
     assert table.notes[1].endswith("inside this interval.")
 
 
@@ -126,7 +126,7 @@ def test_another_distribution_is_not_exact() -> None:
     drawn = sampling_rule.check([0.5, 0.5], [0.5, 0.5], 1, rounds=1000)
     odd = replace(drawn, fits=(sampling_rule.ChiSquareFit(1000, 50.0, 1), *drawn.fits[1:]))
     assert drawn.exact and not odd.exact
-    assert sampling_rule.table_of(odd).notes[0].startswith("NOT EXACT: the tokens do not have the target's")
+    assert sampling_rule.table_of(odd).notes[0].startswith("NOT EXACT: ")
 
 
 @pytest.mark.rows

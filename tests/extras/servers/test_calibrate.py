@@ -87,14 +87,14 @@ def test_a_fit_begins_with_the_profile_of_its_rows(command: Command, data: Path,
 
 @pytest.mark.long
 def test_rows_that_are_not_reproduced_are_told(command: Command, data: Path) -> None:
-    said = "tpot: the fit does not reproduce the rows, their median error is "
+    said = "tpot: the fit does not reproduce the rows (median error "
     assert said not in command("calibrate", data, *TWO).err
     header, *lines = data.read_text(encoding="utf-8").splitlines()
     cells = [line.rpartition(",") for line in lines]
     wrong = [f"{start},{float(seconds) / 1000}" for start, _, seconds in cells]
     data.write_text("\n".join([header, *wrong]) + "\n", encoding="utf-8")
     outcome = command("calibrate", data, *TWO, "-o", "mine.yaml")
-    assert f"{said}> 1000 %: check units (seconds, milliseconds), formats" in outcome.err
+    assert f"{said}> 1000 %). Check units (seconds, milliseconds), formats" in outcome.err
     assert "wrote mine.yaml" in outcome.err
 
 

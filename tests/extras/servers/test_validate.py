@@ -101,10 +101,10 @@ def test_results_of_a_load_generator(command: Command, tmp_path: Path) -> None:
     assert row["predicted_ttft_ms"] > 0
     table = command(*arguments).out
     assert table.count("TPOT [ms]") == 1
-    assert "Predictions are off by: TPOT " in table
-    assert "Predicted as llama_3_8b with weights in fp8, tp1 on h100_sxm, by vllm" in table
+    assert "Prediction errors: TPOT " in table
+    assert "Predicted as llama_3_8b with fp8 weights, tp1 on h100_sxm, served by vllm" in table
     published = command(*(word for word in arguments if word not in ("--weights", "fp8"))).out
-    assert "with weights in bf16, as published," in " ".join(published.split())
+    assert "with bf16 weights, as published," in " ".join(published.split())
 
 
 @pytest.mark.parametrize(

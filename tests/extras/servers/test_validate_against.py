@@ -54,7 +54,7 @@ def test_a_run_as_predicted_keeps_all(command: Command, answer: Path) -> None:
     assert [entry["kept"] for entry in held["numbers"]] == [None, True, None, True, None]
     assert held["suspects"] == []
     assert held["verdict"].startswith("4 of 4 numbers lie in their intervals")
-    assert held["verdict"].endswith("all SLOs were met.")
+    assert held["verdict"].endswith("All SLOs were met.")
 
 
 @pytest.mark.rows
@@ -85,7 +85,7 @@ def test_a_slow_run_names_the_parts_that_could_explain_it(command: Command, answ
     difference = medians["measured"] - medians["predicted"]
     for suspect in held["suspects"]:
         assert (suspect["factor"] - 1.0) * suspect["seconds"] == pytest.approx(difference)
-    assert "1 of 2 SLOs were broken" in held["verdict"]
+    assert "1 of 2 SLOs were violated" in held["verdict"]
 
 
 # model, chip, constants of weights and of the cache: curves of kernels are known, or are not
@@ -141,7 +141,7 @@ def test_a_closed_loop_is_held_to_its_point(command: Command, tmp_path: Path) ->
     held = record(command, "validate", result, "--against", path, "--choice", "1")
     assert [entry["statistic"] for entry in held["numbers"]] == ["mean", "mean", "mean"]
     assert held["numbers"][1]["inside"] is True
-    assert "there was no SLO" in held["verdict"]
+    assert "There was no SLO" in held["verdict"]
 
 
 @pytest.mark.rows

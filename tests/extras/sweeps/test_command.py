@@ -50,7 +50,7 @@ def test_run_and_figure_answer_small_sweeps_too(swept: Command) -> None:
 def test_a_folder_can_be_reported(swept: Command) -> None:
     assert swept("report", "out", "-o", "report.html", "--quiet").code == 0
     text = Path("report.html").read_text()
-    assert "<h1>Which hardware serves each model the cheapest at which speed, traffic chat?</h1>" in text
+    assert "<h1>Which hardware is cheapest for each model and speed, traffic chat?</h1>" in text
     assert "12 combinations: 6 frontiers with " in text
     refused = swept("report", ".", "-o", "other.html", "--quiet")
     assert (refused.code, refused.err[:30]) == (2, "Error: .: no folder of a sweep")

@@ -46,7 +46,7 @@ def test_a_picture_is_the_same_in_whichever_order_rows_end() -> None:
 def test_what_no_measurement_stands_behind_is_marked() -> None:
     def said(swept: Swept) -> tuple[bool, bool]:
         page = SweepPage(swept)
-        below = any(note.startswith("* by assumptions that were fitted to no") for note in page.tables()[0].notes)
+        below = any(note.startswith("* has assumptions that were fitted to no") for note in page.tables()[0].notes)
         return below, "fitted to no measured server" in page.charts()["cheapest"].to_json()
 
     assert said(SWEPT) == (True, True)

@@ -40,10 +40,10 @@ def test_profiles_of_their_own_say_what_compare_does(other: dict[str, Any]) -> N
 
 def test_inputs_that_are_close_to_nothing_are_not_called_the_first() -> None:
     shared = answered({"price": factor(0.2)}, TWO, speed=100, samples=256)
-    assert findings(shared)[1] == "No single input would change the choice, if it alone were known."
+    assert findings(shared)[1] == "Measuring a single input would not change the choice."
     few = [{**each, "inputs": {"profile": factor(0.1)}} for each in TWO]
     assert any(
-        "cannot be said with so few samples" in findings(answered({}, few, speed=100, samples=16, seed=seed))[1]
+        "too few to rank the inputs" in findings(answered({}, few, speed=100, samples=16, seed=seed))[1]
         for seed in range(5)
     )
 

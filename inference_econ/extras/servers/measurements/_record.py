@@ -594,7 +594,7 @@ class Measurement:
     requests : float or None
         Requests of the run, including warm-up and drain [1].
     spread : float or None
-        Range over mean of uniform output lengths; 0 if all are equal [1].
+        Range of uniform output lengths divided by their mean [1]; 0 if all are equal.
     prefill_first : bool
         True if decoding pauses until all waiting prompts are processed.
     compiled : bool

@@ -22,7 +22,7 @@ from inference_econ.report.page import AnswerPage, Page, Pieces, Table
 from inference_econ.report.service import fleet_label
 
 #: Words for met and missed SLOs.
-_KEPT = {True: "kept", False: "BROKEN", None: ""}
+_KEPT = {True: "met", False: "VIOLATED", None: ""}
 
 
 @dataclass(frozen=True)
@@ -62,22 +62,22 @@ class AgainstPage(Page):
             for each in self.suspects
         )
         notes = (
-            "Each by itself would explain the whole difference in TPOT if it took so many times as long; prompts that "
-            "are read beside decoding are in none of them. One run determines one constant, more runs more: "
-            f"{self.command}",
+            "If one of these parts took this many times as long, it would explain the whole difference in TPOT. The "
+            "parts exclude prompts that are processed next to decoding. A fit to one run determines one constant, and "
+            f"more runs determine more: {self.command}",
         )
-        return numbers, Table("What of a decode step could explain it", _PARTS, rows, why=notes)
+        return numbers, Table("Parts of a decode step that could explain the difference", _PARTS, rows, why=notes)
 
     @property
     def verdict(self) -> str:
         """Sentence on intervals and SLOs."""
         inside = [held.inside for held in self.held if held.inside is not None]
         kept = [held.kept for held in self.held if held.kept is not None]
-        sentence = f"{sum(inside)} of {len(inside)} numbers lie in their intervals, which hold 80 % of measured values"
+        sentence = f"{sum(inside)} of {len(inside)} numbers lie in their intervals (80 % of measured values do)"
         if not kept:
-            return f"{sentence}; there was no SLO."
-        broken = f"{kept.count(False)} of {len(kept)} SLOs were broken"
-        return f"{sentence}; {'all SLOs were met' if all(kept) else broken}."
+            return f"{sentence}. There was no SLO."
+        broken = f"{kept.count(False)} of {len(kept)} SLOs were violated"
+        return f"{sentence}. {'All SLOs were met' if all(kept) else broken}."
 
     def record(self) -> object:
         """Full record of the comparison."""
@@ -124,8 +124,8 @@ def _row(held: servers.CheckedNumber) -> tuple[str, ...]:
 
 
 _LEGEND = (
-    "error: median of the larger of predicted and measured over the smaller, less 1; bias: median of predicted over "
-    "measured, less 1"
+    "'error': median relative error, by which the larger of predicted and measured value exceeds the smaller. 'bias': "
+    "median of predicted / measured - 1."
 )
 
 #: Median log error above which a fit does not reproduce its data: a factor of 1.5 [1].
@@ -150,7 +150,7 @@ class CalibrationPage(AnswerPage[Calibrated]):
         """Sentence with the median errors of the fit."""
         fitted = self.answer.fitted
         errors = ", ".join(f"{target} {percent(fitted.median_error(target))}" for target in fitted.targets)
-        return (f"After a fit to {len(fitted.rows)} rows, median errors are: {errors}.",)
+        return (f"After a fit to {len(fitted.rows)} measurements, the median errors are: {errors}.",)
 
 
 def constants_table(fitted: servers.Fit) -> Table:
@@ -180,9 +180,9 @@ def errors_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fo
 def not_reproduced(fitted: servers.Fit) -> list[str]:
     """Advice for each target with large errors."""
     return [
-        f"{target}: the fit does not reproduce the rows, their median error is {percent(error)}: "
-        "check units (seconds, milliseconds), formats of weights and KV cache, "
-        "speculation and layout of the rows, or give more freedom (--prior, --fit)"
+        f"{target}: the fit does not reproduce the rows (median error {percent(error)}). "
+        "Check units (seconds, milliseconds), formats of weights and KV cache, "
+        "speculation and layout of the rows, or fit more constants (--prior, --fit)."
         for target in fitted.targets
         if (error := fitted.median_error(target)) > _POOR
     ]
@@ -205,14 +205,15 @@ def left_out_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.
     heads = (f"{target}: {what}" for target in fitted.targets for what in ("error", "in 80 %"))
     rows = []
     for by in filter(folds.get, servers.GROUPS):
-        cells = [f"without {WITHOUT[by]}", str(len(folds[by]))]
+        cells = [f"without {WITHOUT[by].partition(' of the ')[0]}", str(len(folds[by]))]
         for index in range(len(fitted.targets)):
             groups = servers.held_out(folds, by, index)
             share = servers.coverage(groups)
             cells.append(_middle(np.abs(servers.joined(groups))) if groups else "-")
             cells.append(f"{100 * share:.0f} %" if math.isfinite(share) else "-")
         rows.append(tuple(cells))
-    return Table("Left out", ("rows", "groups", *heads), tuple(rows), why=("intervals are made from the other groups",))
+    why = ("Each group is predicted by a fit to the other groups, and its intervals come from their errors.",)
+    return Table("Left out", ("rows", "groups", *heads), tuple(rows), why=why)
 
 
 def _amount(name: str, value: float) -> str:
@@ -245,10 +246,11 @@ class OwnLevelsPage(Page):
         )
         columns = ("server", "rows", "decode x", "prefill x", "TPOT off %", "after", "TTFT off %", "after")
         notes = (
-            "Steps of these servers over those that their profile predicts; off: predicted over measured, median.",
-            f"They are levels of one engine: ask with --engine {self.fitted.group.engine} beside --assumptions.",
+            "'decode x' and 'prefill x': measured step times divided by those of the profile. 'off %': median of "
+            "predicted / measured - 1, before and after the correction.",
+            f"The factors apply to one engine. Use them with --engine {self.fitted.group.engine} and --assumptions.",
         )
-        return (Table(f"Levels over {self.fitted.group.profile}", columns, rows, notes),)
+        return (Table(f"Measured factors over {self.fitted.group.profile}", columns, rows, notes),)
 
     def record(self) -> object:
         """Record of the table."""

@@ -18,12 +18,12 @@ _NAMED = 3
 #: Maximum number of rows that are shown one by one [1].
 _FEW = 10
 _ERRORS = ("rows", "predicted", "median", "mean", "p90", "bias")
-LEGEND = "Errors are |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two; the bias keeps the sign."
+LEGEND = "Errors are |ln(predicted / measured)|: 0.1 is about 10 %, and 0.69 is a factor of two. The bias has a sign."
 #: Note on predictions of servers with speculation.
 SPECULATING = (
-    "Predicted with the draft length that they ran, in every round, and with the acceptance length that is published "
-    "for their model: nothing is fitted to them, and they are not counted above. What is not recorded of that is taken "
-    "from the recipe of their engine for their model, and from what is usual of their proposer."
+    "The predictions use the draft length of each server and the published acceptance length of its model. If a value "
+    "was not recorded, it comes from the engine's recipe for the model or from defaults of the speculation method. "
+    "Nothing is fitted to these servers, and the tables above exclude them."
 )
 
 
@@ -48,7 +48,7 @@ def error_tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]
         rows = tuple(
             (quantity.title, *_numbers(accuracy)) for quantity, accuracy in measured_servers.by_quantity(assumed)
         )
-        why = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
+        why = "These rows do not record the number of workers or their layout. The errors above include them."
         title = f"Rows with an assumed layout under {_named(report)}"
         shown.append(Table(title, ("quantity", *_ERRORS), rows, why=(why,)))
     if report.speculative():
@@ -124,18 +124,18 @@ def row_by_row(report: servers.Servers) -> Table:
         weights = formats(catalog.model(server.model), server.weights)
         layout, engine = servers.layout_of(server) or row.assumed, servers.version_of(server) or "no engine"
         settings[
-            f"Predicted as {server.model} with weights in {weights}{published}, {layout} on {server.hardware}, by "
+            f"Predicted as {server.model} with {weights} weights{published}, {layout} on {server.hardware}, served by "
             f"{engine} ({row.assumptions.name})."
         ] = None
     off = off_by(report)
-    readings = ((f"Predictions are off by: {off}.",) if off else ()) + (tuple(settings) if len(settings) == 1 else ())
+    readings = ((f"Prediction errors: {off}.",) if off else ()) + (tuple(settings) if len(settings) == 1 else ())
     notes = tuple(
         f"{row.id}: {'; '.join(reasons)}."
         for row in counted
         if (reasons := measured_servers.reasons_outside(report, row))
     )
     columns = (("row",) if named else ()) + ("quantity", "measured", "predicted", "off by", "80 % interval")
-    return Table(f"Measured beside predicted under {_named(report)}", columns, tuple(rows), readings, notes)
+    return Table(f"Measured and predicted by {_named(report)}", columns, tuple(rows), readings, notes)
 
 
 def share_inside(rows: Iterable[servers.InputRow], quantity: servers.Quantity) -> str:
@@ -173,8 +173,8 @@ def beyond(violations: Sequence[servers.Violation]) -> Table:
     )  # fmt: skip
     columns = ("row", "dataset", "quantity", "measured", "bound", "factor", "diagnosis")
     ids = {violation.row.id for violation in violations}
-    reading = f"{len(ids)} rows are faster than the preset ideal lets them be."
-    return Table("Beyond the bound", columns, rows, (reading,), ("In seconds and tokens/s per accelerator.",))
+    reading = f"{len(ids)} rows are faster than the ideal bound (preset 'ideal')."
+    return Table("Beyond the bound", columns, rows, (reading,), ("Units: seconds, and tokens/s per GPU.",))
 
 
 def _speculative(report: servers.Servers) -> Table:
@@ -186,8 +186,8 @@ def _speculative(report: servers.Servers) -> Table:
     parts = servers.scores(speculating, main, ("engine", "hardware", "speculation"))
     rows += [(" ".join(part), main.title, *_numbers(accuracy)) for part, accuracy in parts.items()]
     assumed = Counter(row.rounds for row in speculating if row.rounds)
-    notes = tuple(f"Not recorded of {count} rows, and assumed: {text}." for text, count in assumed.most_common())
-    title = f"Speculating servers under {_named(report)}"
+    notes = tuple(f"{count} rows lack a record, so this is assumed: {text}." for text, count in assumed.most_common())
+    title = f"Servers with speculation, predicted by {_named(report)}"
     return Table(title, ("which", "quantity", *_ERRORS), tuple(rows), notes, (SPECULATING,))
 
 
@@ -201,9 +201,9 @@ def off_by(report: servers.Servers) -> str:
             beyond = ", outside of its 80 % interval" if outside else ""
             parts.append(f"{quantity.title} {percent(accuracy.bias or 0.0, sign=True)}{beyond}")
         elif accuracy.predicted:
-            beyond = f", {outside} outside of their 80 % intervals" if outside else ""
+            beyond = f", {outside} of {accuracy.predicted} outside their 80 % intervals" if outside else ""
             half = percent(accuracy.median or 0.0)
-            parts.append(f"{quantity.title} at most {half} for half of {accuracy.predicted}{beyond}")
+            parts.append(f"{quantity.title} median {half}{beyond}")
     return "; ".join(parts)
 
 
@@ -222,10 +222,11 @@ def _named(report: servers.Servers) -> str:
 
 
 _LEGEND = (
-    "Each cell: rows, how many of them lie in their interval, between which shares that is in 19 of 20 samples where "
-    "80 % is true, as rows of a deployment go together (off: it is not), and the median of an interval's highest "
-    "over its lowest value. Left out: each deployment against an interval made from the others of its profile. No fact "
-    "explains: series of scenarios/measured/misfits.yaml, of which whoever asks is told."
+    "Each cell has the number of rows, and the share of them that lies in its interval. Parentheses contain the range "
+    "of this share in 19 of 20 random samples, if the true share is 80 % ('off' marks a share outside this range). The "
+    "last number is the median ratio of the upper to the lower end of an interval. In lines of left-out deployments, "
+    "each interval comes from the other deployments of the profile. Outliers are listed in "
+    "scenarios/measured/misfits.yaml."
 )
 
 

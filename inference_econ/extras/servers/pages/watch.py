@@ -64,7 +64,7 @@ class Watched:
         by_measure = {held.expected.measure: held for held in self.held if held.expected.statistic == "mean"}
         numbers = [_number(by_measure[name]) if name in by_measure else "" for name in _SHOWN]
         rate = "" if self.run is None else f"{self.run.requests_per_second:.4g}"
-        broken = [f"SLO of {held.expected.name} BROKEN" for held in self.held if held.kept is False]
+        broken = [f"SLO of {held.expected.name} VIOLATED" for held in self.held if held.kept is False]
         outside = f"OUTSIDE: {', '.join(self.outside)}" if self.outside else "inside"
         verdict = f"not compared: {self.reason}" if self.reason else "; ".join((outside, *broken, *self.remarks))
         return f"{_columns((self.at, rate, *numbers))}{verdict}"
@@ -91,7 +91,7 @@ def heading(service: Service) -> str:
     """Deployment that the server is compared with, and the column headings."""
     columns = _columns(("at", "requests/s", "TTFT mean ms", "TPOT mean ms", "tokens/s"))
     proposer = f", {speculation_label(service.speculation)}" if service.speculation else ""
-    return f"Held against {service.setup.model.name}, {fleet_label(service, 1)}{proposer}\n{columns}in 80 % interval"
+    return f"Compared with {service.setup.model.name}, {fleet_label(service, 1)}{proposer}\n{columns}in 80 % interval"
 
 
 def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arrival_scv: float) -> Watched:
@@ -129,7 +129,7 @@ def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arri
     remarks = () if service.requests.cached or service.requests.shared_prefix else run.remarks
     try:
         held = hold(expected, OfferedLoad(rate), 1, service, run)
-        reason = "" if any(entry.inside is not None for entry in held) else "no interval is known of these assumptions"
+        reason = "" if any(entry.inside is not None for entry in held) else "these assumptions have no known interval"
         return Watched(at, run, held, reason, remarks)
     except InputError as error:
         # Omit the advice to run a benchmark, since users determine the requests here.

@@ -495,7 +495,7 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
     count : int
         Requests of the run, at least the number of clients [1].
     spread : float
-        Range over mean of uniform lengths; 0 if all are equal [1].
+        Range of uniform lengths divided by their mean; 0 if all are equal [1].
 
     Returns
     -------

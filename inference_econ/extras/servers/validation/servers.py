@@ -263,12 +263,12 @@ def check_groups(by: Iterable[str]) -> None:
 
 #: Notes on included rows and their predictions.
 NOTES = (
-    "Counted are rows that are understood, once each: repeats of a run count once, and runs with speculation, recorded "
-    "or suspected, count apart.",
-    "Without load are TTFTs of a batch of one, of at most one request per replica at a time, and of random arrivals "
-    "whose prompts take less than a tenth of the server's time; all others are under load.",
-    "TTFTs of closed loops are predicted with the round in which all requests come at once, where a run's length is "
-    "known; means and medians as they were measured.",
+    "Each run counts once, even if it was repeated. Runs with recorded or suspected speculation are in a table of "
+    "their own. Rows that cannot be mapped to a server are left out.",
+    "A TTFT is 'without load' in three cases: a batch of one, at most one concurrent request per replica, or random "
+    "arrivals whose prompts take less than a tenth of the server's time. All others are 'under load'.",
+    "In a closed loop, the first requests arrive at once. If the length of the run is known, predicted TTFTs include "
+    "this first round. Predictions use the statistic that was measured (mean or median).",
 )
 #: Units of latencies per second.
 _UNITS = {"s": 1.0, "ms": 1e3}

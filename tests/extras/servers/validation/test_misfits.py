@@ -56,7 +56,7 @@ def test_all_series_that_are_far_off_are_listed_with_their_factor() -> None:
 
 
 #: What is said of the series that is asked about.
-WHY = "version 0.12 at 35 to 58 ms whatever the load"
+WHY = "in version 0.12 a token takes 35 to 58 ms at every load"
 
 
 # engine that is asked for, whether the remark is made
@@ -71,8 +71,8 @@ def test_whoever_asks_about_one_is_told(engine: str | None, told: bool) -> None:
     assert bool(said) == told
     if told:
         assert said[0].startswith(
-            "Measured servers of vllm with Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB took 2.08 times the predicted "
-            f"time per token (51 rows): {WHY}"
+            "Measured TPOT is 2.08x the prediction in 51 runs of Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB with vllm: "
+            f"{WHY}"
         )
 
 
@@ -80,10 +80,9 @@ def test_whoever_asks_about_one_is_told(engine: str | None, told: bool) -> None:
 def test_where_levels_are_counted_that_is_told_with_the_reason(engine: str) -> None:
     setup = Setup.of("qwen3_235b_a22b", "h200_sxm", weights="fp8_block", engine=engine)
     (said,) = misfits(Instances(setup))
-    assert said.startswith("Measured: ")
-    assert f"rows of {engine}" in said
-    assert "counted" in said
-    assert (f"Of vllm: {WHY}" in said) == (engine == "vllm")
+    assert said.startswith("Step times are multiplied by measured factors: decode ")
+    assert f"versions of {engine}" in said
+    assert (f"Outliers among the runs of vllm: {WHY}" in said) == (engine == "vllm")
 
 
 def test_others_are_not_spoken_of() -> None:

@@ -485,7 +485,7 @@ def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
     few = servers.servers([_serving(tmp_path / "few.csv", *rows[:2])])
     assert [table.title.partition(" under ")[0] for table in error_tables(many)] == ["Measured servers", "Errors"]
     (table,) = error_tables(few)
-    assert table.title == "Measured beside predicted under the profiles of their hardware"
+    assert table.title == "Measured and predicted by the profiles of their hardware"
     assert [row[:3] for row in table.rows] == [
         ("r1", "TPOT [ms]", "10"),
         ("r1", "TTFT under load [ms]", "50"),
@@ -494,9 +494,9 @@ def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
     ]
     assert all(row[4].endswith(" %") and " to " in row[5] for row in table.rows)
     off, predicted_as, why = table.every_note[:3]
-    assert re.fullmatch(r"Predictions are off by: TPOT at most \d+ % for half of 2.*; TTFT under load .*\.", off)
+    assert re.fullmatch(r"Prediction errors: TPOT median \d+ %.*; TTFT under load .*\.", off)
     assert predicted_as == (
-        "Predicted as llama_3_8b with weights in fp8, tp1 on h100_sxm, by vllm 0.12 (profiles/vllm_hopper)."
+        "Predicted as llama_3_8b with fp8 weights, tp1 on h100_sxm, served by vllm 0.12 (profiles/vllm_hopper)."
     )
     assert why.startswith("r1: ")
 
@@ -514,7 +514,7 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
         "cached prompts, or fewer requests at a time than recorded"
     )
     table = beyond(found)
-    assert table.every_note[0] == "1 rows are faster than the preset ideal lets them be."
+    assert table.every_note[0] == "1 rows are faster than the ideal bound (preset 'ideal')."
     assert bound_record(found)["dataset"] == "bound"
 
 
