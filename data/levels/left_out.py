@@ -24,6 +24,8 @@ UNSEEN: Mapping[Unseen, Callable[[Observed], object]] = {
     "deployment": lambda row: row.places,
     "way": lambda row: known_part(row.places[0], 2),
     "version": lambda row: known_part(row.places[0], 1),
+    "subject": lambda row: known_part(row.places[0], 0),
+    "model": lambda row: row.row.model,
 }
 
 

@@ -85,7 +85,7 @@ def subjects_of(instances: Instances) -> list[Subject]:
     apply.
     """
     calibration = instances.setup.assumptions.calibration
-    if calibration is None or (instances.speculates and instances.subject.unseen is None):
+    if calibration is None or (instances.speculates and not instances.subject.corrected):
         return []
     layouts = unlike_layouts(instances.layouts, instances.subject, calibration)[:1]
     return [instances.subject, *extremes(instances, calibration), *layouts]

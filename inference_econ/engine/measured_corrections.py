@@ -171,13 +171,12 @@ class SetupLevels:
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
     def unseen(self, layouts: Sequence[str]) -> Unseen | None:
-        """Property in which the least similar layout differs from all measurements: load, deployment, mode or version.
+        """Property in which the least similar layout differs from all measurements of the engine.
 
-        Pass an empty list for a layout without measurements. The result is None if the model was never measured on this
-        GPU; the errors of the profile then apply.
+        Pass an empty list for a layout without measurements.
         """
         if self.widest is None:
-            return None
+            return "subject" if any(level.model for level in self.shared) else "model"
         nearest = [self._nearest(layout) for layout in layouts]
         if nearest and all(isinstance(level, MeasuredDeployment) for level in nearest):
             return "load"

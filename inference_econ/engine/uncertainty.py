@@ -89,6 +89,11 @@ class Subject(NamedTuple):
     ahead: int = 0
     """Engine releases after the newest measured one [1]."""
 
+    @property
+    def corrected(self) -> bool:
+        """True if measured corrections include the model on this chip."""
+        return self.unseen not in (None, "subject", "model")
+
 
 def asked_subject(
     setup: Setup,
@@ -293,7 +298,7 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
     calibration = assumptions.calibration
     if calibration is None:
         return set()
-    if subject.unseen is not None:
+    if subject.corrected:
         # Errors of measured corrections apply, except to properties outside their data.
         return {reason.unlike for reason in unlike_reasons(subject, assumptions)}
     kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in unlike_reasons(subject, assumptions))}
@@ -352,7 +357,7 @@ def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeRea
     if assumptions.calibration is None:
         return []
     calibration = assumptions.calibration
-    if subject.unseen is not None:
+    if subject.corrected:
         differences = [*_uncounted(subject.model), *_changed(subject)]
         return [*differences, *(reason for reason in _far(subject, calibration) if reason.unlike == "traffic")]
     return [

@@ -122,7 +122,7 @@ def test_far_from_measurements_nothing_changes(model: str, chip: str) -> None:
     far = setup(model=model, chip=chip)
     assert far.levels is None
     assert step_seconds(far, plans(4))[0] == pytest.approx(step_seconds(far.unmeasured, plans(4))[0])
-    assert Instances(far, layouts=["tp4"]).subject.unseen is None
+    assert Instances(far, layouts=["tp4"]).subject.unseen is (None if far.levels is None else "model")
 
 
 def test_speculating_servers_have_a_level_of_their_own() -> None:
@@ -149,7 +149,8 @@ def test_what_all_models_have_counts_for_those_that_were_not_measured() -> None:
     assert dense.measured_factor(plans(1), prefill=False) == 1.0
     assert dense.for_role(speculates=True).measured_factor(plans(1), prefill=False) == pytest.approx(math.exp(0.25))
     assert dense.for_role(speculates=True).measured_factor(plans(1), prefill=True) == 1.0
-    assert Instances(dense, layouts=["tp1"]).subject.unseen is None
+    assert Instances(dense, layouts=["tp1"]).subject.unseen == "model"
+    assert not Instances(dense, layouts=["tp1"]).subject.corrected
 
 
 def test_what_all_models_have_counts_beside_what_was_measured() -> None:

@@ -204,8 +204,9 @@ class Calibration(Spec):
 
 #: Version of the file format for measured corrections.
 LEVELS_FORM = 1
-#: Property that cross-validation of measured corrections holds out: load, deployment, serving mode, or engine version.
-Unseen = Literal["load", "deployment", "way", "version"]
+#: Property that cross-validation of measured corrections holds out: load, deployment, serving mode, engine version,
+#: combination of model and chip (``subject``), or model.
+Unseen = Literal["load", "deployment", "way", "version", "subject", "model"]
 #: ln(measured / predicted), limited to a factor of 7 in both directions, because larger values are mistakes [1].
 Log = Annotated[int | float, Field(ge=-2, le=2, allow_inf_nan=False)]
 Spread = Annotated[int | float, Field(ge=0, le=2, allow_inf_nan=False)]
