@@ -83,11 +83,13 @@ class CellTable:
     """Notes below the table."""
     errors: bool = False
     """Show the difference from each published value, for publications that no model reproduces to all digits."""
+    subject: str = ""
+    """Subject of all rows, which compared cells name."""
 
     def cells(self, item: str) -> list[Cell]:
         """Published cells with the reproduced values."""
         return [
-            Cell(item, row.label, column, row.printed[column], value)
+            Cell(item, ", ".join(filter(None, (self.subject, row.label))), column, row.printed[column], value)
             for row in self.rows
             for column, value in zip(self.columns, row.values, strict=True)
             if column in row.printed and not isinstance(value, str)

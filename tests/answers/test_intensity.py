@@ -66,6 +66,17 @@ def test_attention_never_does_arithmetic_enough(dense: Intensity) -> None:
     assert (dense.step.turns_at, dense.step.bound) == (None, "memory")
 
 
+def test_the_layout_decides_the_intensity_of_latent_attention() -> None:
+    """2 h (2 r + q) over 2 (r + q) bytes, of the heads of a GPU; the note has both ends, whatever the layout."""
+    setup, whole = Setup.of("deepseek_v3", "h200_sxm"), 128 * (2 * 512 + 64) / (512 + 64)
+    for pins, heads in ((Pins(tp=8), 8), (Pins(dp=8), 1)):
+        answer = intensity(setup, pins, over="context")
+        assert _of(answer, "attention").flop_per_byte[-1] == pytest.approx(whole / heads, rel=1e-3)
+        assert IntensityPage(answer).tables()[0].notes[1] == (
+            "The layout decides the FLOP/B of latent attention: 30.2 with tp8 (split heads), 242 with dp8."
+        )
+
+
 def test_short_contexts_let_the_step_turn() -> None:
     answer = intensity(LLAMA, Pins(tp=8), context=100)
     assert answer.step.bound == "compute"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
@@ -32,6 +33,12 @@ METHODS: Mapping[str, str] = {
     "searched": "searched parts",
     "interpolated": "interpolated parts",
 }
+_HEADS: Mapping[str, str] = {**{name: f"{title} s" for name, title in METHODS.items()}, "speedup": "speed-up"}
+_PARTS = "searched parts %"
+_METHODS_NOTE = (
+    "Even, searched and interpolated parts are those of a chain; the speed-up is that of searched parts over the "
+    "all-gather. Parts are interpolated between those searched for {} tokens."
+)
 #: Largest small error, and smallest large error [%].
 _NEAR, _FAR = 10, 25
 #: Points per line [1].
@@ -58,27 +65,12 @@ def compare_kv_runahead(ask: RunaheadAsk) -> Compared:
     """
     models = {chain.model: catalog.model(chain.model) for chain in ask.chains}
     players = [_Player(ask, chain, models[chain.model]) for chain in ask.chains]
-    times = {(player.chain.label, context): player.seconds(context) for player in players for context in ask.contexts}
-    # Published values with predictions.
-    columns = ("TTFT s", "speed-up")
-    rows = []
-    for chain in ask.chains:
-        for row in chain.printed:
-            ours = times[chain.label, row.context]
-            for name in ("one_process", "all_gather", "searched"):
-                texts = (getattr(row, name), row.speedup if name == "searched" else None)
-                printed = {column: text for column, text in zip(columns, texts, strict=True) if text is not None}
-                if printed:
-                    values = (ours[name], _speedup(ours) if columns[1] in printed else "")
-                    rows.append(CellRow((chain.label, row.context, METHODS[name]), values, printed))
-    names = ("processes", "prompt", "method")
-    notes = (*_summaries(ask, columns, rows), *ask.notes)
-    tables = (
-        CellTable("Published times to the first token", names, columns, tuple(rows), notes, errors=True),
-        _by_method(ask, players, times),
-    )
-    charts = tuple(player.chart(ask.contexts) for player in players if player.chain.processes > 1)
-    return Compared(tables, charts, tuple(models.values()))
+    tables = [player.table(ask.contexts) for player in players]
+    summaries, methods = _summaries(ask.chains, tables), _METHODS_NOTE.format(", ".join(map(str, ask.lookup)))
+    tables[0] = replace(tables[0], notes=(*summaries, *tables[0].notes, methods, *ask.notes))
+    links = dict.fromkeys(chain.link for chain in ask.chains if chain.link is not None)
+    charts = (_chart([player for player in players if player.chain.link == link], ask.contexts) for link in links)
+    return Compared(tuple(tables), tuple(charts), tuple(models.values()))
 
 
 class _Player:
@@ -115,17 +107,37 @@ class _Player:
         }
         return {**alone, "all_gather": float(gathered), **chained}
 
-    def chart(self, contexts: tuple[int, ...]) -> Chart:
-        """Chart of times over prompt length, with published points."""
-        prompts = [float(prompt) for prompt in np.geomspace(contexts[0], contexts[-1], _POINTS)]
-        times = [self.seconds(prompt) for prompt in prompts]
-        lines = [ChartLine(title, prompts, [time[name] for time in times]) for name, title in METHODS.items()]
-        for name in ("all_gather", "searched"):
-            points = {row.context: float(text) for row in self.chain.printed if (text := getattr(row, name))}
-            if points:
-                label = f"published, {METHODS[name]}"
-                lines.append(ChartLine(label, list(points), list(points.values()), points=True))
-        return Chart(self.chain.label, "prompt (tokens)", "time to first token (s)", tuple(lines))
+    def table(self, contexts: tuple[int, ...]) -> CellTable:
+        """Table of times by prompt, with the published ones."""
+        rows, published = [], {row.context: row for row in self.chain.printed}
+        several = self.chain.processes > 1
+        names = ("all_gather", "searched", "speedup", "even", "interpolated", "one_process") if several else METHODS
+        for context in contexts:
+            ours = self.seconds(context)
+            if several:
+                ours["speedup"] = ours["all_gather"] / ours["searched"]
+            shown = {name: _HEADS[name] for name in names if name in ours}
+            texts = {head: getattr(published.get(context), name, None) for name, head in shown.items()}
+            printed = {head: text for head, text in texts.items() if text is not None}
+            shares = 100.0 * self.partitions(context)["searched"] / context if several else ()
+            values = (*(ours[name] for name in shown), *([" ".join(f"{share:.0f}" for share in shares)] * several))
+            rows.append(CellRow((context,), values, printed))
+        columns, title = (*shown.values(), *([_PARTS] * several)), f"{self.chain.label}: time to the first token"
+        return CellTable(title, ("prompt",), columns, tuple(rows), errors=True, subject=self.chain.label)
+
+
+def _chart(players: Sequence[_Player], contexts: tuple[int, ...]) -> Chart:
+    """Chart of speed-ups of chains over all-gathers by prompt length, with published points."""
+    prompts = [float(prompt) for prompt in np.geomspace(contexts[0], contexts[-1], _POINTS)]
+    lines = []
+    for player in players:
+        label, times = player.chain.label, [player.seconds(prompt) for prompt in prompts]
+        lines.append(ChartLine(label, prompts, [time["all_gather"] / time["searched"] for time in times]))
+        points = {float(row.context): float(row.speedup) for row in player.chain.printed if row.speedup}
+        if points:
+            lines.append(ChartLine(f"{label}, published", [*points], [*points.values()], points=True, beside=label))
+    link = f"{(players[0].chain.link or 0.0) / 1e9:g} GB/s"
+    return Chart(f"Links of {link}", "prompt (tokens)", f"speed-up over all-gather at {link}", tuple(lines), "x")
 
 
 def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:
@@ -155,31 +167,19 @@ def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:
     )
 
 
-Times = Mapping[tuple[str, int], Mapping[str, float]]
-
-
-def _speedup(times: Mapping[str, float]) -> float:
-    return times["all_gather"] / times["searched"]
-
-
-def _summaries(ask: RunaheadAsk, columns: tuple[str, ...], rows: list[CellRow]) -> list[str]:
-    """Sentences on the distance from published values, by chain, by section and in total."""
-    errors: dict[str, list[float]] = {}
+def _summaries(chains: Sequence[ChainAsk], tables: list[CellTable]) -> list[str]:
+    """Sentences on the distance from published values, in total and by section; each table gets its own."""
     sections: dict[str, list[float]] = {}
-    of = {chain.label: chain.section for chain in ask.chains}
-    for row in rows:
-        for column, value in zip(columns, row.values, strict=True):
-            if column in row.printed and not isinstance(value, str):
-                error = 100.0 * (value / float(row.printed[column]) - 1.0)
-                errors.setdefault(str(row.names[0]), []).append(error)
-                sections.setdefault(of[str(row.names[0])], []).append(abs(error))
-    texts = [
-        f"{label}: ours are {min(some):+z.0f} to {max(some):+z.0f} % off, {median(map(abs, some)):.0f} % in the median."
-        for label, some in errors.items()
-    ]
-    texts += [_met(f"section {section}", sizes) for section, sizes in sections.items() if section]
+    for index, (chain, table) in enumerate(zip(chains, tables, strict=True)):
+        some = [100.0 * (cell.ours / float(cell.printed) - 1.0) for cell in table.cells("")]
+        sections.setdefault(chain.section, []).extend(map(abs, some))
+        if some:
+            middle = median(map(abs, some))
+            text = f"Ours are {min(some):+z.0f} to {max(some):+z.0f} % off, {middle:.0f} % in the median."
+            tables[index] = replace(table, notes=(text,))
     sizes = [size for some in sections.values() for size in some]
-    return [*texts, _met("all sections", sizes)] if sizes else texts
+    by_section = [_met(f"section {section}", some) for section, some in sections.items() if section and some]
+    return [_met("all sections", sizes), *by_section] if sizes else []
 
 
 def _met(where: str, sizes: list[float]) -> str:
@@ -189,32 +189,6 @@ def _met(where: str, sizes: list[float]) -> str:
         f"Of {where}, {near} of {len(sizes)} published values are met within {_NEAR} %, and {far} are off by more than "
         f"{_FAR} %; the median is {median(sizes):.0f} %."
     )
-
-
-def _by_method(ask: RunaheadAsk, players: list[_Player], times: Times) -> CellTable:
-    """Table of times of all methods, and of the optimized partitions."""
-    rows = []
-    for player in players:
-        for context in ask.contexts:
-            ours = times[player.chain.label, context]
-            several = player.chain.processes > 1
-            shares = 100.0 * player.partitions(context)["searched"] / context if several else np.zeros(0)
-            rows.append(
-                CellRow(
-                    (player.chain.label, context),
-                    (
-                        *(ours.get(name, "") for name in METHODS),
-                        _speedup(ours) if several else "",
-                        " ".join(f"{share:.0f}" for share in shares),
-                    ),
-                )
-            )
-    columns = (*(f"{title} s" for title in METHODS.values()), "speed-up", "searched parts %")
-    note = (
-        "Even, searched and interpolated parts are those of a chain; the speed-up is that of searched parts over the "
-        f"all-gather. Parts are interpolated between those searched for {', '.join(map(str, ask.lookup))} tokens."
-    )
-    return CellTable("Time to the first token by method", ("processes", "prompt"), columns, tuple(rows), (note,))
 
 
 def answer_kv_runahead(run: ScenarioRun, ask: RunaheadAsk) -> Result:

@@ -92,6 +92,15 @@ def intensity_title(answer: Intensity) -> str:
 def _notes(answer: Intensity) -> Iterator[str]:
     """Result as sentences, and important notes."""
     yield f"Layout {layout_label(answer.layout)}{started(answer.layout)}. {step_sentence(answer)}"
+    gpus, latent = float(answer.layout["stage"]), any(it.attention.kind == "latent" for it in answer.setup.model.blocks)
+    for sweep in answer.operators:
+        if sweep.name == "attention" and latent and answer.prompt is None and gpus > 1.0:
+            # A GPU reads the whole latent for its heads.
+            whole = float(sweep.flop_per_byte[-1]) * float(answer.layout["tp"])
+            yield (
+                f"The layout decides the FLOP/B of latent attention: {amount(whole / gpus)} with tp{gpus:g} (split "
+                f"heads), {amount(whole)} with dp{gpus:g}."
+            )
     if answer.room is not None:
         turn, unit = answer.step.turns_at, _WORDS[answer.over][2]
         before = ", below that" if turn is not None and answer.room < turn else ""
