@@ -180,6 +180,7 @@ def test_pools_cannot_save_more_than_prompts_cost() -> None:
     assert 1 < _ours("disaggregation_30")["today"] < _ours("disaggregation_30_largest")["today"] < 1.25 * most
 
 
+@pytest.mark.long
 def test_the_gain_of_pools_is_one_number_for_all_formats_and_lengths() -> None:
     """The median is about two; the largest gain of each is where aggregated layouts leave wide expert parallelism."""
     asked = Settings(model="deepseek_v3", hardware="gb200_nvl72", isl=1000, osl=1000, speculate=False)
