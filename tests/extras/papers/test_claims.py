@@ -14,7 +14,9 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.answers.explain import explain
 from inference_econ.answers.frontier import best_step_seconds
+from inference_econ.engine import Pins
 from inference_econ.errors import InputError, SpecError
 from inference_econ.extras.papers import attention_layer
 from inference_econ.extras.papers.claim_kinds import BasisSpec, ClaimsAsk
@@ -220,6 +222,18 @@ def test_blackwell_continues_the_trend_at_each_cost_price_and_depth_of_pipelines
     # Without pipelines, the ratio is the same. At the list price of the B200, it is smaller.
     for changes, expected in (({"pipeline": False}, ratios[1]), ({"price": 6.00}, 0.80)):
         assert fastest(3, 1, **changes)[0] / fastest(2, 1)[0] == pytest.approx(expected, rel=0.01)
+
+
+def test_a_verification_is_a_prefill_without_its_launches() -> None:
+    """Under the preset of the study both steps are equal, except that prefill attends to its own tokens."""
+    ours = _ours("verification_as_prefill")
+    attended = (2000 + 3) / 2000
+    step = explain(
+        ie.Setup.of("paper/llama_3_70b", "paper/h100", assumptions="paper", weights="bf16"), Pins(tp=8), context=2000
+    )
+    cache = float(step.costs.parts["kv_cache"][0])
+    assert ours["paper"] == pytest.approx(1 - (attended - 1) * cache / step.seconds, rel=1e-4)
+    assert ours["today"] < 0.6
 
 
 def test_speculation_is_what_the_study_prints_in_its_table() -> None:
