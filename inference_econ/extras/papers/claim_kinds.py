@@ -96,9 +96,13 @@ class StepReading(Spec):
     """Rows of the operator table for a balance or an intensity; by default, all rows."""
     prompt: Count | None = None
     """Prompt tokens of a prefill step, in place of a decode step [tokens]."""
+    verified: Count | None = None
+    """Tokens per sequence of a decode step that verifies draft tokens [tokens]."""
 
     def _check_fields(self) -> None:
         _check_parts(self.read, self.parts)
+        if self.verified is not None and (self.read != "seconds" or self.prompt is not None):
+            raise ValueError("verified applies to the seconds of a decode step")
         if self.rows and self.read not in ("balance", "intensity"):
             raise ValueError("give rows where a balance or an intensity is read, and only there")
 

@@ -14,9 +14,18 @@ import numpy as np
 
 from inference_econ._types import Progress
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
-from inference_econ.answers.explain import Explanation, explain
+from inference_econ.answers.explain import Explanation, explain, stepped
 from inference_econ.answers.settings import setup_of
-from inference_econ.engine import Collective, Network, Speculation, collective_seconds, evaluate, instance_pins
+from inference_econ.engine import (
+    Collective,
+    Network,
+    Pins,
+    Setup,
+    Speculation,
+    collective_seconds,
+    evaluate,
+    instance_pins,
+)
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.papers import attention_layer
 from inference_econ.extras.papers.claim_kinds import (
@@ -274,6 +283,10 @@ def _of_square_root(reading: SquareRootReading, _: Settings) -> float:
 
 
 def _of_step(reading: StepReading, settings: Settings) -> float:
+    if reading.verified is not None:
+        filled, setup, pins = _deployed(settings)
+        served, deployment = stepped(setup, pins, context=filled.context)
+        return float(evaluate(served, deployment.verifying(int(reading.verified)), "1d").seconds[0])
     step = _explained(reading.prompt, settings)
     if reading.read == "seconds":
         return step.seconds
@@ -303,11 +316,15 @@ def _share(seconds: Mapping[str, float], parts: tuple[str, ...]) -> float:
 
 @lru_cache(maxsize=64)
 def _explained(prompt: float | None, settings: Settings) -> Explanation:
-    """Step of the deployment that the settings determine; missing degrees are 1."""
+    filled, setup, pins = _deployed(settings)
+    return explain(setup, pins, context=filled.context, prompt=prompt)
+
+
+def _deployed(settings: Settings) -> tuple[Settings, Setup, Pins]:
+    """Deployment that the settings determine; missing degrees are 1."""
     filled = with_defaults(settings)
     degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
-    pins = instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
-    return explain(setup_of(filled), pins, context=filled.context, prompt=prompt)
+    return filled, setup_of(filled), instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
 
 
 def _of_attention(reading: AttentionReading, settings: Settings) -> float:

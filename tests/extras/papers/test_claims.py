@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.answers.explain import explain
 from inference_econ.answers.frontier import best_step_seconds
+from inference_econ.engine import Pins
 from inference_econ.errors import InputError, SpecError
 from inference_econ.extras.papers import attention_layer
 from inference_econ.extras.papers.claim_kinds import BasisSpec, ClaimsAsk
@@ -21,9 +24,9 @@ from inference_econ.extras.papers.claims import answered, claims, picked
 from inference_econ.extras.papers.claims_page import ClaimsPage
 from inference_econ.extras.papers.ledger import Ledger
 from inference_econ.extras.papers.study_kinds import Implementation
-from inference_econ.inputs import Scenario, Settings, catalog
+from inference_econ.inputs import FrontierAsk, Scenario, Settings, catalog
 from inference_econ.studies.scenario import run
-from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.settings import frontier_of, shared_frontier
 from tests.reading import tables
 
 SEEDS = ("study", "chapter", "note", "mla_notes", "kv_runahead", "per_megawatt")
@@ -179,10 +182,12 @@ def test_pools_cannot_save_more_than_prompts_cost() -> None:
     assert 1 < _ours("disaggregation_30")["today"] < _ours("disaggregation_30_largest")["today"] < 1.25 * most
 
 
+@pytest.mark.long
 def test_the_gain_of_pools_is_one_number_for_all_formats_and_lengths() -> None:
     """The median is about two; the largest gain of each is where aggregated layouts leave wide expert parallelism."""
     asked = Settings(model="deepseek_v3", hardware="gb200_nvl72", isl=1000, osl=1000, speculate=False)
     together, apart = (frontier_of(asked.replace(arrangement=way)) for way in ("aggregated", "disaggregated"))
+    assert isinstance(together, ServiceFrontier) and isinstance(apart, ServiceFrontier)
     speeds = np.geomspace(12, 87, 50)
     gains = together.dollars_at(speeds) / apart.dollars_at(speeds)
     assert _ours("disaggregation_30_fp8")["today"] == pytest.approx(float(np.median(gains)), rel=0.1)
@@ -195,23 +200,40 @@ def test_the_gain_of_pools_is_one_number_for_all_formats_and_lengths() -> None:
 
 def test_blackwell_continues_the_trend_at_each_cost_price_and_depth_of_pipelines() -> None:
     """The size at one cost depends on whether an H100 instance fits in one node of eight GPUs."""
-    fronts = {curve.label: curve.frontier for curve in run("paper/generations").curves}
-    hopper, blackwell = fronts["H100 SXM"], fronts["B200 SXM"]
+    ask = catalog.scenario("paper/generations").ask
+    assert isinstance(ask, FrontierAsk)
+
+    def fastest(index: int, cost: float, **changes: Any) -> tuple[float, float]:
+        """GPUs and speed of the fastest point of a series at a cost."""
+        point = shared_frontier(ask.series[index].settings.replace(**changes).over(ask.common)).fastest_at(cost)
+        assert point is not None
+        return point.accelerators, point.tokens_per_second_per_user
+
     ratios = {}
     for cost in (0.5, 0.7, 1, 1.4, 2, 3, 5):
-        old, new = hopper.fastest_at(cost), blackwell.fastest_at(cost)
-        ratios[cost] = new.accelerators / old.accelerators
-        assert 1.3 < new.tokens_per_second_per_user / old.tokens_per_second_per_user < 1.6
+        (old, slow), (new, fast) = fastest(2, cost), fastest(3, cost)
+        ratios[cost] = new / old
+        assert 1.3 < fast / slow < 1.6
         # The ratio is near one only where the H100 instance has one node, too.
-        assert new.accelerators < 8 and (ratios[cost] > 0.75) is (old.accelerators < 8)
+        assert new < 8 and (ratios[cost] > 0.75) is (old < 8)
     assert all(ratio < 1 for ratio in ratios.values())
     assert _ours("blackwell_size") == {"paper": pytest.approx(ratios[1])}
     assert _ours("blackwell_size_at_2_dollars") == {"paper": pytest.approx(ratios[2])}
     # Without pipelines, the ratio is the same. At the list price of the B200, it is smaller.
-    ask = catalog.scenario("paper/generations").ask
     for changes, expected in (({"pipeline": False}, ratios[1]), ({"price": 6.00}, 0.80)):
-        new = frontier_of(ask.series[3].settings.replace(**changes).over(ask.common)).fastest_at(1)
-        assert new.accelerators / hopper.fastest_at(1).accelerators == pytest.approx(expected, rel=0.01)
+        assert fastest(3, 1, **changes)[0] / fastest(2, 1)[0] == pytest.approx(expected, rel=0.01)
+
+
+def test_a_verification_is_a_prefill_without_its_launches() -> None:
+    """Under the preset of the study both steps are equal, except that prefill attends to its own tokens."""
+    ours = _ours("verification_as_prefill")
+    attended = (2000 + 3) / 2000
+    step = explain(
+        ie.Setup.of("paper/llama_3_70b", "paper/h100", assumptions="paper", weights="bf16"), Pins(tp=8), context=2000
+    )
+    cache = float(step.costs.parts["kv_cache"][0])
+    assert ours["paper"] == pytest.approx(1 - (attended - 1) * cache / step.seconds, rel=1e-4)
+    assert ours["today"] < 0.6
 
 
 def test_speculation_is_what_the_study_prints_in_its_table() -> None:

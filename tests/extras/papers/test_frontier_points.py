@@ -17,6 +17,7 @@ from inference_econ.extras.papers.frontier_points import compare_points
 from inference_econ.extras.papers.study_kinds import PointsAsk
 from inference_econ.extras.servers.similar_servers import servers_like
 from inference_econ.inputs import catalog
+from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import CellTable
 from inference_econ.studies.results import Result
 from inference_econ.studies.settings import frontier_of
@@ -36,8 +37,8 @@ def _shipped(name: str) -> Result:
     return ie.run(f"studies/{name}")
 
 
-def _rows(table: CellTable) -> dict[str, tuple[float, ...]]:
-    return {row.label: tuple(row.values) for row in table.rows}  # type: ignore[misc]
+def _rows(table: CellTable) -> dict[str, tuple[Any, ...]]:
+    return {row.label: row.values for row in table.rows}
 
 
 def test_demand_limits_the_batch_of_an_instance_as_brute_force_says() -> None:
@@ -57,6 +58,7 @@ def test_demand_limits_the_batch_of_an_instance_as_brute_force_says() -> None:
 def test_buyers_choose_what_maximizes_their_preference() -> None:
     compared = compare_points(_ask())
     front = frontier_of(_ask().common)
+    assert isinstance(front, Frontier)
     speeds, dollars = front.axes()
     exponents = np.linspace(1, 6, 501)
     chosen = speeds[np.argmax(exponents[:, None] * np.log(speeds) - np.log(dollars), axis=1)]
