@@ -12,7 +12,7 @@ import click
 
 from inference_econ import _missing
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import catalog
+from inference_econ.inputs import catalog, noting_files
 from inference_econ.requests import COMMANDS, tables, words
 from inference_econ.requests.kinds import UNCOUNTABLE
 
@@ -118,7 +118,7 @@ def run() -> None:
         with warnings.catch_warnings():
             # NumPy warns of overflows and continues with infinity, which is not a valid result.
             warnings.simplefilter("error", RuntimeWarning)
-            with catalog.uncopied():
+            with catalog.uncopied(), noting_files():
                 code = app(prog_name="inference-econ", standalone_mode=False)
     except click.ClickException as error:
         advice = _no_such_option(error) if isinstance(error, click.NoSuchOption) else None

@@ -157,6 +157,8 @@ from .scenarios.scenario import TableSpec as TableSpec
 from .scenarios.scenario import check_counted as check_counted
 from .scenarios.scenario import check_of_one_kind as check_of_one_kind
 from .scenarios.scenario import with_defaults as with_defaults
+from .scope import is_read as is_read
+from .scope import noting_files as noting_files
 from .scope import read_text as read_text
 from .units import number as number
 from .units import parse_quantity as parse_quantity

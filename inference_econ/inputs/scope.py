@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import BinaryIO
 
 from inference_econ.errors import InputError
 from inference_econ.inputs.places import is_shipped
 
 #: Texts that replace files, by name, while file access is disabled. None if names may be paths.
 _TEXTS: ContextVar[Mapping[str, str] | None] = ContextVar("texts", default=None)
+#: Identities of the files that were read; None if they are not noted.
+_READ: ContextVar[set[tuple[int, int]] | None] = ContextVar("read", default=None)
 #: True while catalog entries are returned without copies.
 _UNCOPIED: ContextVar[bool] = ContextVar("uncopied", default=False)
 
@@ -61,6 +65,36 @@ def text_of(name: str) -> str | None:
     return (_TEXTS.get() or {}).get(name)
 
 
+@contextmanager
+def noting_files() -> Iterator[None]:
+    """Note the files that are read in a block, so that none of them is overwritten."""
+    token = _READ.set(set())
+    try:
+        yield
+    finally:
+        _READ.reset(token)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file for reading. All files whose names come from users are opened here."""
+    stream = path.open("rb")
+    noted = _READ.get()
+    if noted is not None:
+        noted.add(_identity(os.fstat(stream.fileno())))
+    return stream
+
+
+def is_read(path: Path) -> bool:
+    """True if the file at a path was read in a block of :func:`noting_files`."""
+    noted = _READ.get()
+    return noted is not None and path.exists() and _identity(path.stat()) in noted
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    """Identity of a file, which does not depend on its name, on links and on case."""
+    return status.st_dev, status.st_ino
+
+
 #: Maximum size of a file with measurements, log-probabilities or saved results [B].
 MOST_BYTES = 100_000_000
 
@@ -94,7 +128,7 @@ def read_text(path: Path | str, most_bytes: int = MOST_BYTES, *, encoding: str =
         mode = file.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise InputError(f"{path}: no regular file; pipes and devices are not read, since they may have no end")
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             content = stream.read(most_bytes + 1)
         if len(content) > most_bytes:
             size = max(file.stat().st_size, len(content))

@@ -10,6 +10,7 @@ from glob import escape
 from pathlib import Path
 
 from inference_econ.errors import InputError
+from inference_econ.inputs import is_read
 
 try:
     import fcntl
@@ -64,6 +65,8 @@ def whole_file(path: Path | str) -> Iterator[Path]:
         target = wanted.resolve()
         if target.is_dir() or str(path).endswith(os.sep):
             raise InputError(f"{wanted}: cannot be written: Is a directory")
+        if is_read(target):
+            raise InputError(f"{wanted}: this command reads the file, which would be lost; write to another file")
         if wanted.exists() and not wanted.is_file():
             yield wanted
             return

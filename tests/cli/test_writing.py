@@ -91,6 +91,8 @@ def _files(tmp_path: Path) -> None:
     for name in ("sweep.json", "part.json"):
         (tmp_path / "swept" / name).write_text("{}", encoding="utf-8")
     os.mkfifo(tmp_path / "pipe.json")
+    shutil.copy(ROOT / "hardware" / "l40s.yaml", tmp_path / "base.yaml")
+    (tmp_path / "extending.yaml").write_text("extends: base.yaml\nname: mine\n", encoding="utf-8")
 
 
 @pytest.mark.usefixtures("_files")

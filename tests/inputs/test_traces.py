@@ -80,7 +80,7 @@ def test_packed_files_are_unpacked(tmp_path: Path) -> None:
         packed.write((_TRACES / "azure.csv").read_bytes())
     assert _events(tmp_path / "azure.csv.gz") == _events(_TRACES / "azure.csv")
     (tmp_path / "cut.csv.gz").write_bytes((tmp_path / "azure.csv.gz").read_bytes()[:40])
-    with pytest.raises(InputError, match=r"no whole \.gz file"):
+    with pytest.raises(InputError, match=r"cut\.csv\.gz: cannot be read: Compressed file ended"):
         traces.read_trace(tmp_path / "cut.csv.gz")
 
 
@@ -110,3 +110,28 @@ def test_a_packed_file_that_ends_early_is_read_up_to_there(tmp_path: Path) -> No
     last = lines[-1].event
     assert isinstance(last, Broken)
     assert "what follows is not read" in last.problem
+
+
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a long line, a long entry of a list, and a file that unpacks to many times its size."""
+    monkeypatch.setattr(traces, "_LONGEST_PART", 2_000)
+    monkeypatch.setattr(traces, "_UNPACKED", 10_000)
+    monkeypatch.setattr(traces, "_CHUNK", 100)
+    path, header, row = tmp_path / "it.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n", "1,5,5\n"
+    path.write_text(header + 5_000 * "1")
+    with pytest.raises(InputError, match=r"it\.csv: cannot be read: a line of more than 2,000 characters"):
+        traces.read_trace(path)
+    path.write_text(header + 30 * row + 5_000 * "1")
+    *good, last = traces.read_trace(path).lines
+    assert (len(good), last.number) == (30, 32)
+    assert "a line of more than 2,000 characters" in getattr(last.event, "problem", "")
+    entry = '{"timestamp": 1, "input_length": 5, "output_length": 7, "hash_ids": []}'
+    path.write_text("[" + 100 * f"{entry}," + '{"' + 5_000 * "a")  # one line, of more characters than a line may have
+    *good, last = traces.read_trace(path).lines
+    assert len(good) == 100
+    assert "what follows is not read" in getattr(last.event, "problem", "")
+    packed = tmp_path / "it.csv.gz"
+    packed.write_bytes(gzip.compress((header + 10_000 * row).encode()))
+    *good, last = traces.read_trace(packed).lines
+    assert len(good) < 10_000
+    assert "it unpacks to more than 50 times its size" in getattr(last.event, "problem", "")

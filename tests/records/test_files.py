@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.errors import InputError
+from inference_econ.inputs import noting_files, read_text
 from inference_econ.records.files import ending_of, whole_file, write_text
 from tests.reading import tables
 
@@ -183,3 +184,20 @@ def test_a_file_that_grows_too_large_leaves_the_old_one(tmp_path: Path) -> None:
 def test_a_device_that_is_full_says_so() -> None:
     with pytest.raises(InputError, match="/dev/full: cannot be written: No space left on device"):
         write_text("/dev/full", "x")
+
+
+def test_what_was_read_is_not_overwritten(tmp_path: Path) -> None:
+    """Whatever its name; files that only lie beside it may be."""
+    read, linked, beside = tmp_path / "read.txt", tmp_path / "linked.txt", tmp_path / "beside.txt"
+    read.write_text("mine", encoding="utf-8")
+    beside.write_text("other", encoding="utf-8")
+    linked.symlink_to(read)
+    with noting_files():
+        assert read_text(linked) == "mine"
+        for path in (read, linked, tmp_path / "x" / ".." / "read.txt"):
+            with pytest.raises(InputError, match="this command reads the file, which would be lost"):
+                write_text(path, "new")
+        write_text(beside, "new")
+    assert read.read_text(encoding="utf-8") == "mine"
+    write_text(linked, "new")
+    assert read.read_text(encoding="utf-8") == "new"

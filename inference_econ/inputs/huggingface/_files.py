@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs.scope import read_text
+from inference_econ.inputs.scope import open_file, read_text
 from inference_econ.inputs.units import integer
 
 CONFIG_NAME = "config.json"
@@ -281,7 +281,7 @@ def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
 def _tensors(path: Path) -> Iterator[Tensor]:
     """Tensors of a file."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             length = int.from_bytes(file.read(8), "little")
             data: Any = json.loads(file.read(length)) if 2 <= length <= _LARGEST else None
     except (OSError, ValueError, RecursionError):

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs.dtype import OF_FILES
 from inference_econ.inputs.name_matching import format_of_quantization
+from inference_econ.inputs.scope import open_file
 
 #: Maximum header size [B]. A vocabulary of 262,144 words takes about 20 MB.
 _MOST_BYTES = 100_000_000
@@ -119,7 +120,7 @@ def _header(path: Path, changed: int, size: int) -> tuple[dict[str, Any], frozen
     Arrays of texts are replaced by their length.
     """
     del changed, size
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         reader = _HeaderReader(stream, path)
         if stream.read(4) != b"GGUF":
             raise SpecError([f"{path}: not a GGUF file: it does not start with 'GGUF'"])

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import math
 import re
 import stat
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, cast
 
 from inference_econ.errors import InputError
-from inference_econ.inputs.scope import files_allowed
+from inference_econ.inputs.scope import files_allowed, open_file
 
 #: Longest accepted prompt or output [tokens].
 _LONGEST = 1_000_000_000
@@ -24,8 +25,14 @@ _LONGEST = 1_000_000_000
 CHARACTERS_PER_TOKEN = 4.0
 #: Tokens per block in Mooncake's traces; the traces do not state it [tokens].
 _MOONCAKE_BLOCK = 512
-#: Maximum size of a JSON document that is read at once, and size of the parts in which lists are read [B].
-_MOST_BYTES, _CHUNK = 1_000_000_000, 1 << 20
+#: Longest line, and longest JSON document or entry of a list, that is read at once [characters].
+_LONGEST_PART = 50_000_000
+#: Unpacked files may have this size in any case, and this multiple of the packed size [characters], [1].
+_UNPACKED, _RATIO = 100_000_000, 50
+#: Characters that a line of an unpacked file counts in addition, because empty lines take time, too [1].
+_PER_READ = 20
+#: Size of the parts in which lists are read [characters].
+_CHUNK = 1 << 20
 #: Number of lines that are read to detect the format [1].
 _LOOKED_AT = 20
 _BETWEEN = re.compile(r"[\s,]*")
@@ -99,10 +106,9 @@ def read_trace(path: Path | str) -> TraceFile:
         If the file cannot be read, is empty, or has an unknown format.
     """
     with _opened(path) as handle:
-        try:
-            head = [line for line in (handle.readline() for _ in range(_LOOKED_AT)) if line.strip()]
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path}: no whole .gz file ({error})") from error
+        first = handle.readline(_LONGEST_PART)  # a list may be one line, which is read in parts
+        more = 0 if first.lstrip().startswith("[") else _LOOKED_AT
+        head = [line for line in (first, *(handle.readline() for _ in range(more))) if line.strip()]
     if not head:
         raise InputError(f"{path}: the file is empty; a trace has a request a line")
     table = _table(head[0])
@@ -137,16 +143,50 @@ def _opened_for(path: Path | str, lines: Callable[[TextIO], Iterator[TraceLine]]
             yield TraceLine(number + 1, Broken(f"cannot be read ({error}); what follows is not read"))
 
 
-def _opened(path: Path | str) -> TextIO:
+class _BoundedText(io.TextIOWrapper):
+    """Text of a trace file, with limits on the length of a line and on the size of an unpacked file."""
+
+    left: float = math.inf
+    """Characters that may still be read."""
+
+    def readline(self, size: int = -1, /) -> str:
+        """Read a line."""
+        line = self._counted(super().readline(_LONGEST_PART + 1 if size < 0 else size))
+        if len(line) > _LONGEST_PART:
+            raise OSError(f"a line of more than {_LONGEST_PART:,} characters")
+        return line
+
+    def read(self, size: int | None = -1, /) -> str:
+        """Read a number of characters."""
+        return self._counted(super().read(size))
+
+    def __next__(self) -> str:
+        if line := self.readline():
+            return line
+        raise StopIteration
+
+    def _counted(self, text: str) -> str:
+        self.left -= len(text) + _PER_READ
+        if self.left < 0:
+            raise OSError(f"it unpacks to more than {_RATIO} times its size")
+        return text
+
+
+@contextmanager
+def _opened(path: Path | str) -> Iterator[TextIO]:
     if not files_allowed():
         raise InputError(f"{path}: files are not read here")
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise InputError(f"{path}: no regular file; a trace is one that can be read twice")
-        opener = gzip.open if Path(path).suffix == ".gz" else open
-        return cast("TextIO", opener(path, "rt", encoding="utf-8-sig", errors="replace"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        with open_file(Path(path)) as file:
+            packed = Path(path).suffix == ".gz"
+            text = _BoundedText(gzip.GzipFile(fileobj=file) if packed else file, encoding="utf-8-sig", errors="replace")
+            if packed:
+                text.left = max(_UNPACKED, _RATIO * Path(path).stat().st_size)
+            yield text
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _json_lines(handle: TextIO) -> Iterator[tuple[int, Any]]:
@@ -170,10 +210,10 @@ def _document(handle: TextIO) -> Iterator[tuple[int, Any]]:
     InputError
         If the file contains no JSON object, or is too large.
     """
-    text = handle.read(_MOST_BYTES + 1)
-    if len(text) > _MOST_BYTES:
+    text = handle.read(_LONGEST_PART + 1)
+    if len(text) > _LONGEST_PART:
         raise InputError(
-            f"{handle.name}: one JSON value of more than {_MOST_BYTES:,} characters; write a request a line"
+            f"{handle.name}: one JSON value of more than {_LONGEST_PART:,} characters; write a request a line"
         )
     value = _parsed(text)
     if isinstance(value[1], Broken):
@@ -193,7 +233,7 @@ def _entries(handle: TextIO) -> Iterator[tuple[int, Any]]:
         try:
             value, at = decoder.raw_decode(text, place)
         except (ValueError, RecursionError) as error:
-            more = handle.read(max(_CHUNK, len(text) - place))
+            more = handle.read(max(_CHUNK, len(text) - place)) if len(text) - place <= _LONGEST_PART else ""
             if not more:
                 yield number, Broken(f"no JSON ({error}); what follows is not read")
                 return
