@@ -29,18 +29,18 @@ ROUNDING = 1e-9
 
 #: Reasons why a step may take longer than one with more work or fewer resources, and by how much.
 EXCEPTIONS: Mapping[str, str] = {
-    "study": "Published formulas are kept as they are: the study's tree passes every rank of a domain one after the "
-    "other (`chain` of its collectives is null), and spreads experts from a number of requests on "
-    "(`parallel_min_requests_per_sparsity`), which makes that step quicker; and domains, rounded up, hold "
-    "less than a chip of groups that are fractions. No bound.",
-    "groups": "Groups of attention ranks step together: one sequence more than they share evenly makes all wait for "
-    "one group. At most the sequences of the fullest group over the mean.",
-    "chunk": "Attention in chunks (Llama 4) reads least just past a border of two, so that a long context reads the "
-    "mean over a chunk. A long context is compared with half a chunk, or with a shorter context.",
-    "chunks": "The two steps of a longer prompt are in two stages of a pipeline at the same time, the single step of a "
-    "shorter one passes stage after stage. At most the steps of the longer prompt over those of the shorter.",
-    "host": "Steps with prompts of up to `captured_tokens` are launched as a few graphs, longer ones kernel by "
-    "kernel: their tokens per second are compared for a host that launches in no time.",
+    "study": "Published formulas are not changed. The study's tree passes through all ranks of a domain in sequence "
+    "(`chain` of its collectives is null). It distributes experts from a minimum number of requests on "
+    "(`parallel_min_requests_per_sparsity`), which makes that step faster. With fractional groups, the number of "
+    "domains is rounded up, so a domain can have less than one chip of a group. There is no bound.",
+    "groups": "Attention-DP groups step together. If the sequences do not divide evenly, all groups wait for the "
+    "fullest one. The bound is the number of sequences of the fullest group divided by the mean.",
+    "chunk": "Chunked attention (Llama 4) reads least just after the start of a chunk, so a long context uses the "
+    "mean of a chunk. A long context is compared with half a chunk, or with a shorter context.",
+    "chunks": "A longer prompt has two steps, which two pipeline stages process at the same time. The single step of a "
+    "shorter prompt passes the stages in sequence. The bound is the ratio of the numbers of steps.",
+    "host": "Steps with prompts of up to `captured_tokens` tokens are launched as a few graphs, and longer ones "
+    "kernel by kernel. Their tokens per second are compared without launch time.",
 }
 
 

@@ -34,12 +34,12 @@ BEFORE: dict[str, tuple[int, float]] = {
 HEAD = """# Where the model contradicts itself
 
 Written by `sh run.sh validate contradictions`.
-Random setups ({models} models x {chips} chips x formats x {presets} presets, up
-to {plans} layouts of each: whole-number ones that divide what they must, the study's real-valued ones, decode steps,
-verifications, prompts and both) are asked twice, the second time with something that cannot make a step slower: a
-larger link domain, faster memory, links, units or launches, fewer sequences or tokens, the preset `ideal` with shared
-experts and indexers counted alike, or narrower weights on the same unit. `tests/engine/test_contradictions.py` does the
-same for a few setups of each kind.
+Random setups ({models} models x {chips} chips x formats x {presets} presets) are predicted twice, with up to {plans}
+layouts each. Layouts are valid whole-number ones or real-valued ones as in the study. Steps are decode,
+verification, prefill or mixed. The second prediction has one change that cannot make a step slower: a larger link
+domain, faster memory, links, units or launches, fewer sequences or tokens, narrower weights on the same unit, or the
+preset `ideal` with shared experts and indexers counted alike. If the second step is slower, the model contradicts
+itself. `tests/engine/test_contradictions.py` checks a few setups of each kind.
 
 """
 

@@ -35,11 +35,11 @@ PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "startable_answers.m
 
 HEAD = """# Default answers that can be started
 
-Written by `sh run.sh validate launchable`. Points of `frontier` and choices of `recommend --request-rate 20
---tpot '50 ms'` at 2,000 input and 500 output tokens, and how many of them can be written as options of an engine and
-rented (1, 2, 4, 8 chips or whole machines; of a rack 16, 32, 64 too), by rules that are not those of the search
-(`benchmarks/launchable.py`). "Any layout" is the same with `--any-layout`. Pairs that no engine is known for, or that
-fit nowhere, are left out.
+Written by `sh run.sh validate launchable`. The column "points" counts the points of `frontier` and the choices of
+`recommend --request-rate 20 --tpot '50 ms'`, at 2,000 input and 500 output tokens. "Expressible" is the share that
+engine options can express and that can be rented: 1, 2, 4, 8 chips or full machines, and 16, 32 or 64 chips of a rack.
+The check does not use the rules of the search (`benchmarks/launchable.py`). "Any layout" is the share with
+`--any-layout`. Pairs without a known engine, or that do not fit, are left out.
 
 """
 

@@ -53,33 +53,33 @@ _SYSTEMS = {"b200": "b200_sxm", "gb200_nvl72": "gb200"}
 _FORMATS = {"bf16": "bfloat16", "fp16": "bfloat16"}
 #: Predictors without scores, with reasons.
 NOT_SCORED: Mapping[str, str] = {
-    "aisimulate": "its package on pypi.org (0.12.0 to 0.13.0) fetches the wheel from pypi.nvidia.com while it is "
-    "installed, which could not be reached. It has taken over aiconfigurator, whose tables it uses, and plays "
-    "schedulers step by step; its own errors are in "
+    "aisimulate": "its package on pypi.org (0.12.0 to 0.13.0) fetches a wheel from pypi.nvidia.com during "
+    "installation, and that server could not be reached. It is the successor of aiconfigurator, uses its tables, and "
+    "simulates schedulers step by step. Its published errors are in "
     "[the validation](validation.md#what-other-tools-say-of-themselves).",
-    "Vidur, LLMServingSim, BLIS, GenZ, LLMCompass": "are run from their repositories and were not tried; what they say "
-    "of themselves stands there, too.",
+    "Vidur, LLMServingSim, BLIS, GenZ, LLMCompass": "have no package and were not tried. Their published errors are on "
+    "the same page.",
 }
 
 HEAD = """# Scoreboard of predictors
 
 Written by `sh run.sh validate scoreboard` (`benchmarks/scoreboard.py`) on {date}: {versions}.
 
-- **Rows**: servers under a constant number of requests, of SGLang, TensorRT-LLM and vLLM, in
-  `scenarios/measured/servers`; prompts and answers together in an instance, no speculation, no repeats, no spoilt or
-  second-hand runs. Each predictor is told the same: model, chip, formats as far as a row records them, degrees,
-  lengths, and requests in flight.
-- **Errors** are |ln(predicted / measured)| of rows that a predictor answers and that measured the quantity: 0.1 is
-  about 10 %, 0.69 a factor of two. Each cell: rows, median, 90th percentile. Refusals are counted, by reason below, and
-  are no errors: whoever refuses what is hard looks better than it is, so the second table has the rows that all answer.
-- **inference_econ** is what `validate` says, by the profile of the engine and generation with the levels of measured
-  servers: it has seen most of these rows. **inference_econ, unseen** has seen no row of that engine with that model on
-  that chip: the profile of all engines and chips, fitted again without them, and no levels. It is the one to hold
-  beside a predictor that was not fitted to servers.
-- **aiconfigurator** has kernels that were measured for each engine and chip, and fits nothing to servers. Asked is
-  `cli_estimate` (aggregated), with its current tables and its defaults: `SILICON`, its default, refuses what the tables
-  do not hold, `HYBRID` estimates it. Formats that a row does not record it infers from the model. Lengths are the mean
-  ones of a run, rounded: for InferenceX 0.9 of the nominal ones.
+- **Rows**: servers of SGLang, TensorRT-LLM and vLLM at constant concurrency, from `scenarios/measured/servers`. They
+  are aggregated and run without speculation. Repeated, disturbed and second-hand runs are left out. Each predictor
+  gets the same inputs: model, chip, recorded formats, parallelism, lengths and concurrency.
+- **Errors** are |ln(predicted / measured)| of rows that a predictor accepts: 0.1 is about 10 %, and 0.69 is a factor
+  of two. Each cell has the number of rows, the median and the 90th percentile. Rejected rows are counted by reason
+  below and are not errors. A predictor that rejects difficult rows looks better than it is, so the second table has
+  only the rows that all predictors accept.
+- **inference_econ** is the prediction of `validate` with the profile of the engine and generation, and with measured
+  corrections (levels). It has seen most of these rows. **inference_econ, unseen** uses a profile of all engines and
+  chips, fitted without the rows of that engine, model and chip, and no levels. Compare this one with predictors that
+  were not fitted to servers.
+- **aiconfigurator** uses kernels measured for each engine and chip, and fits nothing to servers. The comparison uses
+  `cli_estimate` (aggregated) with its current tables and defaults. `SILICON`, its default, rejects cases that are not
+  in the tables, and `HYBRID` estimates them. It infers unrecorded formats from the model. Lengths are the rounded means
+  of a run: for InferenceX 0.9 of the nominal lengths.
 
 """
 

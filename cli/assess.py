@@ -22,10 +22,9 @@ def assess(
 ) -> ie.Assessment:
     """Compare a measured server with its prediction and with the frontier.
 
-    Give the measured speed, batch, MFU or throughput. The command reports how much faster the server could be at equal
-    cost, and how much cheaper at equal speed. It names the deployment that reaches this, and the part of a step that
-    explains the gap. With --isl and --osl the comparison is with services under continuous batching; without them, with
-    decode steps alone. MODEL and HARDWARE are as in 'frontier'.
+    Give the measured speed, batch, MFU or throughput. The command prints a faster deployment at equal cost, a cheaper
+    one at equal speed, and the part of a step that explains the difference. With --isl and --osl, it compares services
+    under continuous batching; without them, decode steps alone. MODEL and HARDWARE are as in 'frontier'.
     """
     seen = {
         "tokens_per_second": tokens_per_second,

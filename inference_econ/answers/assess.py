@@ -289,9 +289,9 @@ def assess_service(
 
 
 def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
-    """Add states at a concurrency [1] to an aggregated candidate; return other candidates unchanged.
+    """Also evaluate an aggregated candidate at a concurrency [1]; return other candidates unchanged.
 
-    The measured concurrency may lie between the searched values. Without these states, the server could appear better
+    The measured concurrency may lie between the searched values. Without these points, the server could appear better
     than the frontier.
     """
     if candidate.pools is not None:

@@ -313,7 +313,7 @@ def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str,
     """Values at which operators with weights become compute-bound, from peaks and weight traffic alone, by name [1].
 
     Weights are read for a share of the tokens: experts for the tokens that are routed to them, copies of weights for
-    the tokens of their group. The share is computed at one large value.
+    the tokens of their group. The share is computed once, at a large number of tokens.
     """
     work = setup.work(deployment)
     forms: dict[str, float] = {}

@@ -405,7 +405,7 @@ def offload(
     prefix_tokens : float
         Tokens of a prompt that repeat, see :func:`prompt` [tokens].
     conversation : Conversation, optional
-        Conversations, for the reuse in each tier.
+        Conversations, from which the reuse in each tier is computed.
     requests_per_second : float, optional
         Request rate of the instance [1/s]; by default :data:`inference_econ.answers.slo.FILLED` of its capacity.
 

@@ -84,12 +84,11 @@ def extrapolations(instances: Instances) -> list[str]:
     of_servers = [*misfits(instances), *newer_release(instances)]
     if not always and not sometimes:
         return of_servers
-    text = "; ".join([*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])])
+    gaps = [*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])]
     name = instances.setup.assumptions.name
-    return [
-        *of_servers,
-        f"The calibration data of {name} do not cover this query, so errors may be larger: {text}.",
-    ]
+    text = f"The calibration data of {name} do not cover this query, so errors may be larger: {'; '.join(gaps[:3])}."
+    more = f" Further differences: {'; '.join(gaps[3:])}." if gaps[3:] else ""
+    return [*of_servers, text + more]
 
 
 def newer_release(instances: Instances) -> list[str]:
@@ -117,7 +116,7 @@ def misfits(instances: Instances) -> list[str]:
         return [" ".join([measurement_note(instances), *why])]
     return [
         f"Measured TPOT is {misfit.factor:g}x the prediction in {misfit.rows} runs of {setup.model.name} on "
-        f"{setup.hardware.name} with {misfit.engine}: {misfit.why}."
+        f"{setup.hardware.name} with {misfit.engine}. Likely reason: {misfit.why}."
         for misfit in inputs.misfits_of(setup.model.name, setup.hardware.name)
         if not meant or misfit.engine in meant
     ]

@@ -192,7 +192,7 @@ class Batches:
 
     @property
     def begun(self) -> Array:
-        """Mean number of prompts that start per step, one for each other request that ends, shape (...) [1]."""
+        """Mean number of prompts that start per step to replace completed requests, shape (...) [1]."""
         return np.asarray(self.others / np.maximum(self.steps, 1.0))
 
     def answer_seconds(self, prompt: Array) -> Array:

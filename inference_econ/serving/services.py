@@ -419,7 +419,7 @@ class Service:
 def every_service(
     setup: Setup, requests: Requests, grid: InstanceGrid, speculation: Speculation | None = None
 ) -> Services:
-    """List every layout of a grid that fits, as a service.
+    """Create a service for every layout of a grid that fits in memory.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class KindChange(NamedTuple):
     layout: Mapping[str, float | str] | None
     """Best layout from this value on; None if no layout is feasible, and for flat costs."""
     before: Mapping[str, float | str] | None
-    """Best layout below this value; None in the same cases."""
+    """Best layout below this value; None as for ``layout``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,7 +435,7 @@ def _flat(
 ) -> tuple[float, float] | None:
     """Values between which costs become flat at the level of the last value; None if they do not.
 
-    At least two values must be flat, so that a curve that is nearly level at one end does not qualify.
+    The cost must be equal at two values or more. Otherwise, any curve would count as flat near its last value.
     """
     last = math.log(best(ordered[-1]).dollars)
 

@@ -91,7 +91,7 @@ def most_traffic(
         Deployments with as many instances as the limit allows, at the largest rate that meets the SLOs. ``binding`` is
         the constraint that a little more load would violate. Descending in the rate, then ascending in cost. There is
         one deployment per recipe and aggregated instance size. There is also one disaggregated deployment per recipe,
-        if it serves 10% more than aggregated ones on the same GPU. The best of every GPU is included.
+        if it serves 10% more than aggregated ones on the same GPU. The best deployment of every GPU is included.
 
     Raises
     ------

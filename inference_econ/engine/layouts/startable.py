@@ -190,7 +190,7 @@ class UnevenSplit(NamedTuple):
     """Part of a model or batch that some plans would split unevenly."""
 
     code: ProblemCode
-    """Code of the problem."""
+    """Identifier of the problem."""
     numbers: tuple[float, ...]
     """Numbers that the text of the problem contains [1]."""
     where: npt.NDArray[np.bool_]

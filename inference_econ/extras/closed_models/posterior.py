@@ -384,7 +384,7 @@ def _evidence(likely: Array) -> float:
 
 
 def _with_strays(likely: Array, share: float) -> Array:
-    """Log likelihoods of the draws if a share of the offers are strays."""
+    """Log likelihoods of the draws if a share of the offers are outliers."""
     return np.asarray(np.logaddexp(math.log1p(-share) + likely, math.log(share) + _evidence(likely)))
 
 

@@ -252,7 +252,7 @@ class Priors(SourcedSpec):
     osl: Positive
     """Output tokens of a typical request [tokens]."""
     max_instance_gpus: Count
-    """Most chips per instance [1]."""
+    """Maximum number of chips per instance [1]."""
 
     def _check_fields(self) -> None:
         for name in ("families", "chips"):

@@ -322,7 +322,7 @@ class Claim(Spec):
     where: str = Field(min_length=1)
     """Section, equation or table."""
     published: Published
-    """Published values. They are only expectations, never results."""
+    """Published values, for comparison only."""
     unit: str = ""
     """Unit of the number; empty for a ratio."""
     tolerance: Annotated[float, Field(ge=0, lt=1)]

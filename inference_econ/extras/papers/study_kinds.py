@@ -36,7 +36,7 @@ class LatentRow(Spec):
     printed: dict[Literal["kB", "MFLOP"], Printed] = Field(default_factory=dict)
     """Published cache [10^3 B] and work [10^6 FLOP] per token and layer.
 
-    The values are text to preserve digits. They are only expectations, never results.
+    The values are text to preserve digits. They are used for comparison only.
     """
 
 
@@ -111,7 +111,7 @@ class LatentVariantsAsk(Spec):
 
 
 class PrintedPrefill(Spec):
-    """Published values for one prompt length, as text to preserve digits. They are only expectations."""
+    """Published values for one prompt length, as text to preserve digits, for comparison only."""
 
     context: Count
     """Prompt [tokens]."""

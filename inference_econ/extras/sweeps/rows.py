@@ -103,7 +103,7 @@ def answered(asked: bytes, index: int, facts: str) -> SweepPart:
     Raises
     ------
     InputError
-        If the facts of this process differ.
+        If the release or the catalog files of this process differ.
     """
     combinations = _unpickled(asked)
     if combinations.facts != facts:

@@ -186,7 +186,7 @@ def cost_table(study: Uncertainty) -> Table:
 
 
 def input_table(study: Uncertainty) -> Table:
-    """Table with one row per input: quantiles, Sobol shares, and value of knowing it."""
+    """Table with one row per input: quantiles, Sobol shares, and benefit of measuring it."""
     several, explanation = len(study.labels) > 1, explained(study)
     shares = ("alone", "with others") if explanation else ()
     rows = []

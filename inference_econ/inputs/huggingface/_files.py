@@ -173,9 +173,9 @@ class Tensor:
 
     name: str
     kind: str = ""
-    """Format of the elements, as safetensors files name it; empty if no file has shapes."""
+    """Format of the elements, as safetensors files name it; empty if no file of the checkpoint states shapes."""
     shape: tuple[int, ...] = ()
-    """Shape [1]; empty if no file has shapes."""
+    """Elements per dimension [1]; empty if no file of the checkpoint states shapes."""
 
     @property
     def family(self) -> str:

@@ -254,7 +254,7 @@ class Precision:
         Parameters
         ----------
         model : ModelSpec
-            The model. If it has ``embedding_weights``, these apply to all weights that are narrower.
+            The model. If it states ``embedding_weights``, embeddings use this format unless the weights are wider.
         weights, activations, kv : str, optional
             Number formats.
         embeddings : {'sixteen_bit', 'as_weights'}

@@ -25,7 +25,7 @@ def frontier_chart(
     Parameters
     ----------
     charts : sequence of Plot
-        The first one has the frontier as its first line.
+        Charts of the page. The first line of the first chart is the frontier.
     title : str
         Title; its first line is the question.
     parts : mapping of str to sequence of float

@@ -754,7 +754,7 @@ class SessionFeed:
         return Sent(now + sessions.pause_seconds + sessions.said_token_seconds * said, now, (played, number))
 
     def _under_way(self) -> Iterator[Sent]:
-        """Session that starts at a random turn and with a random part of its pause, or after a rest."""
+        """Session in progress at the start of a run: at a random turn and pause, or in the rest before it."""
         played, rest = self._next(), self._sessions.rest_seconds
         if rest:
             lasts = sum(turn.pause for turn in played.session) + _TURN_SECONDS * len(played.session)

@@ -53,7 +53,7 @@ class Tier(NamedTuple):
     blocks: int
     """Capacity per instance [blocks]."""
     block_seconds: float
-    """Time to load one block, one request after the other [s]."""
+    """Time to load one block [s]; requests load one after the other."""
     access_seconds: float
     """Access latency [s]."""
 
@@ -341,7 +341,7 @@ def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
     Raises
     ------
     InputError
-        If the shares at the start and the end [1] leave none.
+        If warm-up and cool-down leave no request.
     """
     first, last = math.floor(warm_up * count), count - math.floor(cool_down * count)
     if not (warm_up >= 0.0 and cool_down >= 0.0) or last - first < min(count, 2) or last <= first:

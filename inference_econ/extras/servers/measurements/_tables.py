@@ -193,7 +193,7 @@ def layout(
 def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
     """Number of servers of an aggregated row, and notes.
 
-    Without attention-DP, a ``batch_size`` below the concurrency is the batch of one of several servers.
+    If ``batch_size`` is below the concurrency and there is no attention DP, several servers share the concurrency.
     """
     batch = row.number("batch_size")
     if row.whole("attention_dp_size") != 1 or batch is None or batch >= concurrency:

@@ -63,7 +63,7 @@ def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
             version = model.version if isinstance(model, inputs.NcclTree) else model.kind
             versions.setdefault(version, []).append(chip.family)
         names_of = "; ".join(f"{version} ({', '.join(families)})" for version, families in versions.items())
-        meanings.append(f"{name}: {names_of}.")
+        meanings.append(f"Library versions of {name}, with the chips: {names_of}.")
     return points, meanings, [_nccl.verdict()]
 
 
@@ -90,7 +90,7 @@ def _predicted(measured: MeasuredCollective, name: str, assumed: inputs.Assumpti
         kernels = _engine_kernel(measured.line)
         fitting = [protocol for protocol in network.protocols if (protocol.shape in _KERNELS) == kernels]
         if not fitting:
-            return None, f"{name} has no kernels of engines"
+            return None, f"{name} has no engine kernels"
         exchange = [protocol for protocol in network.exchange_protocols if protocol.shape not in _KERNELS]
         network = replace(network, protocols=fitting, exchange_protocols=exchange)
     seconds = float(collective_seconds(network, measured.collective, np.ones(1))[0])
@@ -175,7 +175,7 @@ def _size(line: NumberedRow) -> float:
     """Message size [B]."""
     size = line.number("message_bytes")
     if size is None:
-        raise UnusableRowError("no size is recorded, so that no time follows from the bandwidth")
+        raise UnusableRowError("no size is recorded, so the bandwidth gives no time")
     return size
 
 

@@ -156,14 +156,14 @@ def _reasons(
         wide = replace(deployment, setup=replace(deployment.setup, precision=replace(precision, kv="bf16")))
         other = ITEMS[item](wide) / unit
         if abs(other / stated - 1.0) < abs(predicted / stated - 1.0):
-            yield f"{other:.4g} with a cache in 16 bits, ours is in {precision.kv} as published with the checkpoint"
+            yield f"{other:.4g} with a 16-bit cache; ours is {precision.kv}, as published with the checkpoint"
     gibi = predicted * _GIBI.get(line.text("unit"), 1.0)
     if item == "checkpoint" and abs(gibi / stated - 1.0) < abs(predicted / stated - 1.0):
-        yield f"{gibi:.4g} in units of 2^30, as many tools show sizes of files"
+        yield f"{gibi:.4g} in units of 2^30, which many tools use for file sizes"
     if item == "KV cache GPU memory":
         yield (
-            "ours is all that weights and workspace leave; which share of it this engine gives to its cache is not "
-            "stated, nor its buffers for exchanging tokens, and captured graphs take their part"
+            "ours is all memory beside weights and workspace; the source does not state the share for the cache, the "
+            "exchange buffers and the memory of CUDA graphs"
         )
     if item in ("KV cache tokens", "available KV cache memory per GPU"):
         yield f"{deployment.free() * (1.0 - stated / predicted) / 2**30:+.1f} GiB on each chip"

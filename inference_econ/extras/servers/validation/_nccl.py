@@ -62,15 +62,15 @@ def verdict() -> str:
     listed = constants()
     versions = ", ".join(dict.fromkeys(constant.version for constant in listed))
     fields = len({constant.field for constant in listed})
-    sentence = f"{fields} constants say that they are NCCL's"
+    sentence = f"{fields} constants are stated to be NCCL's"
     wrong = [
         f"{constant.field} is {constant.ours:g} s, {constant.table:g} s in {constant.version}"
         for constant in listed
         if not constant.equal
     ]
     if wrong:
-        return f"{sentence}; not all are: {'; '.join(wrong)}."
-    return f"{sentence}, and equal its tuning tables of every version that they name and that is at hand ({versions})."
+        return f"{sentence}. These differ from its tuning tables: {'; '.join(wrong)}."
+    return f"{sentence}, and equal its tuning tables in every available version ({versions})."
 
 
 def _source(path: str, sources: Mapping[str, Source]) -> Source | None:

@@ -54,14 +54,11 @@ def test_what_is_not_compared_says_why(report: Report) -> None:
     }
     assert reasons == {
         ("C0348", "0.01 GB/s is rounded too coarsely"),
-        *(
-            (row, "no size is recorded, so that no time follows from the bandwidth")
-            for row in ("C0361", "C0362", "C0363")
-        ),
+        *((row, "no size is recorded, so the bandwidth gives no time") for row in ("C0361", "C0362", "C0363")),
         ("C0367", "unknown hardware 'H100/H800'; nearest: h800_sxm or h200_sxm"),
     }
     others = {point.note for point in report.points if point.predicted is None and point.assumptions == "nccl_2_23"}
-    assert "nccl_2_23 has no kernels of engines" in others
+    assert "nccl_2_23 has no engine kernels" in others
     assert all(point.note == "" for point in report.points if point.predicted is not None)
 
 

@@ -63,7 +63,7 @@ def test_tokens_of_a_cache_by_hand(points: dict[str, ComparedPoint]) -> None:
 
 def test_cache_of_a_request_by_hand(points: dict[str, ComparedPoint]) -> None:
     assert points["M0015"].predicted == pytest.approx(3 * 1024 * PER_TOKEN / 1e6, rel=1e-12)
-    assert "215.9 with a cache in 16 bits" in points["M0015"].note
+    assert "215.9 with a 16-bit cache" in points["M0015"].note
     free, requests = points["M0014"].predicted, points["M0016"].predicted
     assert free is not None
     assert requests == pytest.approx(free * 1e9 / (3 * 1024 * PER_TOKEN), rel=1e-12)

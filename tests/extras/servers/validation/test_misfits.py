@@ -71,8 +71,8 @@ def test_whoever_asks_about_one_is_told(engine: str | None, told: bool) -> None:
     assert bool(said) == told
     if told:
         assert said[0].startswith(
-            "Measured TPOT is 2.08x the prediction in 51 runs of Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB with vllm: "
-            f"{WHY}"
+            "Measured TPOT is 2.08x the prediction in 51 runs of Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB with vllm. "
+            f"Likely reason: {WHY}"
         )
 
 
