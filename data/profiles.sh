@@ -52,9 +52,10 @@ pools() {
     case $1 in
         sglang) echo "--set assumptions.host.handover=15ms --set assumptions.host.transfer_warm_up=1s" ;;
         trtllm)
-            # B200 shows less of both than H200: TTFT of its disaggregated servers is 0.16 off, and 0.50 with the values of H200.
             echo "--set assumptions.host.handover=4ms"
-            echo "--set assumptions.per_family.blackwell.host.handover=1ms --set assumptions.per_family.blackwell.host.transfer_warm_up=0.5s"
+            # B200 shows less of both than H200: TTFT of its disaggregated servers is 0.16 off, and 0.50 with the values of H200.
+            on=assumptions.per_family.blackwell.host
+            [ "${2:-}" = hopper ] || echo "--set $on.handover=1ms --set $on.transfer_warm_up=0.5s"
             ;;
     esac
 }
@@ -67,7 +68,7 @@ generations() {
         # others: with a time of their own models that were left out are 8 % off, 11 % without.
         [ "${one}_$family" != trtllm_blackwell ] || constants=$constants,attention.latent_graph_launch
         servers "${one}_$family" "engine=$one,hardware=$boards" --base "profiles/$family" --fit "$constants" \
-            --prior 0.5 --most 50 --set "assumptions.host.engine=$one" $(pools "$one") \
+            --prior 0.5 --most 50 --set "assumptions.host.engine=$one" $(pools "$one" "$family") \
             --set "assumptions.${place}experts.kernels=${family}_$one" --set "assumptions.${place}attention.scores=${family}_$one"
     done
 }
