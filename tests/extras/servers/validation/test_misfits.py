@@ -10,6 +10,7 @@ import pytest
 
 from inference_econ.engine import Instances, Setup
 from inference_econ.extras.servers import QUANTITIES, Measurement
+from inference_econ.extras.servers.prediction.deployed import version_told
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.validation import servers
 from inference_econ.inputs import known_misfits
@@ -26,19 +27,19 @@ SAMPLE = 10
 TPOT = QUANTITIES[0]
 
 
-def _series() -> dict[tuple[str, str, str], list[Measurement]]:
-    """Rows that count and have a predicted time per token, by engine, model and chip."""
-    series: dict[tuple[str, str, str], list[Measurement]] = defaultdict(list)
+def _series() -> dict[tuple[str, ...], list[Measurement]]:
+    """Rows that count and have a predicted time per token, by engine, model, chip and engine version."""
+    series: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
     for row in shipped_servers().counted():
         server = row.measurement
         if server is not None and server.decode is None and row.measured(TPOT) and row.predicted(TPOT):
-            series[server.engine, server.model, server.hardware].append(server)
+            series[server.engine, server.model, server.hardware, version_told(server)].append(server)
     return {name: rows for name, rows in series.items() if len(rows) >= FEWEST}
 
 
 def test_all_series_that_are_far_off_are_listed_with_their_factor() -> None:
     """Far from what the constants of their profile say, without the levels of measured servers."""
-    series, listed = _series(), {(one.engine, one.model, one.hardware): one for one in known_misfits()}
+    series, listed = _series(), {(one.engine, one.model, one.hardware, one.version): one for one in known_misfits()}
     assert {name: len(series[name]) for name in listed} == {name: misfit.rows for name, misfit in listed.items()}
     chosen = {name: rows if name in listed else rows[:: -(-len(rows) // SAMPLE)] for name, rows in series.items()}
     plain = predict(
