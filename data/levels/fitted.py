@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -92,7 +93,8 @@ def refined(
     This is a Gauss-Newton step: exact at the corrections, and linear around them.
     """
     under = {id(predicted.row): assumptions(predicted.group) for predicted in rows}
-    predictions = predict([predicted.row for predicted in rows], lambda row: under[id(row)])
+    measured = [predicted.row for predicted in rows]
+    predictions = predict(measured, lambda row: under[id(row)], processes=os.cpu_count() or 1)
     left = -log_ratios(predictions, QUANTITIES)
     return [
         replace(predicted, errors=left[index] + predicted.slopes @ levels[index])

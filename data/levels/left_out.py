@@ -7,10 +7,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from data.levels.spreads import folds
 from inference_econ._types import Array
 from inference_econ.extras.servers.fit import coverage, error_quantiles, joined, log_ratios, without_misfits
-from inference_econ.extras.servers.levels import Group, Observed, Spreads, known_part, level_of, pooled
+from inference_econ.extras.servers.levels import Group, Observed, Spreads, block_of, blocks, known_part, solved_block
 from inference_econ.inputs import Quantity, Unseen
 
 #: Quantities for which errors are computed.
@@ -32,9 +31,21 @@ UNSEEN: Mapping[Unseen, Callable[[Observed], object]] = {
 def left_out_levels(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Observed], object]) -> list[Array]:
     """Corrections of each row, fitted to the rows that differ from it in a property, shape (2,) each [1]."""
     levels: dict[int, Array] = {}
-    for shared, rest in folds(rows, by):
-        entries = pooled(rest, spreads)
-        levels |= {id(row): level_of(entries, row) for row in shared}
+    for part in blocks(rows):
+        block = block_of(part)
+        solved, scatter = solved_block(block, spreads), spreads.rows[block.quantity] ** 2
+        groups: dict[object, list[int]] = {}
+        for number, row in enumerate(part):
+            groups.setdefault(by(row), []).append(number)
+        for numbers in groups.values():
+            # Woodbury: effects without the lines of these rows, from the effects with them.
+            lines = np.isin(block.rows, numbers)
+            design = block.design[lines]
+            gain = solved.covariance @ design.T / scatter[lines]
+            beyond = block.errors[lines] - design @ solved.effects
+            effects = solved.effects - gain @ np.linalg.solve(np.eye(lines.sum()) - design @ gain, beyond)
+            for number in numbers:
+                levels[id(part[number])] = np.array([effects[of_kind].sum() for of_kind in block.members[number]])
     return [levels[id(row)] for row in rows]
 
 

@@ -8,6 +8,7 @@ the shipped corrections.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -240,7 +241,7 @@ def observed(
                 ),
             )
             tried[group] = base.model_copy(update={"levels": levels})
-        return predict([row for row, _ in usable], lambda row: tried[group_of(row)])
+        return predict([row for row, _ in usable], lambda row: tried[group_of(row)], processes=os.cpu_count() or 1)
 
     since = corrected_releases([row for row, _ in usable]) if releases is None else releases
     plain, *moved = (all_predicted(*levels) for levels in ((0.0, 0.0), (_TRIED, 0.0), (0.0, _TRIED)))
@@ -298,6 +299,10 @@ class SharedRows(NamedTuple):
     """Log errors, shape (lines,) [1]."""
     quantity: Array
     """Index in :data:`QUANTITIES` of each line."""
+    rows: Array
+    """Index of the measurement of each line."""
+    members: tuple[tuple[list[int], list[int]], ...]
+    """Indices of the effects on the decode and the prefill steps of each measurement."""
     kinds: Array
     """Kind of step and depth of each effect, shape (effects, 2)."""
     names: tuple[Name, ...]
@@ -320,25 +325,29 @@ def known_part(place: Place, depth: int) -> tuple[object, ...]:
 def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
     """Mixed model of measurements that share effects. ``beside`` adds the shared effects."""
     index: dict[Name, int] = {}
-    lines: list[tuple[dict[int, float], float, int]] = []
-    for row in rows:
+    members: list[tuple[list[int], list[int]]] = []
+    lines: list[tuple[dict[int, float], float, int, int]] = []
+    for number, row in enumerate(rows):
         depths = range(1 if row.misfit else 0, len(DEPTHS))
-        effects = [
-            [index.setdefault((row.group, kind, known_part(place, depth)), len(index)) for depth in depths]
-            for kind, place in enumerate(row.places)
-        ]
+        effects: tuple[list[int], list[int]] = ([], [])
+        for kind, place in enumerate(row.places):
+            names = [(row.group, kind, known_part(place, depth)) for depth in depths]
+            effects[kind].extend(index.setdefault(name, len(index)) for name in names)
         for name in row.shared if beside else ():
             effects[name[1]].append(index.setdefault(name, len(index)))
+        members.append(effects)
         for which, error in enumerate(row.errors.tolist()):
             if np.isfinite(error):
                 slopes = row.slopes[which].tolist()
-                lines.append(({effect: slopes[kind] for kind in range(2) for effect in effects[kind]}, error, which))
+                values = {effect: slopes[kind] for kind in range(2) for effect in effects[kind]}
+                lines.append((values, error, which, number))
     design = np.zeros((len(lines), len(index)))
-    for line, (values, _, _) in enumerate(lines):
+    for line, (values, *_) in enumerate(lines):
         design[line, list(values)] = list(values.values())
-    errors, quantity = [error for _, error, _ in lines], [which for _, _, which in lines]
+    errors = np.array([error for _, error, _, _ in lines])
+    quantity, numbers = (np.array([line[place] for line in lines], dtype=int) for place in (2, 3))
     kinds = np.array([(kind, _effect(part)) for _, kind, part in index])
-    return SharedRows(design, np.array(errors), np.array(quantity, dtype=int), kinds, tuple(index))
+    return SharedRows(design, errors, quantity, numbers, tuple(members), kinds, tuple(index))
 
 
 def _effect(part: tuple[object, ...]) -> int:
