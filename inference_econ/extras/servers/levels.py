@@ -22,7 +22,7 @@ from inference_econ.engine import formats, has_experts, layout_key
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.accuracy import pool_key, specs
 from inference_econ.extras.servers.fit import log_ratios
-from inference_econ.extras.servers.measurements import Measurement
+from inference_econ.extras.servers.measurements import Measurement, is_number
 from inference_econ.extras.servers.prediction.deployed import facts_of, version_told
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.inputs.engine import profiles
@@ -179,8 +179,12 @@ def _release(row: Measurement) -> str:
 
 
 def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") -> str:
-    """Newest release of an engine among measurements and a known one; empty if all are unknown."""
-    measured = {known, *(_release(row) for row in rows if row.engine == engine)}
+    """Newest release of an engine among measurements and a known one; empty if all are unknown.
+
+    A nightly build without a day is ignored.
+    """
+    dated = (row for row in rows if row.engine == engine and (row.days or is_number(version_told(row))))
+    measured = {known, *map(_release, dated)}
     return next((one for one in reversed(_releases(engine)) if one in measured), "")
 
 
