@@ -10,6 +10,7 @@ import csv
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -64,12 +65,14 @@ def scores() -> Iterator[Score]:
         for series, some in groupby(csv.DictReader(file), lambda row: tuple(row[name] for name in _SERIES)):
             costs = list(some)
             model, chip, *_ = series
-            try:
-                predicted, layouts = _predicted(costs)
-            except InputError:  # the engine is not known to serve the model there
-                predicted, layouts = [[math.inf] * len(costs)] * 2, ()
+            corrected = uncorrected = [math.inf] * len(costs)
+            layouts: Sequence[str] = ()
+            # An engine may not be known to serve the model there.
+            with suppress(InputError):
+                (corrected, uncorrected), layouts = _predicted(costs)
             runs = sum(row.model == model and row.hardware == chip for row in rows)
-            yield Score(series, [float(row["dollars_per_million_tokens"]) for row in costs], *predicted, layouts, runs)
+            published = [float(row["dollars_per_million_tokens"]) for row in costs]
+            yield Score(series, published, corrected, uncorrected, layouts, runs)
 
 
 def _predicted(costs: Sequence[Mapping[str, str]]) -> tuple[list[list[float]], Sequence[str]]:
