@@ -101,7 +101,7 @@ esac
 case $command in
 check) check_name check "$name" "" audit versions ;;
 renew) check_name renew "$name" readme golden pages ;;
-validate) check_name validate "$name" "" agreement closed-loop contradictions costs error-correlations error-spreads launchable scoreboard ;;
+validate) check_name validate "$name" "" agreement closed-loop contradictions costs error-correlations error-spreads launchable published-costs scoreboard ;;
 refit) check_name refit "$name" evidence kernels levels measurements power priors profiles published-counts traffic ;;
 benchmark) check_name benchmark "$name" "" commands explorer ;;
 sturdiness) check_name sturdiness "$name" "" explorer fuzz sweep-kills ;;
@@ -228,6 +228,11 @@ validate)
     # Default answers that an engine can start, into docs/evidence/startable_answers.md; 5 minutes.
     set_up ".[studies]" studies
     .venv/bin/python -m benchmarks.launchable
+    ;;
+"validate published-costs")
+    # Costs that InferenceX publishes at fixed speeds, into docs/evidence/published_costs.md; 2 minutes.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.validation.published_costs
     ;;
 "validate scoreboard")
     # Every predictor that can be installed, on the same measured servers, into docs/evidence/scoreboard.md; 5 minutes.

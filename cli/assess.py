@@ -18,7 +18,12 @@ _LITTLE = 0.01
 
 
 def assess(
-    request: Request, measured: str | None, gpus: int, tokens_per_second: float | None, utilization: float | None
+    request: Request,
+    measured: str | None,
+    gpus: int,
+    tokens_per_second: float | None,
+    measured_ttft: float | None,
+    utilization: float | None,
 ) -> ie.Assessment:
     """Compare a measured server with its prediction and with the frontier.
 
@@ -31,6 +36,7 @@ def assess(
         "utilization": utilization,
         "batch": request.batch,
         "throughput": request.throughput,
+        "ttft_seconds": measured_ttft and measured_ttft / 1e3,
     }
     if measured is not None:
         run = named("extras.servers:read_run")(measured)
@@ -38,6 +44,8 @@ def assess(
         if tpot is None:
             raise InputError(f"{measured}: it says nothing of the time per output token", option="measured")
         request = _with_lengths(request, run)
+        if measured_ttft is None and request.isl is not None:
+            seen["ttft_seconds"] = run.latencies.get(("ttft", "mean"))
         if all(seen[name] is None for name in ("utilization", "batch", "throughput")):
             full = run.in_flight if run.in_flight is not None else _number(run.throughput)
             seen["batch" if run.in_flight is not None else "throughput"] = full

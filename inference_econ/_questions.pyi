@@ -450,7 +450,7 @@ def assess(
     set: Values = None, loras: int | None = None, lora_rank: int | None = None, power_cap: Value = None,
     cpu_layers: int | None = None, n_gpu_layers: int | None = None, host_bandwidth: Value = None,
     host_memory: Value = None, domain: int | None = None, tokens_per_second: float | None = None,
-    measured: Value = None, utilization: float | None = None, batch: float | None = None,
+    measured: Value = None, ttft: float | None = None, utilization: float | None = None, batch: float | None = None,
     throughput: float | None = None, instance_gpus: int | None = None, tp: Value = None, pp: Value = None,
     dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None, isl: Value = None,
     osl: Value = None, cached: float | None = None, shared_prefix: float | None = None, context: float | None = None,

@@ -34,6 +34,8 @@ _UNITS = {"whole servers": "ms", "InferenceMAX runs": "s", "disaggregated Infere
 
 #: Columns that are not fields: number and unit of the published value, and the reason why a row is no measurement.
 _BESIDE = ("value", "unit", "unusable")
+#: Fields that no published table has, and that only the files of users contain.
+_OF_USERS = ("dataset", "cached", "draft_tokens")
 
 
 def columns() -> tuple[str, ...]:
@@ -41,7 +43,7 @@ def columns() -> tuple[str, ...]:
     names: list[str] = []
     for entry in fields(Measurement):
         parts = [f"_{part.name}" for part in fields(RecordedPool)] if entry.name in POOLS else [""]
-        names += [f"{entry.name}{part}" for part in parts if entry.name != "dataset"]
+        names += [f"{entry.name}{part}" for part in parts if entry.name not in _OF_USERS]
     return (*names, *_BESIDE)
 
 
@@ -65,7 +67,7 @@ def _line(row: Measurement | Skipped) -> dict[str, str]:
         value = getattr(row, field.name)
         if isinstance(value, RecordedPool):
             line |= {f"{field.name}_{part.name}": _text(getattr(value, part.name)) for part in fields(value)}
-        elif field.name not in (*POOLS, "dataset"):
+        elif field.name not in (*POOLS, *_OF_USERS):
             line[field.name] = _text(value)
     return line
 

@@ -87,6 +87,8 @@ class Assessment(Shown):
     """Parts of the measured time per token: predicted step, prefill of other requests, unexplained time."""
     shortage: Shortage | None
     """Reason why the prediction is missing or has fewer concurrent requests."""
+    ttft_seconds: float | None = None
+    """Measured mean time to first token [s]; None if unknown, and for decode steps."""
 
     def subjects(self) -> tuple[Instances]:
         """Measured deployment."""
@@ -110,6 +112,14 @@ class Assessment(Shown):
         if self.measured.seconds > likely.high:
             return "slower"
         return "as expected" if self.measured.seconds >= likely.low else "faster"
+
+    @property
+    def predicted_ttft(self) -> tuple[float | None, Interval | None]:
+        """Predicted mean time to first token [s] with its 80% interval; None for decode steps."""
+        if not isinstance(self.predicted, SteadyService):
+            return None, None
+        seconds = self.predicted.ttft_seconds
+        return seconds, interval(seconds, self.setup.assumptions, "ttft", subjects=[self.anywhere.subject])
 
     @property
     def predicted_seconds(self) -> float | None:
@@ -160,7 +170,7 @@ class Assessment(Shown):
 
     def verdict_record(self) -> dict[str, object]:
         """Return the verdicts against the prediction and the frontier, and their basis, as plain data."""
-        likely = self.likely_seconds
+        likely, (ttft, likely_ttft) = self.likely_seconds, self.predicted_ttft
         return {
             "compared_with": "decode steps" if self.requests is None else "services",
             "beside_prediction": self.expected,
@@ -169,6 +179,10 @@ class Assessment(Shown):
             "predicted_seconds": self.predicted_seconds,
             "predicted_seconds_low": None if likely is None else likely.low,
             "predicted_seconds_high": None if likely is None else likely.high,
+            "measured_ttft_seconds": self.ttft_seconds,
+            "predicted_ttft_seconds": ttft,
+            "predicted_ttft_seconds_low": None if likely_ttft is None else likely_ttft.low,
+            "predicted_ttft_seconds_high": None if likely_ttft is None else likely_ttft.high,
             "layouts_tried": self.tried,
         }
 
@@ -283,8 +297,9 @@ def assess_service(
     if progress is not None:
         progress(1.0, "done")
     shortage = _shortage(served, flight)
+    gaps, count = (anywhere, same_size, ideal), len(measured_layout)
     return Assessment(
-        served, requests, measured, anywhere, same_size, ideal, flight.predicted, len(measured_layout), parts, shortage
+        served, requests, measured, *gaps, flight.predicted, count, parts, shortage, observed.ttft_seconds
     )
 
 
@@ -345,7 +360,7 @@ def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]
 
 
 def _flight(layouts: Services, observed: Observation) -> _Flight:
-    """Concurrency and request rate of one instance, from the measured time per token and the predicted TTFT.
+    """Concurrency and request rate of one instance, from the measured time per token and TTFT (by default predicted).
 
     Requests that do not fit in memory queue and are excluded from the concurrency.
     """
@@ -356,13 +371,14 @@ def _flight(layouts: Services, observed: Observation) -> _Flight:
     if name == "batch":
         _check(observed, value)
         point, slots = _fastest(layouts, value)
-        return _Flight(value, min(value, slots) / (point.ttft_seconds + answering), point, slots)
+        ttft = observed.ttft_seconds or point.ttft_seconds
+        return _Flight(value, min(value, slots) / (ttft + answering), point, slots)
     useful = useful_seconds(layouts.setup, requests) / observed.instance_accelerators
     rate = value / useful if name == "utilization" else value / requests.osl.mean
     concurrency = rate * answering
     for _ in range(_ROUNDS):
         point, slots = _fastest(layouts, max(concurrency, 1.0))
-        concurrency = rate * (point.ttft_seconds + answering)
+        concurrency = rate * ((observed.ttft_seconds or point.ttft_seconds) + answering)
     _check(observed, concurrency)
     return _Flight(concurrency, rate, point, slots)
 
@@ -447,6 +463,8 @@ def assess(
     pins.check_whole()
     if isinstance(traffic, Requests) or (traffic.isl is not None and traffic.osl is not None):
         return assess_service(setup, Requests.of(traffic), observed, pins, progress=progress)
+    if observed.ttft_seconds is not None:
+        raise InputError("a TTFT is of services; give input and output lengths (--isl, --osl)", option="isl")
     return _assess_steps(setup, traffic, observed, pins, progress)
 
 

@@ -15,6 +15,7 @@ from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Setup, Space, attention_groups, for_engine, has_recipes, memory, needed_memory, node
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HourPrice, Requests, Traffic
+from inference_econ.inputs.prices import UNPRICED
 from inference_econ.records.facts import facts
 from inference_econ.serving import Service, Services
 
@@ -127,7 +128,7 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
     ([1, 2, 4, 8], 131072)
     """
     tried, requests = Space() if space is None else space, Requests.of(traffic)
-    free = setup if setup.price is not None else replace(setup, price=HourPrice(1.0))
+    free = setup if setup.price is not None else replace(setup, price=HourPrice(1.0, UNPRICED))
     if tried.gpus is not None:
         tried = replace(tried, max_accelerators=min(tried.gpus, tried.max_accelerators or tried.gpus))
     if tried.max_accelerators is not None or tried.pins.given():

@@ -92,6 +92,8 @@ class Observation:
     """Output rate of all GPUs [tokens/s]."""
     instances: int = 1
     """Equal instances that share the GPUs [1]."""
+    ttft_seconds: float | None = None
+    """Mean time to first token [s]; by default the predicted one."""
 
     @classmethod
     def of(
@@ -103,6 +105,7 @@ class Observation:
         batch: float | None = None,
         throughput: float | None = None,
         instances: int = 1,
+        ttft_seconds: float | None = None,
     ) -> Observation:
         """Create an observation; the speed may be derived from throughput and batch.
 
@@ -112,7 +115,7 @@ class Observation:
             If the speed is not given and cannot be derived.
         """
         if tokens_per_second is not None:
-            return cls(tokens_per_second, accelerators, utilization, batch, throughput, instances)
+            return cls(tokens_per_second, accelerators, utilization, batch, throughput, instances, ttft_seconds)
         if batch is None or throughput is None or utilization is not None:
             raise InputError(
                 "how fast is a user served? give tokens_per_second (1 / TPOT), or throughput and batch, whose quotient "
@@ -121,7 +124,7 @@ class Observation:
             )
         if not 0.0 < batch <= _MOST:
             raise InputError(f"batch must be positive and at most {_MOST:g}, got {batch:g}", option="batch")
-        return cls(throughput / batch, accelerators, batch=batch, instances=instances)
+        return cls(throughput / batch, accelerators, batch=batch, instances=instances, ttft_seconds=ttft_seconds)
 
     def __post_init__(self) -> None:
         measured = [name for name in _FULLNESS if getattr(self, name) is not None]
@@ -130,7 +133,8 @@ class Observation:
             raise InputError(f"give one of utilization, batch and throughput (the others follow from it), got {got}")
         if self.utilization is not None and not 0.0 < self.utilization <= 1.0:
             raise InputError(f"utilization must be above 0 and at most 1 (0.15 is 15 %), got {self.utilization:g}")
-        for name in ("tokens_per_second", *measured):
+        first = [] if self.ttft_seconds is None else ["ttft_seconds"]
+        for name in ("tokens_per_second", *measured, *first):
             if not 0.0 < getattr(self, name) <= _MOST:
                 raise InputError(f"{name} must be positive and at most {_MOST:g}, got {getattr(self, name):g}")
         if self.instances != 1 and (self.instances < 1 or self.accelerators % self.instances):

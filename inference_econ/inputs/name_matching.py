@@ -18,7 +18,7 @@ from pydantic import Field
 
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs._spec import Spec
-from inference_econ.inputs.dtype import FORMATS, family
+from inference_econ.inputs.dtype import FORMATS, OF_FILES, family
 from inference_econ.inputs.models.repository import is_repository
 from inference_econ.inputs.places import Kind, Meaning, files, folder, names
 
@@ -40,6 +40,7 @@ _FORM = re.compile(r"^sxm\d$")
 
 #: Number formats by the texts that indicate them; more specific texts come first.
 _FORMATS = (
+    *((name, (name,)) for name in sorted(OF_FILES)),
     ("nvfp4", ("nvfp4",)),
     ("mxfp4", ("mxfp4",)),
     ("mxfp8", ("mxfp8",)),

@@ -104,6 +104,9 @@ def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:
         key = (offer.provider.lower(), offer.model_as_written, offer.hours)
         if key not in days or days[key].date <= offer.date:
             days[key] = offer
+    # Newer prices by the hour replace an older price of all hours.
+    by_hour = {key[:2]: offer.date for key, offer in days.items() if offer.hours is not None}
+    days = {key: it for key, it in days.items() if it.hours is not None or by_hour.get(key[:2], "") <= it.date}
     return tuple(sorted(days.values(), key=lambda offer: offer.dollars_per_million_output_tokens))
 
 

@@ -45,7 +45,7 @@ def of_model(request: Request, text: str) -> Request:
 def measured_server(request: Request, engine: str) -> ie.MeasuredServer:
     """Server description from options, for what result files leave out."""
     given = {name: getattr(request, name) for name in ("model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep")}
-    return ie.MeasuredServer(**given, engine=engine)
+    return ie.MeasuredServer(**given, engine=engine, draft_tokens=request.draft_length)
 
 
 def parts(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> list[PlanPart]:

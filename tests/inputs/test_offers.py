@@ -37,7 +37,7 @@ def test_mistakes_name_their_line(tmp_path: Path, changes: dict[str, str], messa
 
 def test_every_shipped_offer_names_a_model_and_a_reference() -> None:
     listed = known_offers()
-    assert len(listed) == 450
+    assert len(listed) == 481
     assert max(offer.date for offer in listed) == "2026-10-10"
     assert {offer.model for offer in listed} - {""} <= set(catalog.names("models"))
     assert {offer.source for offer in listed} <= set(catalog.references())
@@ -93,3 +93,10 @@ def test_of_each_offer_the_last_day_counts(tmp_path: Path) -> None:
     off, peak = _taken(tmp_path, "mine.csv", TABLE)
     older = off.replace(date="2025-01-01", dollars_per_million_output_tokens=9.0)
     assert offers.latest([off, peak, older]) == (off, peak)
+
+
+def test_newer_prices_by_the_hour_replace_a_price_of_all_hours() -> None:
+    flash = [it for it in offers.latest(known_offers()) if it.model_as_written == "deepseek-v4-flash"]
+    assert {it.hours for it in flash} == {"off-peak", "peak"}
+    old, new = (it.replace(date=date) for it, date in zip(flash, ("2026-01-01", "2026-02-01"), strict=True))
+    assert offers.latest([new.replace(hours=None), old]) == (old, new.replace(hours=None))

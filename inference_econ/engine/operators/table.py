@@ -48,7 +48,7 @@ class Rates:
     unit_share: Array | float = 1.0
     per_vector: Array | float = 1.0
     vendor: str = ""
-    dense_padding: Array | float = math.inf
+    dense_padding: Array | float = np.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,9 +174,19 @@ def _beside_prediction(assessment: Assessment) -> str:
         return f"IMPOSSIBLE: {_beyond(measured)} If {speed} is the total of all requests, give it as --throughput."
     words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
     sentence = f"{words[assessment.expected]}: {seen}, {1e3 / predicted.tokens_per_second_per_user:.3g} predicted"
+    first = _first_token(assessment)
     if likely is None:
-        return f"{sentence} (no interval: {assessment.setup.assumptions.name} was fitted to no server)."
-    return f"{sentence} (80% interval {1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} ms)."
+        return f"{sentence} (no interval: {assessment.setup.assumptions.name} was fitted to no server).{first}"
+    return f"{sentence} (80% interval {1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} ms).{first}"
+
+
+def _first_token(assessment: Assessment) -> str:
+    """Sentence on the measured TTFT; empty without one."""
+    measured, (seconds, likely) = assessment.ttft_seconds, assessment.predicted_ttft
+    if measured is None or seconds is None:
+        return ""
+    ends = "" if likely is None else f" (80% interval {1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} ms)"
+    return f" TTFT: {_ms(measured)} measured, {_ms(seconds)} predicted{ends}."
 
 
 def _beside_others(assessment: Assessment) -> str:
@@ -231,8 +241,9 @@ def _on_the_point(assessment: Assessment) -> Iterator[str]:
     )
     if requests is not None and isinstance(assessment.predicted, SteadyService):
         sentence += (
-            " Missing values of concurrency, throughput and MFU are computed from the measured TPOT and the predicted "
-            f"TTFT of {_ms(assessment.predicted.ttft_seconds)}. MFU includes prefill."
+            " Missing values of concurrency, throughput and MFU are computed from the measured TPOT and the "
+            f"{'predicted' if assessment.ttft_seconds is None else 'measured'} TTFT of "
+            f"{_ms(assessment.ttft_seconds or assessment.predicted.ttft_seconds)}. MFU includes prefill."
         )
     yield sentence
     if measured.mfu > 1.0:

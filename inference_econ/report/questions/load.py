@@ -87,7 +87,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         """Sentence on the capacity of the fleet, and on latencies at a recommended load."""
         point = self._working()
         sheet, load = point.sheet, point.load
-        cost = ()
+        cost: Pieces = ()
         if sheet.service.setup.is_priced:
             cost = ". A million output tokens cost $", dollars(sheet.dollars_per_million_output_tokens)
         most = sheet.replicas * sheet.service.most_requests_per_second

@@ -71,6 +71,21 @@ def _mine(path: Path, dataset: str, rows: int) -> str:
     return str(_first_rows(path, rows, dataset))
 
 
+def test_a_table_of_inferencex_lacks_facts_on_the_run(command: Command, tmp_path: Path) -> None:
+    mine = _first_rows(tmp_path / "mine.csv", 1, "serving_points")
+    assert "1 of 1 rows lack facts on the run: requests, spread, step_tokens" in command("validate", mine).said
+    header = catalog.server_files()["rocm_points"].read_text(encoding="utf-8").partition("\n")[0]
+    cells = {
+        "id": "a", "engine": "llama_cpp", "model": "llama_3_8b", "hardware": "m4_max", "tp": "1", "weights": "q4_k_m",
+        "isl": "100", "osl": "100", "load": "concurrency", "concurrency": "1", "requests": "9", "tpot_seconds": "0.01",
+    }  # fmt: skip
+    row = ",".join(cells.get(name, "") for name in header.split(","))
+    mine.write_text(f"{header}\n{row}\n", encoding="utf-8")
+    said = command("validate", mine).said
+    assert "weights in q4_k_m, as published" not in said and "q4_k_m, tp1 on m4_max" in said
+    assert "lack facts" not in said
+
+
 def test_a_line_for_every_row_and_the_tables_beside_it(command: Command, tmp_path: Path) -> None:
     mine = _mine(tmp_path / "points.csv", "throughput_points", 60)
     outcome = command("validate", mine, "-o", "predictions.csv")

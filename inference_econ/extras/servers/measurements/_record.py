@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog, name_matching
 from inference_econ.inputs import name_matching as spellings
+from inference_econ.inputs.dtype import OF_FILES
 from inference_econ.inputs.name_matching import EIGHT_BIT_FLOATS, format_in, has_other_width, plain, without_parentheses
 from inference_econ.inputs.units import integer
 
@@ -386,7 +387,7 @@ def format_in_name(model: str) -> str:
     bare = model.rsplit("/", 1)[-1].lower()
     dtype = format_in(bare)
     # GGUF repositories contain files in many formats.
-    if "gguf" in bare or (dtype is None and has_other_width(bare)):
+    if ("gguf" in bare and dtype not in OF_FILES) or (dtype is None and has_other_width(bare)):
         raise UnusableRowError(f"the number format of the weights of {model!r} is not known; give the nearest one")
     return dtype or ""
 
@@ -585,6 +586,8 @@ class Measurement:
         Mean input and output length [tokens].
     context : float or None
         Cached tokens, if recorded instead of lengths [tokens].
+    cached : float
+        Mean prompt tokens that are found in the prefix cache [tokens].
     load : str
         Arrival pattern; see :data:`Load`.
     concurrency : float or None
@@ -636,6 +639,8 @@ class Measurement:
         SLOs of a limited load [s].
     speculation : str
         "none", "unrecorded", a recorded method ("MTP3"), or "suspected" if unclear.
+    draft_tokens : int or None
+        Draft tokens of a round, if the name of the method does not contain them [1].
     tokens_per_round : float or None
         Published mean acceptance length, including the target's own token; None without speculation or publication [1].
     spoilt : str
@@ -669,6 +674,7 @@ class Measurement:
     isl: float | None
     osl: float | None
     context: float | None = None
+    cached: float = 0.0
     load: Load
     concurrency: float | None
     requests_per_second: float | None = None
@@ -697,6 +703,7 @@ class Measurement:
     ttft_limit_seconds: float | None = None
     tpot_limit_seconds: float | None = None
     speculation: str = "unrecorded"
+    draft_tokens: int | None = None
     tokens_per_round: float | None = None
     spoilt: str = ""
     quality: str = ""

@@ -43,6 +43,8 @@ class MeasuredServer:
         Number formats; empty to use the model's name, or the published formats.
     engine : str
         Engine; empty to use the one in the file.
+    draft_tokens : int, optional
+        Draft tokens of a round, with speculation [1].
     """
 
     hardware: str = ""
@@ -54,6 +56,7 @@ class MeasuredServer:
     weights: str = ""
     kv: str = ""
     engine: str = ""
+    draft_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,8 @@ class BenchmarkRun:
         Prefix-cache hit rate of prompt tokens [1].
     speculation : str
         As in :class:`Measurement`.
+    tokens_per_round : float or None
+        As in :class:`Measurement`.
     told : MeasuredServer
         Facts about the server in the result.
     remarks : tuple of str
@@ -102,6 +107,7 @@ class BenchmarkRun:
     spread: float | None = None
     cached_share: float = 0.0
     speculation: str = "unrecorded"
+    tokens_per_round: float | None = None
     told: MeasuredServer = field(default_factory=MeasuredServer)
     remarks: tuple[str, ...] = ()
 
@@ -310,6 +316,7 @@ def _bench(run: Json) -> BenchmarkRun:
         osl=needed(run, "total_output_tokens") / completed,
         **offered(run.get("request_rate"), run.get("max_concurrency"), completed),
         speculation="unrecorded" if accepted is None else f"{accepted} tokens accepted",
+        tokens_per_round=None if accepted is None else _record.positive(accepted, "accept_length"),
         told=_told(run),
     )
 
@@ -703,7 +710,16 @@ def _per(samples: Mapping[str, float], name: str, requests: float) -> float:
 
 
 #: Fields that runs and measurements share.
-_SAME = ("load", "concurrency", "requests_per_second", "requests", "spread", "speculation", "remarks")
+_SAME = (
+    "load",
+    "concurrency",
+    "requests_per_second",
+    "requests",
+    "spread",
+    "speculation",
+    "tokens_per_round",
+    "remarks",
+)
 
 
 def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | Skipped]:
@@ -839,6 +855,8 @@ def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -
         kv=_record.cache_format(_record.format_name(server.kv), fields["hardware"]),
         isl=_known(run.isl),
         osl=_known(run.osl),
+        cached=(_known(run.isl) or 0.0) * run.cached_share,
+        draft_tokens=server.draft_tokens,
         statistic="median" if middle == "p50" else "mean",
         ttft_seconds=run.latencies.get(("ttft", middle)),
         tpot_seconds=run.latencies.get(("tpot", middle)),

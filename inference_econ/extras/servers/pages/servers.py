@@ -90,7 +90,7 @@ def errors(report: servers.Servers) -> Table:
         for which, part in report.split().items()
         for accuracy in servers.scores(part, quantity).values()
     ]
-    notes = []
+    notes = _unrecorded_runs(report)
     for quantity, accuracy in measured_servers.by_quantity(report.counted()):
         if accuracy.median is not None:
             several = f"half of the {accuracy.predicted} predictions are"
@@ -100,6 +100,20 @@ def errors(report: servers.Servers) -> Table:
     columns = ("quantity", "which", *_ERRORS, "in 80 % interval")
     title = f"Errors under {_named(report)}"
     return Table(title, columns, tuple(rows), tuple(notes), (LEGEND,), ("p90", "mean"))
+
+
+def _unrecorded_runs(report: servers.Servers) -> list[str]:
+    """Note on rows of users whose run is not recorded, because the first prompts of a run wait longest."""
+    counted = [row.measurement for row in report.counted() if row.dataset not in catalog.server_files()]
+    timed = [row for row in counted if row is not None and row.load == "concurrency" and row.ttft_seconds is not None]
+    lacking = sum(row.requests is None for row in timed)
+    if not lacking:
+        return []
+    return [
+        f"{lacking} of {len(timed)} rows lack facts on the run: requests, spread, step_tokens, captured_tokens. TTFT "
+        "errors of InferenceX tables are three times as large without them. Add these columns: "
+        "scenarios/measured/README.md."
+    ]
 
 
 def row_by_row(report: servers.Servers) -> Table:
@@ -128,14 +142,15 @@ def row_by_row(report: servers.Servers) -> Table:
             f"{engine} ({row.assumptions.name})."
         ] = None
     off = off_by(report)
-    readings = ((f"Prediction errors: {off}.",) if off else ()) + (tuple(settings) if len(settings) == 1 else ())
+    readings = [f"Prediction errors: {off}."] if off else []
+    readings += [*_unrecorded_runs(report), *(settings if len(settings) == 1 else ())]
     notes = tuple(
         f"{row.id}: {'; '.join(reasons)}."
         for row in counted
         if (reasons := measured_servers.reasons_outside(report, row))
     )
     columns = (("row",) if named else ()) + ("quantity", "measured", "predicted", "off by", "80 % interval")
-    return Table(f"Measured and predicted by {_named(report)}", columns, tuple(rows), readings, notes)
+    return Table(f"Measured and predicted by {_named(report)}", columns, tuple(rows), tuple(readings), notes)
 
 
 def share_inside(rows: Iterable[servers.InputRow], quantity: servers.Quantity) -> str:

@@ -79,12 +79,19 @@ def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | N
     if row.speculation == "suspected":
         raise InputError("it is not recorded whether the server speculates, or with how many draft tokens")
     kind = _KIND.fullmatch(row.speculation)
-    if kind is None:
-        raise InputError(f"it speculates ({row.speculation}), but how many tokens a round proposes is not recorded")
-    proposer, target, assumed = _PROPOSERS[kind[1].upper()], inputs.catalog.model(row.model), []
+    drafts = row.draft_tokens or integer((kind and kind[2]) or "0")
+    if kind is None and not drafts:
+        raise InputError(
+            f"it speculates ({row.speculation}), but how many tokens a round proposes is not recorded; give "
+            "draft_tokens in a table, or --draft-length"
+        )
+    target, assumed = inputs.catalog.model(row.model), []
+    proposer: inputs.ProposerName = "mtp" if target.mtp_layers else "eagle"
+    if kind is not None:
+        proposer = _PROPOSERS[kind[1].upper()]
     usual = inputs.catalog.usual_acceptance(proposer, target)
-    if kind[2]:
-        length = integer(kind[2])
+    if drafts:
+        length = drafts
     else:
         recipe = inputs.recommended_drafts(row.engine, proposer, target)
         length, whose = recipe or usual.longest, f"in the recipe of {row.engine}" if recipe else "usual"
@@ -402,7 +409,8 @@ def _requests(row: Measurement) -> inputs.Requests:
         # Only the context is known: any lengths with this mean context give the same work.
         assert row.context is not None
         return inputs.Requests.model_validate({"isl": max(row.context - 1.0, 1.0), "osl": 2})
-    return inputs.Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
+    lengths = {"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0), "cached": row.cached}
+    return inputs.Requests.model_validate(lengths)
 
 
 def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assumptions) -> Setup:

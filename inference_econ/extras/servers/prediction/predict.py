@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from inference_econ.answers.disaggregated.load import closed_loop, played
+from inference_econ.answers.disaggregated.load import closed_loop, played, pools_under_load
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement
 from inference_econ.extras.servers.prediction import deployed
@@ -128,11 +128,11 @@ def _deployment(row: Measurement) -> tuple[object, ...]:
     """Key of the deployment of a row; rows with equal keys are predicted together."""
     facts = deployed.facts_of(row)
     return (
-        row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.accelerators,
-        row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens, row.compiled, row.eager,
-        row.held_steps, row.even_routing, row.two_batch, row.redundant_experts,
-        row.speculation if row.speculates else "", row.tokens_per_round, row.most_sequences, row.memory,
-        row.captured_tokens, facts and facts.version,
+        row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.cached,
+        row.accelerators, row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens,
+        row.compiled, row.eager, row.held_steps, row.even_routing, row.two_batch, row.redundant_experts,
+        row.speculation if row.speculates else "", row.draft_tokens, row.tokens_per_round,
+        row.most_sequences, row.memory, row.captured_tokens, facts and facts.version,
     )  # fmt: skip
 
 
@@ -157,8 +157,8 @@ def _unusable(row: Measurement) -> str:
     if row.prefill is not None and row.decode is not None:
         if None in (row.accelerators, row.prefill.workers, row.decode.workers):
             return row.unknown or _WORKERS_NOT_RECORDED
-        if row.concurrency is None or row.load == "rate":
-            return "pools are predicted under a constant number of requests alone"
+        if row.concurrency is None and row.load != "rate":
+            return "pools are predicted under a constant number of requests, or at a rate of requests"
     if row.load in ("batch", "concurrency") and row.concurrency is None:
         return "the number of requests is not recorded"
     if row.load == "rate" and row.requests_per_second is None:
@@ -346,11 +346,18 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     reading, writing = (pool.services.service(0) for pool in (pools.prefill, pools.decode))
     requests, predictions = pools.requests, []
     for row in rows:
-        assert row.concurrency is not None and row.accelerators is not None
-        if row.requests is None:
-            load = closed_loop(pools, (0, 0), instances, row.concurrency).load
-            ttft, tpot, rate = load.ttft_seconds["mean"], load.tpot_seconds["mean"], load.completed_per_second
+        assert row.accelerators is not None
+        if row.load == "rate" or row.requests is None:
+            if row.load == "rate":
+                assert row.requests_per_second is not None
+                load = pools_under_load(pools, (0, 0), instances, row.requests_per_second).load
+            else:
+                assert row.concurrency is not None
+                load = closed_loop(pools, (0, 0), instances, row.concurrency).load
+            which = "p50" if row.load == "rate" and row.statistic == "median" else "mean"
+            ttft, tpot, rate = load.ttft_seconds[which], load.tpot_seconds[which], load.completed_per_second
         else:
+            assert row.concurrency is not None
             # In the run, the first requests all arrive simultaneously.
             steps = deployed.decode_steps(requests, row.spread or 0.0, max(round(row.requests), 1))
             together, host = max(round(row.concurrency), 1), pools.prefill.setup.assumptions.host
@@ -362,8 +369,9 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
             typical = np.median if row.statistic == "median" else np.mean
             ttft, tpot, rate = float(typical(ttfts)), float(typical(run.tpot)), steps.size / run.seconds
         output = rate * requests.osl.mean / row.accelerators
-        request = ttft + requests.decode_steps * tpot
-        predictions.append(Prediction(row, ttft, tpot, request, output, idle=row.concurrency <= 1.0))
+        request = _known(ttft + requests.decode_steps * tpot)
+        idle = row.load != "rate" and row.concurrency is not None and row.concurrency <= 1.0
+        predictions.append(Prediction(row, _known(ttft), tpot, request, output, idle=idle))
     return _checked(predictions, reading, writing)
 
 

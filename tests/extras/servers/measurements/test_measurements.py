@@ -97,7 +97,7 @@ def test_shipped_measurements_are_possible() -> None:
             assert one.hardware in catalog.names("hardware")
             for field in dataclasses.fields(one):
                 value = getattr(one, field.name)
-                least = 0.0 if field.name in ("spread", "wait_steps", "held_steps") else 1e-300
+                least = 0.0 if field.name in ("spread", "cached", "wait_steps", "held_steps") else 1e-300
                 assert not isinstance(value, float) or least <= value < 1e7, (one.id, field.name, value)
             if one.tp is not None and one.dp is not None and one.pp is not None:
                 assert one.tp * one.dp * one.pp == one.accelerators
@@ -374,7 +374,13 @@ def test_pools_have_columns_of_their_own(tmp_path: Path) -> None:
 
 
 def test_every_field_is_a_column() -> None:
-    fields = {field.name for field in dataclasses.fields(Measurement)} - {"prefill", "decode", "dataset"}
+    fields = {field.name for field in dataclasses.fields(Measurement)} - {
+        "prefill",
+        "decode",
+        "dataset",
+        "cached",
+        "draft_tokens",
+    }
     assert fields < set(columns())
     for path in catalog.server_files().values():
         assert tuple(path.read_text(encoding="utf-8").partition("\n")[0].split(",")) == columns()

@@ -102,7 +102,7 @@ def test_loads(
 def test_means_for_want_of_medians_and_accepted_drafts(tmp_path: Path) -> None:
     run = {**BENCH, "median_tpot_ms": None, "accept_length": 2.4}
     one = _one(tmp_path / "mine.json", run)
-    assert (one.statistic, one.speculation) == ("mean", "2.4 tokens accepted")
+    assert (one.statistic, one.speculation, one.tokens_per_round) == ("mean", "2.4 tokens accepted", 2.4)
     assert one.tpot_seconds == pytest.approx(0.009, rel=1e-12)
 
 

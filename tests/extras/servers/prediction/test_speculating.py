@@ -50,6 +50,13 @@ def test_rows_with_and_without_speculation_are_not_one_deployment() -> None:
     assert len(set(times)) == 3
 
 
+def test_a_method_of_any_name_has_a_recorded_draft_length() -> None:
+    named = replace(ROW, speculation="2.4 tokens accepted", draft_tokens=3)
+    assert speculation_of(named) == speculation_of(ROW)
+    eagle = speculation_of(replace(named, model="llama_3_70b", draft_tokens=2))
+    assert eagle is not None and eagle.proposer == "eagle" and eagle != speculation_of(ROW)
+
+
 @pytest.mark.parametrize("text", ["none", "unrecorded"])
 def test_plain_servers_have_no_speculation(text: str) -> None:
     assert speculation_of(replace(ROW, speculation=text)) is None

@@ -1,0 +1,148 @@
+"""Score of predicted costs against InferenceX's costs at fixed speeds: ``sh run.sh validate published-costs``.
+
+Every row of ``published_costs.csv`` is a cost that a post of InferenceX prints for a model, a GPU, an engine and a
+speed of one user. The prediction chooses the layout and the batch size of one instance of at most eight GPUs.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ.answers.deployments.serving_frontier import service_frontier
+from inference_econ.answers.deployments.serving_options import market
+from inference_econ.engine import Setup, Space, Speculation
+from inference_econ.errors import InputError
+from inference_econ.extras.servers.measurements import Measurement, shipped
+from inference_econ.extras.servers.measurements._record import MEAN_LENGTH
+from inference_econ.formulas.speculation import expected_tokens_by_position
+from inference_econ.inputs import Requests, catalog
+
+TABLE = Path(__file__).with_name("published_costs.csv")
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "published_costs.md"
+#: Largest instance of the posts [GPUs].
+_MACHINE = 8
+_SERIES = ("model", "hardware", "weights", "engine", "engine_version", "speculation", "isl", "osl", "where")
+
+HEAD = """# Published costs at a speed
+
+Written by `sh run.sh validate published-costs`. InferenceX publishes the cost of the best measured layout at fixed
+speeds of one user. `benchmarks/validation/published_costs.csv` has {count} such costs with their places in
+[InferenceX's posts](https://github.com/SemiAnalysisAI/InferenceX-app). The prediction has the published engine, price,
+lengths and speculation. It chooses layout and batch size in one machine. Lengths are 0.9 of the nominal ones.
+
+Each cell has the median of |ln(predicted / published)|, the 90th percentile and the median of the signed value.
+"Corrected" predictions include corrections from measured servers. "Runs" counts the measured servers in the
+repository with the same model and GPU. "Left out" costs have no error: no predicted layout is as fast, or the engine
+is not known to serve the model on the GPU. Published costs with two digits are rounded by up to 10%.
+
+"""
+
+
+class Score(NamedTuple):
+    """Published and predicted costs of one series [USD per 1e6 tokens]; a prediction is infinite if out of reach."""
+
+    series: tuple[str, ...]
+    published: Sequence[float]
+    corrected: Sequence[float]
+    uncorrected: Sequence[float]
+    layouts: Sequence[str]
+    runs: int
+
+
+def scores() -> Iterator[Score]:
+    """Scores of all series in the order of the table."""
+    rows = [row for row in shipped() if isinstance(row, Measurement)]
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        for series, some in groupby(csv.DictReader(file), lambda row: tuple(row[name] for name in _SERIES)):
+            costs = list(some)
+            model, chip, *_ = series
+            corrected = uncorrected = [math.inf] * len(costs)
+            layouts: Sequence[str] = ()
+            # An engine may not be known to serve the model there.
+            with suppress(InputError):
+                (corrected, uncorrected), layouts = _predicted(costs)
+            runs = sum(row.model == model and row.hardware == chip for row in rows)
+            published = [float(row["dollars_per_million_tokens"]) for row in costs]
+            yield Score(series, published, corrected, uncorrected, layouts, runs)
+
+
+def _predicted(costs: Sequence[Mapping[str, str]]) -> tuple[list[list[float]], Sequence[str]]:
+    """Costs of one series with and without corrections [USD per 1e6 tokens], and the layouts with these costs."""
+    row = costs[0]
+    setup = Setup.of(
+        row["model"],
+        row["hardware"],
+        weights=row["weights"] or None,
+        price=float(row["dollars_per_accelerator_hour"]),
+        engine=f"{row['engine']}@{row['engine_version']}".removesuffix("@"),
+    )
+    requests = Requests(MEAN_LENGTH * float(row["isl"]), MEAN_LENGTH * float(row["osl"]))
+    speculation = None
+    if row["speculation"] != "none":
+        length = int(row["speculation"].removeprefix("MTP"))
+        acceptance = catalog.usual_acceptance("mtp", setup.model).acceptance[:length]
+        speculation = Speculation.fixed("mtp", length, float(expected_tokens_by_position(acceptance)))
+    share = requests.osl.mean / (requests.isl.mean + requests.osl.mean)
+    space, predicted, layouts = Space(max_accelerators=_MACHINE), [], dict[str, None]()
+    for levels in (True, False):
+        options = market(setup, requests, space, speculation=speculation, arrangement="aggregated", levels=levels)
+        front = service_frontier(options)
+        answers = [front.at_speed(float(cost["tokens_per_second"])) for cost in costs]
+        predicted.append([math.inf if it is None else share * it.dollars for it in answers])
+        layouts |= dict.fromkeys(key for it in answers if it is not None for key in it.instances.layouts)
+    return predicted, tuple(layouts)
+
+
+def _errors(published: Sequence[float], predicted: Sequence[float]) -> tuple[str, int]:
+    """Median, 90th percentile and bias as text, and the number of compared costs."""
+    logs = np.log(np.array(predicted) / np.array(published))
+    logs = logs[np.isfinite(logs)]
+    if not logs.size:
+        return "-", 0
+    median, tail, bias = np.median(np.abs(logs)), np.quantile(np.abs(logs), 0.9), np.median(logs)
+    return f"{100 * median:.1f}%, {100 * tail:.1f}%, {100 * bias:+.1f}%", int(logs.size)
+
+
+def page(found: Sequence[Score]) -> str:
+    """Markdown page of all series, and of groups of them."""
+    lines = [HEAD.format(count=sum(len(score.published) for score in found))]
+    lines += [
+        "| series | costs | left out | runs | corrected | uncorrected | layouts |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    groups = {
+        "all": found,
+        "no run of the model and GPU": [score for score in found if not score.runs],
+        "Kimi-K2.5": [score for score in found if score.series[0].startswith("kimi_k2")],
+        "without speculation": [score for score in found if score.series[5] == "none"],
+    }
+    for name, some in (*groups.items(), *((_name(score), [score]) for score in found)):
+        published = [cost for score in some for cost in score.published]
+        corrected, compared = _errors(published, [cost for score in some for cost in score.corrected])
+        uncorrected, _ = _errors(published, [cost for score in some for cost in score.uncorrected])
+        alone = some[0] if len(some) == 1 else None
+        cells = compared, len(published) - compared, "" if alone is None else alone.runs, corrected, uncorrected
+        layouts = "" if alone is None else ", ".join(alone.layouts)
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} | {layouts} |")
+    return "\n".join(lines) + "\n"
+
+
+def _name(score: Score) -> str:
+    model, chip, weights, engine, version, proposed, isl, osl, _ = score.series
+    speculation = "" if proposed == "none" else f", {proposed}"
+    return f"{model}{weights and f' {weights}'} on {chip}, {engine} {version or '?'}{speculation}, {isl}/{osl}"
+
+
+if __name__ == "__main__":
+    FOUND = list(scores())
+    PAGE.write_text(page(FOUND), encoding="utf-8")
+    sys.stdout.write(page(FOUND))
