@@ -90,7 +90,7 @@ def list_fields() -> Page:
 
 
 def list_equations() -> Page:
-    """List the equations of the published study with their functions and parts of 'explain'."""
+    """List the equations of the published study and their functions."""
     return report.equations.EquationsPage()
 
 
