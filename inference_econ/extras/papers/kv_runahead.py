@@ -120,7 +120,8 @@ class _Player:
             texts = {head: getattr(published.get(context), name, None) for name, head in shown.items()}
             printed = {head: text for head, text in texts.items() if text is not None}
             shares = 100.0 * self.partitions(context)["searched"] / context if several else ()
-            values = (*(ours[name] for name in shown), *([" ".join(f"{share:.0f}" for share in shares)] * several))
+            parts = [" ".join(f"{share:.0f}" for share in shares)] * several
+            values: tuple[float | str, ...] = (*(ours[name] for name in shown), *parts)
             rows.append(CellRow((context,), values, printed))
         columns, title = (*shown.values(), *([_PARTS] * several)), f"{self.chain.label}: time to the first token"
         return CellTable(title, ("prompt",), columns, tuple(rows), errors=True, subject=self.chain.label)
