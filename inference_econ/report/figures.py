@@ -160,7 +160,7 @@ class Decades(LogLocator):
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         """Positions of the ticks between two ends."""
-        wide = isinstance(self.axis, XAxis)  # labels side by side need more room
+        wide = isinstance(self.axis, XAxis)  # labels side by side need more space
         for digits, fewest in (((1.0,), 3 if wide else 4), ((1.0, 2.0, 5.0), 3), (range(1, 10), 2)):
             self.set_params(subs=digits)
             ticks = np.asarray(super().tick_values(vmin, vmax))
