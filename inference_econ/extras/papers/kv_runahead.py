@@ -128,7 +128,7 @@ class _Player:
 
 
 def _chart(players: Sequence[_Player], contexts: tuple[int, ...]) -> Chart:
-    """Chart of speed-ups of chains over all-gathers by prompt length, with published points."""
+    """Chart of speedups of chains over all-gathers by prompt length, with published points."""
     prompts = [float(prompt) for prompt in np.geomspace(contexts[0], contexts[-1], _POINTS)]
     lines = []
     for player in players:
@@ -138,7 +138,7 @@ def _chart(players: Sequence[_Player], contexts: tuple[int, ...]) -> Chart:
         if points:
             lines.append(ChartLine(f"{label}, published", [*points], [*points.values()], points=True, beside=label))
     link = f"{(players[0].chain.link or 0.0) / 1e9:g} GB/s"
-    return Chart(f"Links of {link}", "prompt (tokens)", f"speed-up over all-gather at {link}", tuple(lines), "x")
+    return Chart(f"Links of {link}", "prompt (tokens)", f"speedup over all-gather at {link}", tuple(lines), "x")
 
 
 def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:
