@@ -33,7 +33,10 @@ def table(request: Request, name: str) -> Shown:
 
 
 def figure(request: Request, name: str, path: str | None) -> None:
-    """Draw the figure of a scenario, for example paper/figure_6, or write its curves as CSV."""
+    """Draw the figure of a scenario, for example paper/figure_6.
+
+    With -o NAME.csv, the command writes the curves.
+    """
     target = path or kinds.kind("figure").read(f"{Path(name).stem}.svg")
     with show.progress_bar(quiet=request.quiet) as progress:
         answer = studies.scenario.run(name, changes=request.changes, progress=progress)

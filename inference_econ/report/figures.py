@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.axis import XAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 #: Dash patterns of charts, in units of the line width, so that lines do not differ by color only.
 _DASHES = tuple((0, [length / 2.0 for length in dashes]) for dashes in DASHES)
-MARKERS = ("o", "s", "^", "D", "v", "P")
+MARKERS = ("o", "s", "^", "D", "v", "X")
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -159,7 +160,8 @@ class Decades(LogLocator):
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         """Positions of the ticks between two ends."""
-        for digits, fewest in (((1.0,), 4), ((1.0, 2.0, 5.0), 3), (range(1, 10), 2)):
+        wide = isinstance(self.axis, XAxis)  # labels side by side need more space
+        for digits, fewest in (((1.0,), 3 if wide else 4), ((1.0, 2.0, 5.0), 3), (range(1, 10), 2)):
             self.set_params(subs=digits)
             ticks = np.asarray(super().tick_values(vmin, vmax))
             if np.sum((ticks >= vmin) & (ticks <= vmax)) >= fewest:

@@ -401,6 +401,8 @@ class Result(Shown):
         """
         if self.study is not None:
             return self.study.to_frame()
+        if drawn:
+            self.check_figure()
         frame = frame_of(self.drawn() if drawn else self.records())
         for name in frame.select_dtypes("float") if self.assessment is None else ():
             frame[name] = [f"{value:.10g}" if np.isfinite(value) else "" for value in frame[name]]
@@ -414,6 +416,17 @@ class Result(Shown):
             cells = {column.title: like(ours[column.key], printed.get(column.key)) for column in self.table.columns}
             lines.append({"series": curve.label, **cells})
         return lines
+
+    def check_figure(self) -> None:
+        """Reject a result without curves.
+
+        Raises
+        ------
+        InputError
+            If there is nothing to draw.
+        """
+        if not (self.curves or self.charts or self.panels or self.assessments or self.comparison):
+            raise InputError(f"{self.scenario.name}: the result has no figure. 'paper table' prints it.")
 
     def drawn(self) -> list[dict[str, Any]]:
         """Return the points of the curves of the figure, then of its offers, one record per point."""

@@ -120,14 +120,15 @@ class _Player:
             texts = {head: getattr(published.get(context), name, None) for name, head in shown.items()}
             printed = {head: text for head, text in texts.items() if text is not None}
             shares = 100.0 * self.partitions(context)["searched"] / context if several else ()
-            values = (*(ours[name] for name in shown), *([" ".join(f"{share:.0f}" for share in shares)] * several))
+            parts = [" ".join(f"{share:.0f}" for share in shares)] * several
+            values: tuple[float | str, ...] = (*(ours[name] for name in shown), *parts)
             rows.append(CellRow((context,), values, printed))
         columns, title = (*shown.values(), *([_PARTS] * several)), f"{self.chain.label}: time to the first token"
         return CellTable(title, ("prompt",), columns, tuple(rows), errors=True, subject=self.chain.label)
 
 
 def _chart(players: Sequence[_Player], contexts: tuple[int, ...]) -> Chart:
-    """Chart of speed-ups of chains over all-gathers by prompt length, with published points."""
+    """Chart of speedups of chains over all-gathers by prompt length, with published points."""
     prompts = [float(prompt) for prompt in np.geomspace(contexts[0], contexts[-1], _POINTS)]
     lines = []
     for player in players:
@@ -137,7 +138,7 @@ def _chart(players: Sequence[_Player], contexts: tuple[int, ...]) -> Chart:
         if points:
             lines.append(ChartLine(f"{label}, published", [*points], [*points.values()], points=True, beside=label))
     link = f"{(players[0].chain.link or 0.0) / 1e9:g} GB/s"
-    return Chart(f"Links of {link}", "prompt (tokens)", f"speed-up over all-gather at {link}", tuple(lines), "x")
+    return Chart(f"Links of {link}", "prompt (tokens)", f"speedup over all-gather at {link}", tuple(lines), "x")
 
 
 def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:

@@ -102,7 +102,7 @@ def compare_latent_attention(ask: LatentVariantsAsk) -> Compared:
     }
     tables = [
         _per_token(ask, setups),
-        *(_of_the_notes(name, *times, ask) for name, *times in timed.values()),
+        *(_of_the_notes(*times, ask) for times in timed.values()),
         _by_context(f"{where}, one decode step", "us", 1e6, one_layer, ask.batches, ask.contexts),
         CellTable(title, ("new tokens per sequence",), _heads("us"), verified),
         _break_even(ask, setups, one_layer),

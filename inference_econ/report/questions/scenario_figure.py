@@ -44,7 +44,13 @@ def draw(result: Result) -> Figure:
     -------
     matplotlib.figure.Figure
         Figure for :func:`inference_econ.report.figures.save`.
+
+    Raises
+    ------
+    InputError
+        If the result has no curves.
     """
+    result.check_figure()
     spec = result.scenario.figure
     title = spec.title if spec is not None else result.scenario.name
     with rc_context(STYLE):
