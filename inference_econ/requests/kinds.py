@@ -239,6 +239,12 @@ class PlaceKind(ValueKind):
         return str(value)
 
 
+class FileKind(ValueKind):
+    """Path of an input file."""
+
+    json = str
+
+
 class FolderKind(ValueKind):
     """Path of a folder that may not exist yet."""
 
@@ -526,7 +532,7 @@ _KINDS: Mapping[str, ValueKind] = {
     "either": Flag(absent=None, negative=True),
     "engine": ValueKind("NAME[@VERSION]"),
     "engines": Name("engines"),
-    "file": ValueKind("PATH"),
+    "file": FileKind("PATH"),
     "flag": Flag(),
     "folder": FolderKind("DIRECTORY"),
     "format": FormatKind(),
