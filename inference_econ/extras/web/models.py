@@ -94,9 +94,7 @@ def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> F
 
 
 def _refused(error: ValidationError) -> RefusedError:
-    errors = error.errors(include_url=False, include_context=False)
-    # A long text is not a valid number either.
-    first = next((detail for detail in errors if detail["type"] == "string_too_long"), errors[0])
+    first = error.errors(include_url=False, include_context=False)[0]
     field = str(first["loc"][0]) if first["loc"] else None
     advice = {"missing": "is needed", "extra_forbidden": "is no option of this question"}.get(first["type"])
     value = "" if advice else f"got {str(first['input'])[:60]!r}; "
