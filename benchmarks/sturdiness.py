@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import json
 import os
 import random
+import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,6 +109,10 @@ def inputs_are_no_outputs(folder: Path) -> Row:
         (next((ROOT / "tests/fixtures/hf_configs").glob("*3-8B_config.json"))).read_text()
     )
     (folder / "chip.yaml").write_text(catalog.locate("hardware", "h100_sxm").read_text())
+    (folder / "extending.yaml").write_text("extends: chip.yaml\nname: mine\n")
+    shutil.copy(catalog.locate("models", "llama_3_8b"), folder / "mine.yaml")
+    asked = ("mine.yaml", *SMALL[1:], "--request-rate", 1, "--aggregated", "-o", "answer.json")
+    ran(folder, "recommend", *asked)
     (folder / "swept").mkdir()
     (folder / "swept" / "sweep.json").write_text("{}")
     lines = (
@@ -114,6 +122,10 @@ def inputs_are_no_outputs(folder: Path) -> Row:
         ("explain", "config.json", "h100_sxm", "-o", "./config.json"),
         ("explain", "llama_3_8b", "chip.yaml", "-o", "chip.yaml"),
         ("import-model", "config.json", "-o", "config.json"),
+        # What is read behind another file.
+        ("frontier", "--series", "x: model=config.json, hardware=l4", *SMALL[2:], "-o", "config.json"),
+        ("launch", "llama_3_8b", "extending.yaml", "--tp", 1, "--to", "vllm", "--as", "kubernetes", "-o", "chip.yaml"),
+        ("launch", "answer.json", "--as", "kubernetes", "-o", "mine.yaml"),
         ("frontier", *SMALL, "-o", "a.svg", "--plot", "a.svg"),
         ("frontier", *SMALL, "-o", "swept/sweep.json"),
         ("frontier", *SMALL, "-o", "swept/new.csv"),
@@ -210,6 +222,88 @@ def hostile_names(folder: Path) -> Row:
     return Row("ids of a model that a shell would run, in deployments", len(lines), found + (folder / "lost").exists())
 
 
+def odd_arguments(folder: Path) -> Row:
+    """Long numbers, digits of other scripts, control characters, bytes that are not UTF-8, and odd hosts."""
+    digits = 5000 * "9"
+    lines: tuple[tuple[object, ...], ...] = (
+        ("frontier", *SMALL, "--engine", f"vllm@{digits}"),
+        ("frontier", *SMALL, "--set", f"model.blocks.{digits}.layers=1"),
+        ("frontier", *SMALL, "--tp", digits),
+        ("frontier", *SMALL, "--tp", "\uff11"),
+        ("frontier", *SMALL, "--token-budget", "1_0"),
+        ("fleet", *SMALL[:2], "--rates", 1, "--stock", f"h100_sxm={digits}"),
+        ("frontier", 30_000 * "a"),
+        ("show", "\x1b]52;c"),
+        ("\u202e",),
+        ("report", "explain n\udcff.yaml l40s", "-o", "a.html"),
+        ("serve", "--host", ".."),
+        ("serve", "--host", 64 * "a"),
+        ("watch", *SMALL[:2], "--metrics", "http://127.0.0.1:9/\xe9"),
+    )
+    return Row("arguments that are odd", len(lines), sum(not refused(ran(folder, *line)) for line in lines))
+
+
+def without_home(folder: Path) -> Row:
+    """A user without HOME and without an entry."""
+    code = (
+        "import pwd; pwd.getpwuid = {}.__getitem__\nfrom inference_econ_cli.start import run\nrun()"  # as in containers
+    )
+    (folder / "mine.csv").write_text("provider,model,input,output\nown,qwen3-32b,2,4\n")
+    lines: Mapping[tuple[str, ...], int] = {
+        ("list", "offers"): 0,
+        ("price", *SMALL, "--request-rate", "1"): 0,
+        ("frontier", *SMALL, "--plot", "a.svg"): 0,
+        ("import", "Qwen/Qwen3-8B"): 2,
+        ("list", "offers", "--refresh", "mine.csv", "--date", "2026-11-20"): 2,
+    }
+    environment = {name: value for name, value in os.environ.items() if name != "HOME" and not name.startswith("XDG")}
+    found = 0
+    for line, status in lines.items():
+        command = [sys.executable, "-c", code, *line]
+        outcome = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        found += outcome.returncode != status or "Traceback" in outcome.stderr
+    return Row("commands without a home", len(lines), found)
+
+
+def large_inputs(folder: Path) -> Row:
+    """Traces that unpack to a thousand times their size, and queries that need gigabytes, with 2 GB of memory."""
+    head, part = b"TIMESTAMP,ContextTokens,GeneratedTokens\n1,5,5\n", bytes(1 << 20)
+    files = {"line.jsonl.gz": (b"", b"a"), "line.csv.gz": (head, b"1"), "list.json.gz": (b"[", b"1")}
+    for name, (begin, unit) in files.items():
+        with gzip.open(folder / name, "wb") as packed:
+            packed.write(begin)
+            for _ in range(1000):
+                packed.write(part.replace(b"\0", unit))
+    with (folder / "sparse").open("wb") as sparse:
+        sparse.truncate(2 << 30)
+    lines = [("show", "traffic", name) for name in (*files, "sparse")]
+    lines.append(("frontier", "deepseek_v3", "gb200_nvl72", "--any-layout", "--max-instance-gpus", "4096"))
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (2_000_000_000, 2_000_000_000))
+
+    found = 0
+    for line in lines:
+        outcome = ran(folder, *line, seconds=600.0, preexec_fn=limit)
+        found += outcome.returncode not in (0, 2) or "Traceback" in outcome.stderr or "than there is" in outcome.stderr
+    return Row("files and queries that fill the memory", len(lines), found)
+
+
+def foreign_names(folder: Path) -> Row:
+    """Escape sequences and bidirectional characters in names of files."""
+    texts = ("\\e]52;c;aGk=\\a", "\\e[2J", "\\u202E", "\\x9b")
+    found = 0
+    for text in texts:
+        for kind, name in (("models", "llama_3_8b"), ("hardware", "l4")):
+            content = catalog.locate(kind, name).read_text()
+            (folder / "mine.yaml").write_text(
+                re.sub("^name: .*", f'name: "x{text}"'.replace("\\", "\\\\"), content, count=1)
+            )
+            asked = ("mine.yaml", "l4") if kind == "models" else ("llama_3_8b", "mine.yaml")
+            found += not refused(ran(folder, "explain", *asked))
+    return Row("names that a terminal would obey", 2 * len(texts), found)
+
+
 def _small_files(most: int) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
@@ -283,6 +377,7 @@ def served(log: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     with log.open("w") as stream:
         process = subprocess.Popen([str(PROGRAM), "serve", "--port", str(port), "--quiet"], stderr=stream)
+    log.with_name("pid").write_text(str(process.pid))
     try:
         first_answer(f"http://127.0.0.1:{port}")
         yield f"http://127.0.0.1:{port}"
@@ -303,7 +398,7 @@ def _half_open(address: str, port: int) -> Row:
     half = []
     for _ in range(270):
         with contextlib.suppress(OSError):
-            half.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+            half.append(socket.create_connection(("127.0.0.1", port), 5, source_address=("127.0.0.2", 0)))
             half[-1].sendall(b"GET / HTTP/1.1\r\nHost: 127.0")
     start, status = time.monotonic(), 0
     while status != 200 and time.monotonic() - start < 60.0:
@@ -314,8 +409,21 @@ def _half_open(address: str, port: int) -> Row:
     for connection in half:
         connection.close()
     return Row(
-        "270 half-open connections at once", 270, int(shut > 15.0), f"others are answered again after {shut:.0f} s"
+        "270 half-open connections of one address", 270, int(shut > 15.0), f"others are answered after {shut:.0f} s"
     )
+
+
+def interrupted(folder: Path) -> Row:
+    """Ctrl-C while queries are computed."""
+    log = folder / "log.txt"
+    asked = {"model": "deepseek_v3", "hardware": "gb200_nvl72", "any_layout": True, "max_instance_gpus": 512}
+    with served(log) as address, ThreadPoolExecutor(4) as pool:
+        for isl in range(1000, 1004):
+            pool.submit(httpx.post, f"{address}/api/v1/frontier", json={**asked, "isl": isl}, timeout=60)
+        time.sleep(3.0)
+        # The server is the parent of its workers, and was started here.
+        os.kill(int((folder / "pid").read_text()), signal.SIGINT)
+    return Row("Ctrl-C while queries are computed", 4, log.read_text().count("Traceback"))
 
 
 def _hung_up(port: int, log: Path) -> Row:
@@ -599,6 +707,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             full_file_system,
             little_memory,
             hostile_names,
+            odd_arguments,
+            without_home,
+            large_inputs,
+            foreign_names,
+            interrupted,
             lambda folder: interrupts(folder, 30),
             lambda folder: killed(folder, asked.kills),
             connections,

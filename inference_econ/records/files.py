@@ -135,11 +135,12 @@ def check_place(path: Path | str) -> None:
     InputError
         As for :func:`whole_file`, or for a named pipe, because writing would wait for a reader; nothing is left behind.
     """
-    # A path such as /dev/stdout or /dev/fd/63 from a shell has a reader.
-    if Path(path).is_fifo() and not Path(path).is_relative_to("/dev"):
-        raise InputError(
-            f"{path}: a pipe, which may wait for a reader for ever; write to a file, or print into it with >"
-        )
+    with suppress(OSError):  # reported below, for example for a name that is too long
+        # A path such as /dev/stdout or /dev/fd/63 from a shell has a reader.
+        if Path(path).is_fifo() and not Path(path).is_relative_to("/dev"):
+            raise InputError(
+                f"{path}: a pipe, which may wait for a reader for ever; write to a file, or print into it with >"
+            )
     with suppress(_Unused), whole_file(path):
         raise _Unused
 

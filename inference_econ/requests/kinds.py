@@ -239,6 +239,12 @@ class PlaceKind(ValueKind):
         return str(value)
 
 
+class FileKind(ValueKind):
+    """Path of an input file."""
+
+    json = str
+
+
 class FolderKind(ValueKind):
     """Path of a folder that may not exist yet."""
 
@@ -527,7 +533,7 @@ _KINDS: Mapping[str, ValueKind] = {
     "engine": ValueKind("NAME[@VERSION]"),
     "engines": Name("engines"),
     "figure": PlaceKind(partial(check_picture, endings=(*PICTURES, ".csv"))),
-    "file": ValueKind("PATH"),
+    "file": FileKind("PATH"),
     "flag": Flag(),
     "folder": FolderKind("DIRECTORY"),
     "format": FormatKind(),

@@ -149,3 +149,10 @@ def test_an_existing_file_survives_an_error(
     refused(*arguments, "-o", path, code=code)
     assert path.read_text(encoding="utf-8") == "precious"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_pairs_of_layouts_have_an_estimate_in_bytes(refused: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inference_econ.answers.disaggregated.pools._PAIR_BYTES", 1e8)
+    said = refused(*FRONTIER).warned
+    assert "pairs of prefill and decode layouts take about" in said
+    assert "of memory, and 1 GB is the most; reduce --max-instance-gpus" in said

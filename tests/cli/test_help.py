@@ -135,3 +135,11 @@ def test_the_help_of_an_hour_names_the_usual_terms(command: Command) -> None:
         "cost_of_capital",
     ):
         assert f"[default: {getattr(terms, name):g}]" in text
+
+
+@pytest.mark.parametrize("name", [name for name, row in tables.COMMANDS.items() if row.examples])
+def test_examples_name_scenarios_and_presets_that_exist(name: str) -> None:
+    known = {entry for kind in ("scenarios", "assumptions", "models", "hardware") for entry in catalog.names(kind)}
+    for word in shlex.split(" ".join(tables.COMMANDS[name].examples).replace("\\ ", " ")):
+        if word.startswith(("studies/", "paper/", "profiles/")):
+            assert word in known, word

@@ -34,7 +34,7 @@ from inference_econ.engine import (
     node,
     with_cache,
 )
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 from inference_econ.formulas import money
 from inference_econ.inputs import (
     Groups,
@@ -380,6 +380,8 @@ def market(
         try:
             ways = [way for way, label in labels_of.items() if not among or label in among]
             candidates += _arranged(practised, requests, tried, ways, pooled, slots, ttft_seconds, groups)
+        except TooMuchError:
+            raise  # a smaller query is better than a part of the candidates
         except (InputError, NothingFitsError) as error:
             reasons.setdefault(engine_of(practised.setup), error)
     if not candidates or (only_pools and all(candidate.pools is None for candidate in candidates)):
@@ -522,6 +524,8 @@ def _arranged(
             apart = SteadyPools(every)
         if np.isfinite(apart.seen[0]).any():
             yield Candidate(every.decode.services, apart)
+    except TooMuchError:
+        raise
     except (InputError, NothingFitsError):
         # There is no link between instances, outputs have one token, or no layout has a sequence for each DP rank.
         if False not in ways or pooling != Pooling():

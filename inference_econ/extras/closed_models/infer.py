@@ -14,7 +14,7 @@ from inference_econ.extras.closed_models.scenario_kinds import ClosedModel, Infe
 from inference_econ.inputs import ModelSpec, Name, catalog
 
 #: Default and largest number of drawn models [1].
-SAMPLES, _MOST = 2048, 65_536
+SAMPLES, _MOST = 2048, 32_768
 
 
 def infer(
@@ -34,7 +34,7 @@ def infer(
     priors : Priors or str
         Priors, or their name or path.
     samples : int
-        Models drawn from the priors [1], from 64 to 65,536, rounded up to a power of two.
+        Models drawn from the priors [1], from 64 to 32,768, rounded up to a power of two.
     truth : ModelSpec or name, optional
         Actual model. The actual model is only shown next to the result.
     progress : callable, optional

@@ -125,7 +125,7 @@ class InferAsk(Spec):
     """Models, each inferred separately."""
     priors: str = "usual"
     """Name or path of the priors."""
-    samples: Annotated[int, Field(ge=64, le=65_536)] = 2048
+    samples: Annotated[int, Field(ge=64, le=32_768)] = 2048
     """Models drawn from the priors [1]."""
     date: Date | None = None
     """Day of the recorded offers; by default, any day."""

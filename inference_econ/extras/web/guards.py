@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -69,9 +70,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward or reject a request."""
+        started: list[bool] = []
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                started.append(True)
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -79,7 +82,11 @@ class Guard:
 
         refused = self._refused(Headers(scope=scope)) if scope["type"] == "http" else ""
         behind = error(400, refused) if refused else self.app
-        await behind(scope, receive, send_with_headers)
+        try:
+            await behind(scope, receive, send_with_headers)
+        except asyncio.CancelledError:  # the server ends
+            if not started:
+                await error(503, "the server ends")(scope, receive, send_with_headers)
 
     def _refused(self, headers: Headers) -> str:
         """Reason to reject a request; empty to accept it."""
@@ -130,9 +137,15 @@ def _http(_: Request, problem: Any) -> Response:
     return error(problem.status_code, str(problem.detail), headers=problem.headers)
 
 
+def _failed(_: Request, __: Any) -> Response:
+    # This reply is made outside of the guard. The log has the error.
+    return error(500, "this is an error of the program; the log of the server has it", headers=HEADERS)
+
+
 #: Handler of each kind of error.
 HANDLERS: Mapping[Any, Callable[[Request, Any], Response]] = {
     RefusedError: _refused,
     BusyError: _busy,
     HTTPException: _http,
+    Exception: _failed,
 }

@@ -1,8 +1,9 @@
-"""Request deadline: connections with incomplete requests are closed, so that one client cannot block all of them."""
+"""Request deadline: connections with incomplete requests are closed, and one address has a part of all connections."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -10,20 +11,31 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     import asyncio
 
+#: Maximum number of connections of one address [1]; the server has several times as many.
+PER_ADDRESS = 64
 #: Maximum time from the first byte of a request to the last [s].
 PATIENCE_SECONDS = 10.0
 
 
 class Impatient(H11Protocol):
-    """HTTP/1.1 protocol with a deadline for requests; uvicorn only limits idle connections."""
+    """HTTP/1.1 protocol with a deadline for requests, and few connections by address.
+
+    uvicorn limits idle connections, and all connections together.
+    """
+
+    _open: ClassVar[Counter[str]] = Counter()
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start waiting for a request."""
+        """Start waiting for a request; a connection too many of its address is closed."""
         super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
+        self._open[self._address] += 1
+        if self._open[self._address] > PER_ADDRESS:
+            transport.abort()
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -37,6 +49,9 @@ class Impatient(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the deadline of a closed connection."""
         self._stop_waiting()
+        self._open[self._address] -= 1
+        if not self._open[self._address]:
+            del self._open[self._address]
         super().connection_lost(exc)
 
     def _wait(self) -> None:

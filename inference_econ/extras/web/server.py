@@ -54,7 +54,7 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     except UnicodeError as error:  # not a name that the Internet allows
-        raise OSError(error) from error
+        raise OSError("not a host name") from error
     listener = socket.create_server((host, port), family=family)
     # Connections inherit this option; without it, a reply in two parts would be delayed by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

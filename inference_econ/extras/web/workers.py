@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -37,6 +39,8 @@ class WorkerLimits:
         Time limit of a command [s].
     grace_seconds : float
         Time limit after the client disconnects [s]. The next request is often the same.
+    memory_bytes : float
+        Memory of a worker [B]. It does not limit Windows and macOS.
     upload_bytes : int
         Largest request body [B].
     kept_bytes : int
@@ -47,6 +51,7 @@ class WorkerLimits:
     waiting: int = 200
     seconds: float = 30.0
     grace_seconds: float = 1.0
+    memory_bytes: float = 2e9
     upload_bytes: int = 1_000_000
     kept_bytes: int = 64_000_000
 
@@ -67,7 +72,12 @@ def prepare() -> Any:
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["__main__", _READY])
+    # Ctrl-C reaches all processes of a terminal; the server ends its workers.
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     forkserver.ensure_running()
+    if is_main:
+        signal.signal(signal.SIGINT, before)
     return context
 
 
@@ -110,7 +120,9 @@ class Workers:
         async with self._turns.turn(client):
             if begun is not None:
                 begun.set()
-            worker = self._idle.pop() if self._idle else await anyio.to_thread.run_sync(_Worker, self._context)
+            worker = (
+                self._idle.pop() if self._idle else await anyio.to_thread.run_sync(_Worker, self._context, self.limits)
+            )
             try:
                 with anyio.fail_after(self.limits.seconds):
                     result = await anyio.to_thread.run_sync(worker.ask, work, arguments, abandon_on_cancel=True)
@@ -142,9 +154,9 @@ class Workers:
 class _Worker:
     """Worker process and its pipe."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, limits: WorkerLimits) -> None:
         self._pipe, far = context.Pipe()
-        self._process = context.Process(target=_answer, args=(far,), daemon=True)
+        self._process = context.Process(target=_answer, args=(far, int(limits.memory_bytes)), daemon=True)
         self._process.start()
         far.close()
 
@@ -169,13 +181,21 @@ class _Worker:
         self._pipe.close()
 
 
-def _answer(pipe: Connection) -> None:
+def _answer(pipe: Connection, most_bytes: int) -> None:
     """Worker loop: run functions from a pipe until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(ImportError, OSError, ValueError):  # Windows has no limits, and a lower limit may be set
+        import resource
+
+        # RLIMIT_AS would include the 100 GB of addresses that drawings reserve.
+        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     with suppress(EOFError, KeyboardInterrupt):
         while True:
             work, arguments = pipe.recv()
             try:
                 result = work(*arguments)
+            except MemoryError:
+                result = RefusedError(f"this takes more than {most_bytes / 1e9:g} GB of memory; ask for less")
             except Exception as error:  # sent to the caller
                 result = error
             pipe.send(result)

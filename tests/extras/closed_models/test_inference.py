@@ -243,7 +243,7 @@ def test_questions_that_cannot_be_answered() -> None:
         infer([observed_offer("speed=50,on=l4")], samples=64)
     with pytest.raises(InputError, match="unknown priors 'mine'; known: usual"):
         infer([offer], "mine")
-    with pytest.raises(InputError, match="from 64 to 65,536 models can be drawn, got 3"):
+    with pytest.raises(InputError, match="from 64 to 32,768 models can be drawn, got 3"):
         infer([offer], samples=3)
     with pytest.raises(InputError, match=r"no offer of 'gpt-9' of 2025-06-27 with a speed is recorded; recorded: "):
         scenario_kinds.recorded_offers("gpt-9", "2025-06-27")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from inference_econ.extras.web import guards, questions
+from inference_econ.requests import kinds
 from inference_econ.requests.tables import LEFT_OUT
 from tests.commands import parsers
 
@@ -78,3 +82,39 @@ def test_options_of_questions_are_those_of_commands() -> None:
         typed = {spelling for parameter in params for spelling in parameter.opts if spelling.startswith("--")}
         asked = {f"--{option.field.replace('_', '-')}" for option in question.asked}
         assert typed - asked <= {*LEFT_OUT, "--hardware", "--help-all"}
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "message"),
+    [
+        (ValueError("secret"), 500, "this is an error of the program; the log of the server has it"),
+        (asyncio.CancelledError(), 503, "the server ends"),
+    ],
+    ids=["error", "end"],
+)
+def test_errors_of_the_program_have_the_headers_too(problem: BaseException, status: int, message: str) -> None:
+    """Ctrl-C cancels what is under way, which has no traceback."""
+
+    async def fail(_: object) -> None:
+        raise problem
+
+    app = Starlette(
+        routes=[Route("/", fail)], middleware=guards.middleware(()), exception_handlers=dict(guards.HANDLERS)
+    )
+    reply = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False).get("/")
+    assert (reply.status_code, reply.json()["error"]["message"]) == (status, message)
+    assert dict(guards.HEADERS).items() <= {key.title(): value for key, value in reply.headers.items()}.items()
+
+
+def test_options_that_are_files_are_text(client: TestClient) -> None:
+    """A number could be a file descriptor of the server."""
+    for name, question in questions().items():
+        for option in question.asked:
+            if isinstance(option.kind, kinds.FileKind):
+                reply = client.post(f"/api/v1/{name}", json={option.field: 1})
+                assert reply.status_code == 422
+    reply = client.post("/api/v1/validate", json={"datasets": ["serving_points"], "against": 1.5})
+    assert reply.json()["error"] == {
+        "message": "against: got '1.5'; Input should be a valid string",
+        "field": "against",
+    }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -71,6 +73,22 @@ def test_what_does_not_arrive_is_waited_for_no_longer(port: int, part: bytes) ->
     with _connected(port) as half:
         half.sendall(part)
         assert half.recv(100) == b""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+def test_one_address_leaves_connections_for_others(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PER_ADDRESS", 3)
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(_connected(port)).sendall(HEAD)
+        with _connected(port) as fourth, contextlib.suppress(ConnectionError):
+            assert fourth.recv(100) == b""
+        with socket.create_connection(("127.0.0.1", port), SLACK, source_address=("127.0.0.2", 0)) as other:
+            other.sendall(HEAD + b"Content-Length: 2\r\n\r\nok")
+            assert _replied(other, b"ok").startswith(b"HTTP/1.1 200 OK")
+    with _connected(port) as again:
+        again.sendall(HEAD + b"Content-Length: 2\r\n\r\nok")
+        assert _replied(again, b"ok").startswith(b"HTTP/1.1 200 OK")
 
 
 def test_a_request_in_parts_is_answered_and_the_next_has_its_own_time(port: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 import time
 from functools import partial
 
@@ -29,6 +30,19 @@ async def _limited() -> None:
 
 def test_what_takes_too_long_or_vanishes_is_refused_and_the_next_answered() -> None:
     anyio.run(_limited)
+
+
+async def _bounded() -> None:
+    workers = Workers(WorkerLimits(processes=1, memory_bytes=1e9))
+    with pytest.raises(RefusedError, match="this takes more than 1 GB of memory; ask for less"):
+        await workers.run(bytearray, 2_000_000_000)
+    assert await workers.run(operator.neg, 4) == -4
+    workers.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
+def test_memory_of_a_worker_is_bounded() -> None:
+    anyio.run(_bounded)
 
 
 async def _cancelled() -> tuple[int, int, float]:
