@@ -98,7 +98,8 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
         ]
         why = (
             "Each buyer chooses the offer with the largest speed^a / price (eq. 45). A buyer with a large exponent a "
-            "values speed more than a low price. For an offer with exponent 'none', another offer is better at every a.",
+            "values speed more than a low price. For an offer with exponent 'none', another offer is better at every "
+            "a.",
         )
         exponents = ("exponent a", [_words(low, high) for low, high in self.answer.pairs])
         columns = ("offer", "tokens_per_second", "dollars_per_million_tokens", exponents)
