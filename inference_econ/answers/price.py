@@ -414,7 +414,7 @@ def price(
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     utilization : float
-        Maximum load of a replica as a share of its capacity, above 0 and at most 1; without a rate, the load itself
+        Maximum load of a replica as a share of its capacity, above 0 and at most 1; without a rate, the actual load
         [1].
     progress : callable, optional
         Receives the completed share of the work.

@@ -206,9 +206,9 @@ class Targets:
         return getattr(self, f"{name}_percentile") or self.percentile
 
     def finds_few(self, name: str) -> bool:
-        """True if requests at the percentile of an SLO meet few others.
+        """True if requests at the percentile of an SLO share the server with few others.
 
-        Steady states then do not bound the latency of these requests.
+        The latency in the steady state is then no bound on the latency of these requests.
         """
         share = percentiles.share(self.percentile_of(name))
         return share is not None and share < _FEW
@@ -233,7 +233,7 @@ class Targets:
     def like(self, first_load: Loaded, second_load: Loaded) -> Targets:
         """Convert the SLOs from one prediction of a load to another.
 
-        The first prediction meets the result exactly if the second prediction meets these SLOs.
+        The returned SLOs for the first prediction are as strict as these SLOs for the second prediction.
         """
         times = {}
         for name, seconds in self.every.items():

@@ -25,7 +25,7 @@ class OperatorCosts:
     name, unit : str
         Name of the row, and the math unit that it runs on.
     repeats : float
-        Occurrences on the path of a token [1].
+        Number of times that a token passes through this operator [1].
     flop, moved_bytes : float
         Arithmetic [FLOP] and memory traffic [B] of one accelerator.
     collective_bytes : float

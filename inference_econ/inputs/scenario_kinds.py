@@ -280,7 +280,7 @@ class ToyAsk(Spec):
     common: Settings = Field(default_factory=Settings)
     """Settings of all series."""
     series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
-    """Rows of the table, or curves."""
+    """Series: rows of the table (optimum), or curves (frontier)."""
     reductions: Positive
     """All-reduces per layer [1]."""
     hop: Seconds

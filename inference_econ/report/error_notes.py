@@ -64,7 +64,9 @@ def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -
         parts.append(f"80% of measured {_NAMES[quantity]} values {compared} by {percent(likely)}{median} ({rows}).")
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
-    return f"{' '.join(parts)} In cross-validation, each fit excluded {' and '.join(without)}."
+    *others, last = without
+    excluded = " and ".join([*(each.partition(" of the ")[0] for each in others), last])
+    return f"{' '.join(parts)} In cross-validation, each fit excluded {excluded}."
 
 
 def assumptions_label(assumptions: inputs.Assumptions) -> str:
@@ -137,7 +139,8 @@ def measurement_note(instances: Instances) -> str:
     others = ", ".join(
         f"{math.exp(version.decode):.3g}x in {version.version or 'unknown versions'}" for version in levels.versions
     )
-    return f"{runs} other versions of {levels.engine}. By version, the decode factors are {others}."
+    are = "factors are" if len(levels.versions) > 1 else "factor is"
+    return f"{runs} other versions of {levels.engine}. The decode {are} {others}."
 
 
 def _level(instances: Instances) -> inputs.MeasuredLevel | None:

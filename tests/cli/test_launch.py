@@ -111,7 +111,7 @@ def test_the_benchmark_offers_one_instance_its_share_beside_the_prediction(scrip
     assert (read["--random-input-len"], read["--random-output-len"]) == (2000, 500)
     assert read["--ignore-eos"] is True
     low, value, high = (1e3 * choice[f"tpot_seconds{end}"]["p90"] for end in ("_low", "", "_high"))
-    assert f"TPOT p90 {value:.4g} ({low:.4g} to {high:.4g}) ms, promised 50" in script
+    assert f"TPOT p90 {value:.4g} ({low:.4g} to {high:.4g}) ms, SLO 50" in script
 
 
 def test_instances_of_a_machine_have_ports_and_accelerators_of_their_own(script: str) -> None:

@@ -860,7 +860,7 @@ def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
 
 
 def step_parts(candidate: Candidate, rows: Indices, batch: Array, tpot_seconds: Array) -> dict[str, Array]:
-    """Parts of a step of some layouts of a candidate without speculation, from their batch [1] and TPOT [s]."""
+    """Parts of a step at given batches [1] and TPOTs [s], for some layouts of a candidate without speculation."""
     setup, plans = candidate.setup, candidate.plans.at((rows,))
     # Every pipeline stage has at least one sequence.
     plans = replace(plans, batch=np.maximum(batch, plans.pp))

@@ -288,7 +288,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     Returns
     -------
     Fleet
-        Deployment with the request stream that leads to the same state.
+        Deployment with the request stream that results in this concurrency.
 
     Raises
     ------

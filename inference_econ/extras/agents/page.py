@@ -335,12 +335,12 @@ def _simulated(*uses: AgentLoad) -> list[str]:
     use, traces = uses[0], [use.trace for use in uses]
     ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))
     shares = " to ".join(list(ideal)[:: max(len(ideal) - 1, 1)])
-    together = "" if use.instances == 1 else f", {use.instances} instances, router {use.router}"
+    together = "" if use.instances == 1 else f" of {use.instances} instances behind the router {use.router}"
     helpers = max(step.agents for step in use.work.spec.steps)
     side = f", up to {helpers} side agents" if helpers > 1 else ""
     return [
         f"Workload {use.work.name}: {use.work.means.pause_seconds:.3g} s pause between turns{side}.",
-        f"Sessions are simulated with cache blocks{together}. With an unlimited cache, {shares}% of prompt tokens "
+        f"The simulation includes the prefix cache{together}. With an unlimited cache, {shares}% of prompt tokens "
         "would be cache hits.",
     ]
 

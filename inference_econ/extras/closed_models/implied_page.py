@@ -44,7 +44,7 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         )
         why = (
             f"The token price is assumed to be {implied.price_over_cost:g}x the cost. The cost is that of the cheapest "
-            "deployment with this speed, at full load. Deployments at lower load or efficiency can pay less for a GPU.",
+            "deployment with this speed, at full load. At a lower load or efficiency, sales cover a lower GPU price.",
         )
         return (Table(title, ("", ""), rows, tuple(warnings(implied.subjects())), why),)
 
@@ -97,8 +97,9 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
             "offers."
         ]
         why = (
-            "Each buyer chooses the offer with the largest speed^a / price (eq. 45). The exponent a is the weight of "
-            "speed. For an offer with exponent 'none', another offer is better at every a.",
+            "Each buyer chooses the offer with the largest speed^a / price (eq. 45). A buyer with a large exponent a "
+            "values speed more than a low price. For an offer with exponent 'none', another offer is better at every "
+            "a.",
         )
         exponents = ("exponent a", [_words(low, high) for low, high in self.answer.pairs])
         columns = ("offer", "tokens_per_second", "dollars_per_million_tokens", exponents)

@@ -44,7 +44,7 @@ class InferencePage(AnswerPage[Inferred]):
         heads = ("offer", "chip", "weights", "speculates %", "concurrency", "price over cost", "stray %")
         why = (
             "Concurrency is per instance. 'price over cost' includes idle time. Both columns show the 10th to the 90th "
-            "percentile. 'stray %': probability that the price of the offer says nothing about the model.",
+            "percentile. 'stray %': probability that the offer is an outlier, with a price unrelated to the model.",
         )
         offers = Table("How the offers are probably served", heads, tuple(rows), (), why, ("stray %",))
         return (sizes_table(self.answer), options_table(self.answer), offers)
@@ -91,7 +91,8 @@ def sizes_table(inferred: Inferred) -> Table:
         )
     strays = [offer.words for offer, stray in zip(inferred.offers, inferred.strays, strict=True) if stray > 0.5]
     notes += [
-        f"The offer {words} probably says nothing about the model, so it has almost no weight." for words in strays
+        f"The offer {words} is probably an outlier, with a price unrelated to the model. It has almost no weight."
+        for words in strays
     ]
     why = (
         f"Priors: {priors.name}. Priors are assumptions. They decide the result where offers give little information.",

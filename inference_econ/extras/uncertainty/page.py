@@ -220,8 +220,8 @@ def input_table(study: Uncertainty) -> Table:
         saved = "-" if known.dollars is None else _dollars(known.dollars.value)
         rows.append(("all of them", *[""] * (3 + len(shares)), _points(known.mistakes), saved))
         why.append(
-            "'fewer wrong': wrong choices that are avoided, in 100, if the value of this input is known. 'saved $': "
-            "mean saving per million output tokens by these better choices."
+            "'fewer wrong': how many of 100 choices become right if you know the value of this input. 'saved $': mean "
+            "saving per million output tokens if you know this value before you choose."
         )
     worth = ("fewer wrong", "saved $") if several else ()
     columns = ("input", *(f"{100 * level:.0f} %" for level in QUANTILES), *shares, *worth)

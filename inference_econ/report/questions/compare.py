@@ -137,8 +137,8 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
     why = [
         "'$ at N': cost per million output tokens of the cheapest deployment with N tokens/s per user"
         f"{'' if services else ' or more'}.",
-        "A percentage is the probability that the series is cheaper than the runner-up. ~ marks a series that may also "
-        "be the cheapest.",
+        "The percentage at the lowest cost is the probability that its series is cheaper than the second cheapest. ~ "
+        "marks a series that may also be the cheapest.",
         "'best': speed of the deployment that maximizes speed^3 / cost. The columns after it describe this deployment."
         + (" 'tok/s at $N' and 'GPUs at $N': the fastest instance with a cost of at most $N." if costs else ""),
         MEANS if services else DECODED,

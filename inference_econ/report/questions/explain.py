@@ -233,8 +233,8 @@ def operator_table(explanation: Explanation) -> page.Table:
     if explanation.joules is not None:
         idle = 1e3 * (explanation.idle_joules or 0.0)
         notes.append(
-            f"'mJ' excludes the {idle:.4g} mJ that an idle board draws during the step. With this energy, the step "
-            f"takes {1e3 * explanation.joules:.4g} mJ."
+            f"'mJ' excludes the {idle:.4g} mJ that an idle board draws during the step. The total energy of the step, "
+            f"with the idle part, is {1e3 * explanation.joules:.4g} mJ."
         )
     setup, ranks = explanation.setup, float(explanation.layout["tp"])
     peers, link = setup.hardware.link_peers, setup.hardware.link_bytes_per_second_one_way
