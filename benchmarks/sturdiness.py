@@ -276,7 +276,7 @@ def large_inputs(folder: Path) -> Row:
                 packed.write(part.replace(b"\0", unit))
     with (folder / "sparse").open("wb") as sparse:
         sparse.truncate(2 << 30)
-    lines = [("show", "traffic", name) for name in (*files, "sparse")]
+    lines: list[tuple[str, ...]] = [("show", "traffic", name) for name in (*files, "sparse")]
     lines.append(("frontier", "deepseek_v3", "gb200_nvl72", "--any-layout", "--max-instance-gpus", "4096"))
 
     def limit() -> None:
@@ -294,7 +294,8 @@ def foreign_names(folder: Path) -> Row:
     texts = ("\\e]52;c;aGk=\\a", "\\e[2J", "\\u202E", "\\x9b")
     found = 0
     for text in texts:
-        for kind, name in (("models", "llama_3_8b"), ("hardware", "l4")):
+        named: Mapping[catalog.Kind, str] = {"models": "llama_3_8b", "hardware": "l4"}
+        for kind, name in named.items():
             content = catalog.locate(kind, name).read_text()
             (folder / "mine.yaml").write_text(
                 re.sub("^name: .*", f'name: "x{text}"'.replace("\\", "\\\\"), content, count=1)

@@ -494,7 +494,7 @@ class SourcedSpec(Spec):
         problems = source_mistakes(self.model_dump(exclude_none=True, exclude_unset=True))
         if problems:
             raise PydanticCustomError("sources", "{problem}", {"problem": problems[0][1]})
-        return super()._checked()
+        return super()._checked()  # type: ignore[operator, no-any-return]
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:

@@ -76,7 +76,7 @@ def noting_files() -> Iterator[None]:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading. All files whose names come from users are opened here."""
+    """Open a file for reading. Files that users name are opened here."""
     stream = path.open("rb")
     noted = _READ.get()
     if noted is not None:

@@ -149,7 +149,7 @@ class _BoundedText(io.TextIOWrapper):
     left: float = math.inf
     """Characters that may still be read."""
 
-    def readline(self, size: int = -1, /) -> str:
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
         """Read a line."""
         line = self._counted(super().readline(_LONGEST_PART + 1 if size < 0 else size))
         if len(line) > _LONGEST_PART:
@@ -160,7 +160,7 @@ class _BoundedText(io.TextIOWrapper):
         """Read a number of characters."""
         return self._counted(super().read(size))
 
-    def __next__(self) -> str:
+    def __next__(self) -> str:  # type: ignore[override]
         if line := self.readline():
             return line
         raise StopIteration
