@@ -126,7 +126,7 @@ def shared_data(group: Group, rows: Sequence[Observed], levels: Levels) -> list[
             "rows": count,
             "decode": round(levels[engine, 0, part], 4),
             "prefill": round(levels.get((engine, 1, part), 0.0), 4),
-            **({"model": part[1]} if part[0] == "model" else {"since": part[1]} if part[1] else {}),
+            **({"since": part[1]} if part[1] else {}),
             **({"speculates": True} if part[0] == "speculation" else {}),
         }
         for part, count in sorted(counts.items())

@@ -80,7 +80,7 @@ def deployment_of(row: Measurement) -> str:
 def without_deployments(rows: Sequence[Observed], spreads: Spreads, keys: Collection[str]) -> dict[str, dict[str, Any]]:
     """Corrections of a model on a chip without one deployment, as plain data by :func:`deployment_of`.
 
-    ``shared`` has the corrections that the model shares with other models or chips.
+    ``shared`` has the corrections that all models share.
     """
     found: dict[str, dict[str, Any]] = {}
     for left, rest in folds(rows, lambda row: deployment_of(row.row)):
@@ -89,8 +89,7 @@ def without_deployments(rows: Sequence[Observed], spreads: Spreads, keys: Collec
             continue
         data = file_of(group, rest, pooled(rest, spreads), spreads)
         subjects = [entry for entry in data["subjects"] if (entry["model"], entry["hardware"]) == subject]
-        shared = [entry for entry in data.get("shared", []) if entry.get("model") in (None, subject[0])]
-        found[key] = {"subjects": subjects, "shared": shared}
+        found[key] = {"subjects": subjects, "shared": data.get("shared", [])}
     return found
 
 

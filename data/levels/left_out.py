@@ -24,7 +24,6 @@ UNSEEN: Mapping[Unseen, Callable[[Observed], object]] = {
     "way": lambda row: known_part(row.places[0], 2),
     "version": lambda row: known_part(row.places[0], 1),
     "subject": lambda row: known_part(row.places[0], 0),
-    "model": lambda row: row.row.model,
 }
 
 

@@ -55,8 +55,7 @@ class SetupLevels:
     ways : tuple of MeasuredWay
         Serving modes measured with the version; empty if the version was not measured.
     shared : tuple of SharedLevel
-        Corrections over several models or GPUs: of engine releases up to that of the setup, of speculative decoding,
-        and of the model.
+        Corrections over all models and GPUs, of engine releases up to that of the setup and of speculative decoding.
     weights : str
         Number format of the weights.
     apart, speculates : bool
@@ -112,7 +111,7 @@ class SetupLevels:
         releases = [entry.version for entry in engine.versions]
         passed = {"", *releases[: releases.index(release) + 1 if release else 0]}
         weights = precision.experts if has_experts(model) else precision.weights
-        shared = tuple(level for level in levels.shared if level.since in passed and level.is_of(model.name))
+        shared = tuple(level for level in levels.shared if level.since in passed)
         known = levels.newest in releases and release in releases
         ahead = max(releases.index(release) - releases.index(levels.newest), 0) if known else 0
         newer: dict[str, Any] = {"newest": levels.newest, "ahead": ahead}
@@ -176,7 +175,7 @@ class SetupLevels:
         Pass an empty list for a layout without measurements.
         """
         if self.widest is None:
-            return "subject" if any(level.model for level in self.shared) else "model"
+            return "subject"
         nearest = [self._nearest(layout) for layout in layouts]
         if nearest and all(isinstance(level, MeasuredDeployment) for level in nearest):
             return "load"

@@ -92,7 +92,7 @@ class Subject(NamedTuple):
     @property
     def corrected(self) -> bool:
         """True if measured corrections include the model on this chip."""
-        return self.unseen not in (None, "subject", "model")
+        return self.unseen not in (None, "subject")
 
 
 def asked_subject(

@@ -132,7 +132,7 @@ def measurement_note(instances: Instances) -> str:
     levels, factors = setup.levels, f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
     measured = f"Step times are multiplied by measured factors: {factors}."
     if levels.widest is None:
-        return f"{measured} They come from {levels.engine} with other models or on other GPUs."
+        return f"{measured} They come from {levels.engine} with other models."
     runs = f"{measured} They come from {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
     if levels.version is not None:
         return f"{runs} {levels.engine} {levels.version}."

@@ -29,9 +29,8 @@ from inference_econ.inputs.engine import profiles
 
 #: Quantities to which corrections are fitted: first for decode steps, then for prefill steps.
 QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
-#: Corrections that several models or chips share: of speculation, to which no profile is fitted; of engine releases;
-#: and of a model on all chips.
-SHARED = ("speculation", "release", "model")
+#: Corrections that all models share: of speculation, to which no profile is fitted, and of engine releases.
+SHARED = ("speculation", "release")
 #: Minimum number of models for the correction of a release [1]: with one, model and release are confounded.
 _RELEASE_MODELS = 2
 #: Step of finite differences: change of a log correction [1].
@@ -73,7 +72,7 @@ class Place(NamedTuple):
 
 
 #: Name of a correction: its group, the kind of step, and the first levels of a place. Of a shared correction: one of
-#: :data:`SHARED`, and the first engine release to which it applies, or the model.
+#: :data:`SHARED`, and the first engine release to which it applies.
 Name = tuple[Group, int, tuple[object, ...]]
 
 
@@ -96,7 +95,7 @@ class Observed:
     slopes : ndarray, shape (2, 2)
         Derivatives of their predicted logarithms with respect to log corrections of decode and prefill steps [1].
     shared : tuple of Name
-        Corrections that several models or chips share.
+        Corrections that all models share.
     misfit : bool
         True in a series that no known fact explains. Its corrections apply to its own engine version only.
     """
@@ -132,7 +131,7 @@ def places_of(row: Measurement) -> tuple[Place, Place]:
 
 
 def shared_of(group: Group, row: Measurement, since: Mapping[bool, Sequence[str]]) -> tuple[Name, ...]:
-    """Corrections that several models or chips share, for a measurement.
+    """Corrections that all models share, for a measurement.
 
     Parameters
     ----------
@@ -148,7 +147,7 @@ def shared_of(group: Group, row: Measurement, since: Mapping[bool, Sequence[str]
     names: list[Name] = []
     if misfit_of(row) is None:
         passed = [("release", one) for one in since.get(False, ()) if known.index(one) <= last]
-        names += [(engine, kind, part) for part in (*passed, ("model", row.model)) for kind in range(2)]
+        names += [(engine, kind, part) for part in passed for kind in range(2)]
     if row.speculates:
         names += [
             (engine, 0, ("speculation", one))
@@ -280,7 +279,7 @@ class Spreads(NamedTuple):
     """Standard deviations that set how far the correction of one server moves toward that of similar servers [1]."""
 
     effects: Array
-    """Standard deviations of decode and prefill corrections by depth, and of shared ones, shape (2, 7)."""
+    """Standard deviations of decode and prefill corrections by depth, and of shared ones, shape (2, 6)."""
     rows: Array
     """Standard deviations of TPOT and TTFT around their corrections, shape (2,)."""
 
@@ -355,8 +354,13 @@ def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
 
 
 def _effect(part: tuple[object, ...]) -> int:
-    """Index of the standard deviation of an effect: by depth, then by :data:`SHARED`."""
-    return len(DEPTHS) + SHARED.index(str(part[0])) if part[0] in SHARED else len(part) - 1
+    """Index of the standard deviation of an effect: by depth, then by :data:`SHARED`.
+
+    A change of speculation between releases has the standard deviation of releases.
+    """
+    if part[0] not in SHARED:
+        return len(part) - 1
+    return len(DEPTHS) + SHARED.index("release" if part[1] else "speculation")
 
 
 def solved_block(block: SharedRows, spreads: Spreads, fixed: Collection[tuple[object, ...]] = ()) -> Solved:
@@ -485,13 +489,9 @@ def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[t
 
 def known_shared(group: Group, file: inputs.MeasuredLevels) -> dict[Name, float]:
     """Shared corrections of a file."""
-    parts = [
-        ("model", level.model) if level.model else ("speculation" if level.speculates else "release", level.since)
-        for level in file.shared
-    ]
     return {
-        (Group(group.engine, ""), kind, part): log
-        for part, level in zip(parts, file.shared, strict=True)
+        (Group(group.engine, ""), kind, (SHARED[not level.speculates], level.since)): log
+        for level in file.shared
         for kind, log in enumerate((level.decode, level.prefill))
     }
 

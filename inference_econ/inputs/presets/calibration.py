@@ -204,9 +204,9 @@ class Calibration(Spec):
 
 #: Version of the file format for measured corrections.
 LEVELS_FORM = 1
-#: Property that cross-validation of measured corrections holds out: load, deployment, serving mode, engine version,
-#: combination of model and chip (``subject``), or model.
-Unseen = Literal["load", "deployment", "way", "version", "subject", "model"]
+#: Property that cross-validation of measured corrections holds out: load, deployment, serving mode, engine version, or
+#: combination of model and chip (``subject``).
+Unseen = Literal["load", "deployment", "way", "version", "subject"]
 #: ln(measured / predicted), limited to a factor of 7 in both directions, because larger values are mistakes [1].
 Log = Annotated[int | float, Field(ge=-2, le=2, allow_inf_nan=False)]
 Spread = Annotated[int | float, Field(ge=0, le=2, allow_inf_nan=False)]
@@ -289,7 +289,7 @@ class MeasuredSubject(MeasuredLevel):
 
 
 class SharedLevel(Spec):
-    """Correction that applies to several models or chips: of engine releases, speculative decoding, or one model."""
+    """Correction that applies to all models and chips: of engine releases, or of speculative decoding."""
 
     rows: Count
     """Number of measurements [1]."""
@@ -301,12 +301,6 @@ class SharedLevel(Spec):
     """First engine release to which the correction applies, as in the engine's file; empty for all releases."""
     speculates: bool = False
     """True if the correction applies to speculative decoding only."""
-    model: Annotated[str, _known("models")] | None = None
-    """Catalog name of the only model to which the correction applies; absent for all models."""
-
-    def is_of(self, model: str) -> bool:
-        """True if the correction applies to a model, given its display name."""
-        return self.model is None or entry_title(places.files("models")[self.model]) == model
 
 
 class LevelSpreads(Spec):
@@ -324,8 +318,6 @@ class LevelSpreads(Spec):
     """Standard deviation between engines with and without speculative decoding."""
     release: Spread = 0
     """Standard deviation of the change from one engine release to the next, over all models."""
-    model: Spread = 0
-    """Standard deviation between models, over all chips."""
     row: Spread
     """Standard deviation between measurements of one deployment."""
 

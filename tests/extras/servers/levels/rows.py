@@ -13,9 +13,7 @@ from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.predict import Prediction
 
 GROUP = Group("vllm", "hopper")
-SPREADS = Spreads(
-    np.array([[0.1, 0.2, 0.05, 0.1, 0.2, 0.2, 0.2], [0.2, 0.1, 0.1, 0.3, 0.0, 0.2, 0.2]]), np.array([0.05, 0.2])
-)
+SPREADS = Spreads(np.array([[0.1, 0.2, 0.05, 0.1, 0.2, 0.2], [0.2, 0.1, 0.1, 0.3, 0.0, 0.2]]), np.array([0.05, 0.2]))
 NESTED = slice(len(DEPTHS))
 
 
