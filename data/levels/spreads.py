@@ -22,6 +22,8 @@ from inference_econ.extras.servers.levels import (
 
 #: Start value of variances [1], and number of iterations [1].
 _START, _ROUNDS = 0.1, 40
+#: Standard deviation of the corrections of speculation [1]. Three engines are too few to estimate it.
+_SPECULATION = 0.15
 #: Median of the chi-square distribution with one degree of freedom [1].
 _CHI_SQUARE = 0.4549
 
@@ -54,6 +56,8 @@ def spreads_of(rows: Sequence[Observed]) -> Spreads:
             [_mean(squares[(kinds[:, 0] == kind) & (kinds[:, 1] == depth)]) for depth in range(len(DEPTHS + SHARED))]
             for kind in range(2)
         ]
+        for of_kind in effects:
+            of_kind[len(DEPTHS) + SHARED.index("speculation")] = _SPECULATION**2
         of_rows = [_ordinary(left[quantity == which]) for which in range(2)]
         spreads = Spreads(np.sqrt(np.maximum(effects, LEAST**2)), np.sqrt(np.maximum(of_rows, LEAST**2)))
     return spreads

@@ -354,13 +354,8 @@ def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
 
 
 def _effect(part: tuple[object, ...]) -> int:
-    """Index of the standard deviation of an effect: by depth, then by :data:`SHARED`.
-
-    A change of speculation between releases has the standard deviation of releases.
-    """
-    if part[0] not in SHARED:
-        return len(part) - 1
-    return len(DEPTHS) + SHARED.index("release" if part[1] else "speculation")
+    """Index of the standard deviation of an effect: by depth, then by :data:`SHARED`."""
+    return len(DEPTHS) + SHARED.index(str(part[0])) if part[0] in SHARED else len(part) - 1
 
 
 def solved_block(block: SharedRows, spreads: Spreads, fixed: Collection[tuple[object, ...]] = ()) -> Solved:
