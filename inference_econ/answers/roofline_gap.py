@@ -250,8 +250,10 @@ class SteadyService:
     requests_per_second: float
     """Completed requests [1/s]."""
     deployed: ServicePoint | None = None
-    """Point of a frontier that the service represents, if any. For a disaggregated point, ``plans`` has the decode
-    layout."""
+    """Point of a frontier that the service represents, if any.
+
+    For a disaggregated point, ``plans`` has the decode layout.
+    """
 
     @property
     def accelerators(self) -> float:
@@ -281,7 +283,7 @@ class SteadyService:
 
     @property
     def layout(self) -> Mapping[str, float | str]:
-        """Degrees by the names of their options."""
+        """Parallelism degrees by the names of their options."""
         if self.deployed is not None:
             return self.deployed.layout
         return self.setup.layout_record(self.plans, self.setup.assumptions.layout.tensor_layouts[0])
@@ -463,7 +465,7 @@ def gap(
     point : callable
         Returns a deployment of the frontier by position.
     subject : Subject
-        Measured deployment.
+        The measured deployment.
     """
     speeds, costs = curve
     speed, dollars = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens

@@ -495,7 +495,7 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
     Parameters
     ----------
     every : sequence of Services
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     targets : Targets
         SLOs.
     keeps : callable

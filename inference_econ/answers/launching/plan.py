@@ -401,7 +401,7 @@ class LaunchPlan:
 
     @property
     def accelerators(self) -> int:
-        """GPUs of all instances [1]."""
+        """Number of GPUs in all instances [1]."""
         return sum(instance.accelerators * instance.replicas for instance in self.instances)
 
     @property
