@@ -37,17 +37,17 @@ def with_slots(layouts: Services, slots: int) -> Services:
     layouts : Services
         Layouts (:func:`inference_econ.answers.layout_services.offer`).
     slots : int
-        Maximum concurrent requests per instance [1]; memory may limit them further.
+        Layouts whose steady states end at the limit.
 
     Returns
     -------
     Services
-        Layouts with their steady states up to the limit.
+        If the limit is not positive, or exceeds the token limit of a step. Each request has one token in a step.
 
     Raises
     ------
     InputError
-        If the limit is not positive, or above the token limit of a step, in which each request has one token.
+        Reject invalid parallelism degrees that are fixed, where this is possible before the search.
     """
     if slots < 1:
         raise InputError(f"slots must be an integer >= 1, got {slots:g}")
@@ -73,13 +73,13 @@ def with_slots(layouts: Services, slots: int) -> Services:
 
 
 def check_space(setup: Setup, space: Space) -> None:
-    """Reject fixed degrees that can be checked before the search.
+    """If a degree is not an integer, or degrees contradict each other, the model, the engines or the largest instance.
 
     Raises
     ------
     InputError
-        If degrees are not integers where required, or contradict each other, the model, the engines or the largest
-        instance.
+        Reject fixed parallelism degrees that do not divide the model, whatever the memory: first each degree alone,
+        then all together.
     """
     pins, largest = space.pins, space.max_accelerators
     if space.grid == "whole":
@@ -96,13 +96,15 @@ def check_space(setup: Setup, space: Space) -> None:
 
 
 def refuse_impossible(setup: Setup, space: Space) -> None:
-    """Reject fixed degrees that do not divide the model at any memory size: each degree alone, then all together.
+    """If the fixed degrees do not divide the model.
+
+    The message has these degrees and the dimensions that they do not divide.
 
     Raises
     ------
     InputError
-        If the fixed degrees do not divide the model; the message has the degrees and what they do not divide. Degrees
-        that are not fixed are never rejected.
+        If the fixed degrees do not divide the model; the message has the degrees and what they do not divide. Layouts
+        that have the fixed parallelism degrees, shape (n,).
     """
     pinned = space.pins.given()
     for some in (*({name: value} for name, value in pinned.items()), pinned):
@@ -143,19 +145,20 @@ def offer(
     space : Space, optional
         Instances to try, in integer numbers of GPUs.
     speculation : Speculation, optional
-        Speculation method, on the same GPUs.
+        Layouts with the smallest instances first.
 
     Returns
     -------
     Services
-        Smallest instances first.
+        If the price is unknown, an input is out of range, or fixed parallelism degrees do not divide the model.
 
     Raises
     ------
     InputError
         If the price is unknown, an input is out of range, or fixed degrees do not divide the model.
     NothingFitsError
-        If no layout fits.
+        Return the smallest number of CPU layers with which a model fits on one desktop GPU; empty if CPU layers do not
+        help.
 
     Examples
     --------
@@ -204,14 +207,14 @@ def offer(
 
 
 def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
-    """Return the fewest layers on the CPU with which a model fits on one desk GPU; empty if that does not help.
+    """Model, GPU and formats; its context must fit.
 
     Parameters
     ----------
     setup : Setup
-        Model, GPU and formats, at the context that must fit [tokens].
+        Words at the start of the returned text.
     start : str
-        Start of the text.
+        Return a note that requests exceed the maximum context of a model, with advice; empty otherwise.
     """
     layers, link = setup.model.layers, setup.hardware.host_link_bytes_per_second_one_way
     if not (setup.hardware.desk and link and any(engine.name == "llama_cpp" for engine in setup.engines)):

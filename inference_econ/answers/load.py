@@ -1,4 +1,4 @@
-"""A fleet under a range of loads: latencies, SLO attainment, and cost per token."""
+"""A fleet at one load."""
 
 from __future__ import annotations
 
@@ -52,20 +52,22 @@ _SECONDS, _SLOT_SECONDS, _BYTES = 0.03, 3e-6, 64.0
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """A fleet at one load.
+    """Costs of tokens, bill, and load of one instance.
 
     Attributes
     ----------
     sheet : Sheet
-        Load of one instance, bill, and cost of tokens.
+        Share of completed requests that meet all SLOs, with the confidence margin if there is one [1]; None without
+        SLOs.
     kept : float or None
         Share of completed requests that meet all SLOs, with the confidence margin if one is set [1]; None without SLOs.
     simulated : Trace or None
-        Simulation of one instance at this load, if it was run.
+        Probability that each SLO is met at its percentile.
     chances : Chances
-        Probabilities that the SLOs are met at their percentile.
+        Load of one instance, predicted by the analytical model.
     closed : Loaded
-        Load of one instance by the analytical model. ``sheet`` has the simulated load outside the validated range.
+        Outside the validated range of this model, ``sheet`` has the simulated load. ``sheet`` has the simulated load
+        outside the validated range.
     """
 
     sheet: Sheet
@@ -86,17 +88,17 @@ class LoadPoint:
 
     @property
     def completed_per_second(self) -> float:
-        """Requests that the fleet completes [1/s]."""
+        """Rate of completed requests that meet all SLOs [1/s]; None without SLOs."""
         return self.load.completed_per_second * self.sheet.replicas
 
     @property
     def good_per_second(self) -> float | None:
-        """Completed requests that meet all SLOs [1/s]; None without SLOs."""
+        """Share of prompt tokens found in the cache [1]; None if the simulation did not track blocks."""
         return None if self.kept is None else self.kept * self.completed_per_second
 
     @property
     def hit_rate(self) -> float | None:
-        """Share of prompt tokens found in the cache [1], if the simulation tracked blocks; else None."""
+        """Return the load as plain data, with the latency of each SLO; unbounded latencies are null."""
         if self.simulated is None or not simulator.block_tokens(self.sheet.service):
             return None
         return sum(self.simulated.hit_rates.values())
@@ -121,12 +123,12 @@ class LoadPoint:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoadCurve(Shown):
-    """A fleet under several loads.
+    """Results, one per load.
 
     Attributes
     ----------
     points : tuple of LoadPoint
-        One per load.
+        Fleet under the assumed arrivals and under other arrivals; None without simulations.
     targets : Targets
         SLOs.
     arrival_scv : float
@@ -158,7 +160,10 @@ class LoadCurve(Shown):
         return without_unknown_costs(record, self.points[0].sheet.service.setup)
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per load."""
+        """Evaluate a fleet of one layout under several loads (``inference_econ.load``).
+
+        The layout is the one with the cheapest tokens.
+        """
         return [point.record(self.targets) for point in self.points]
 
 
@@ -173,28 +178,30 @@ def load(
     simulate: bool | None = None,
     progress: Progress | None = None,
 ) -> LoadCurve:
-    """Evaluate a fleet of the layout with the cheapest tokens under several loads (``inference_econ.load``).
+    """Aggregated layouts of a model on a GPU (:func:`inference_econ.market`).
+
+    If all parallelism degrees are fixed, a single layout remains.
 
     Parameters
     ----------
     offers : Services or sequence of Candidate
-        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`); fixed degrees leave a single layout.
+        Instances that share the load evenly [1]; by default the maximum that fits on ``gpus``, or one.
     replicas : int, optional
         Instances that share the load evenly [1]; by default the most that fit on ``gpus``, or one.
     gpus : int, optional
-        Maximum number of GPUs of all instances [1].
+        One result per load, in the given order. The effect of bursts is included unless simulations are off.
     requests_per_second, targets, arrival_scv, simulate, progress
         See :func:`sweep`.
 
     Returns
     -------
     LoadCurve
-        In the order of the loads, with the effect of bursts unless simulations are off.
+        If a rate is not positive, there is no rate, or the replicas need more GPUs than ``gpus``.
 
     Raises
     ------
     InputError
-        If a rate is not positive, there is no rate, or the replicas need more GPUs than ``gpus``.
+        Layout with the highest throughput per dollar within the SLOs, and a description of this rule.
     """
     promised = Targets() if targets is None else targets
     layouts = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
@@ -224,10 +231,10 @@ def load(
 
 
 def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
-    """Layout with the most throughput per dollar within the SLOs, and this rule as text.
+    """If no layout meets the SLOs, the rule ignores them.
 
-    If no layout meets the SLOs, they are ignored. Simpler deployments are preferred. Each layout runs under the engine
-    of its candidate.
+    Simpler deployments are preferred at similar cost. Simpler deployments are preferred. Each layout runs under the
+    engine of its candidate.
     """
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)
@@ -263,22 +270,22 @@ def sweep(
     service : Service
         One instance.
     requests_per_second : sequence of float, optional
-        Request rates of the fleet [1/s]; by default up to 1.2 times its capacity (:data:`SHARES`).
+        SLOs. Their percentile is used for P(SLO met), but not for the share of requests that meet them.
     replicas : int
         Instances that share the load evenly [1].
     targets : Targets, optional
         SLOs. Their percentile affects P(SLO met), but not the share of requests that meet them.
     arrival_scv : float
-        Squared coefficient of variation of the interarrival times of the fleet [1].
+        True: simulate every load, about half a second for each.
     simulate : bool, optional
-        True: simulate every load, in about half a second each. False: simulate none. Default: simulate the loads for
-        which :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
+        False: simulate no load. False: simulate none. Default: simulate the loads for which
+        :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
-    list of LoadPoint
+    One result per rate, in the given order.
         In the order of the loads.
 
     Raises
@@ -342,7 +349,7 @@ _SIMULATED = {
 
 
 def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str, object]:
-    """A fleet and its loads as plain data; unbounded latencies are null."""
+    """Prefix caching: recompute a repeated prefix, or read its KV cache from HBM or from an offload tier."""
     first = points[0].sheet
     return {
         **service_record(first.service, first.replicas, *(point.load for point in points)),

@@ -37,26 +37,26 @@ class Conversation:
     Attributes
     ----------
     turns : float
-        Turns per conversation [1].
+        New tokens of a user turn, and tokens of its response [tokens].
     user_tokens, answer_tokens : float
-        New tokens of a question and of its answer [tokens].
+        Mean time between a response and the next turn of the user [s].
     think_seconds : float
         Mean time between an answer and the next question [s].
     lifetime_seconds : float
-        Longest time that the cache of a turn is kept [s].
+        Length of the system prompt that all users share [tokens].
     system_tokens : float
-        System prompt shared by all users [tokens].
+        Number of instances behind a router [1]; they share the requests evenly.
     replicas : int
         Instances behind a router that share the requests evenly [1].
     routing : {'prefix_aware', 'round_robin'}
-        ``prefix_aware`` sends all turns of a conversation to the replica with its cache. ``round_robin`` sends each
-        turn to the next replica.
+        ``prefix_aware`` sends all turns of a conversation to the replica with its cache. If there is less than one
+        turn, or a length or time is negative. Also if a lifetime is unlimited, a round-robin router has a fractional
+        number of turns, or the routing is unknown.
 
     Raises
     ------
     InputError
-        If there is less than one turn, a length or time is negative, a lifetime is unlimited, a round-robin router has
-        a fractional number of turns, or the routing is unknown.
+        Mean request if a turn finds the cache of the previous turn with probability ``returning``.
     """
 
     turns: float
@@ -77,18 +77,18 @@ class Conversation:
         self.mean(1.0)
 
     def mean(self, returning: float) -> prefix_cache.Turns:
-        """Mean request if the cache of the previous turn is found with probability ``returning``."""
+        """True if the router may send turns to replicas without the cache of the previous turn."""
         return prefix_cache.turns(
             self.turns, self.user_tokens, self.answer_tokens, system_tokens=self.system_tokens, returning=returning
         )
 
     @property
     def scattered(self) -> bool:
-        """True if turns may reach replicas without the cache of the previous turn."""
+        """Mean request if the cache keeps unused entries for a time [s]."""
         return self.replicas > 1 and self.routing == "round_robin"
 
     def found(self, lifetime_seconds: float) -> prefix_cache.Turns:
-        """Mean request if unused entries stay for a time [s]."""
+        """Tokens that wait in an instance's cache for reuse [tokens], at a request rate of the instance."""
         if not self.scattered:
             return self.mean(float(prefix_cache.returning(lifetime_seconds, self.think_seconds)))
         return routing.scattered_turns(
@@ -97,14 +97,14 @@ class Conversation:
         )  # fmt: skip
 
     def stored_tokens(self, requests_per_second: float, lifetime_seconds: float) -> float:
-        """Cached tokens that wait on an instance for reuse, at a request rate of the instance [tokens]."""
+        """Time that entries stay in a cache of a given size [tokens], up to ``lifetime_seconds`` [s]."""
         lengths = requests_per_second, self.turns, self.user_tokens, self.answer_tokens
         if self.scattered:
             return routing.scattered_tokens(*lengths, self.replicas, lifetime_seconds=lifetime_seconds, **self._pauses)
         return float(prefix_cache.stored_tokens(*lengths, lifetime_seconds=lifetime_seconds, **self._pauses))
 
     def lifetime(self, requests_per_second: float, tokens: float) -> float:
-        """Time that entries stay in a cache of some tokens, at most ``lifetime_seconds`` [s]."""
+        """Reuse of cached conversations in one tier."""
         if self.stored_tokens(requests_per_second, self.lifetime_seconds) <= tokens:
             return self.lifetime_seconds
         lengths = tokens, requests_per_second, self.turns, self.user_tokens, self.answer_tokens
@@ -119,16 +119,16 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class TierReuse:
-    """Reuse of conversations in one tier.
+    """Time that an unused entry stays in the tier [s]; it is shorter than wanted if the capacity is too small.
 
     Attributes
     ----------
     lifetime_seconds : float
         Time that an unused entry stays [s]; shorter than wanted if the capacity is too small.
     needed_bytes : float
-        Capacity that the wanted lifetime needs [B].
+        Share of turns that find their previous turn in the cache of the replica [1].
     returning : float
-        Share of turns that find their previous turn in the cache of their replica [1].
+        Number of cache hits in the mean prompt [tokens].
     cached_tokens : float
         Tokens of the mean prompt that are cache hits [tokens].
     hit_rate : float
@@ -150,18 +150,18 @@ def reuse(
     Parameters
     ----------
     conversation : Conversation
-        Conversations of users.
+        Rate at which turns of all conversations reach the instance [1/s].
     requests_per_second : float
         Turns of all conversations that reach the instance [1/s].
     capacity_bytes : float
         Capacity [B].
     bytes_per_token : float
-        KV cache per token [B].
+        Cache hits, and the capacity that the wanted lifetime would need.
 
     Returns
     -------
     Reuse
-        Cache hits, and the capacity that the wanted lifetime needs.
+        Cost and time to read a prefix from one tier.
 
     Raises
     ------
@@ -195,24 +195,24 @@ class Reading:
     tier : str
         :data:`HBM`, or the name of a :class:`inference_econ.inputs.TierSpec`.
     bytes_per_second : float
-        Read rate for the cache of one prompt [B/s]; ``inf`` for HBM.
+        Capacity of the tier per instance [B]; for HBM, the memory that weights and running requests leave free.
     capacity_bytes : float
         Capacity per instance [B]; for HBM, what weights and running requests leave free.
     seconds : float
-        Time to read the prefix [s].
+        Cost of the prefix if the GPUs wait for the read [USD per 1e6 tokens].
     dollars_per_million : float
-        Cost if the GPUs wait for the read [USD per 1e6 tokens]. It is an upper limit: reads may overlap with other
-        work.
+        This cost is an upper limit, because reads may overlap with other work. Time to read the prefix and then prefill
+        the new tokens [s].
     ttft_seconds : float
-        Time to read the prefix and prefill the new tokens [s].
+        Used share of the tier's bandwidth if every request reads its prefix from the tier [1].
     utilization : float
-        Share of the tier's bandwidth that is used if every request reads its prefix from it [1].
+        Prefix length above which reading is faster than recomputing [tokens]; ``inf`` if it exceeds a million.
     break_even_tokens : float
-        Prefix length from which reading is faster than recomputing [tokens]; ``inf`` if above a million.
+        Reuse by conversations; None if no conversations are given.
     reuse : Reuse or None
-        Reuse by conversations, if they are given.
+        Share of prompt tokens that simulated sessions find in this tier, but not in a faster one [1].
     hit_rate : float or None
-        Share of prompt tokens found in this tier, but not in a faster one, by simulated sessions [1].
+        Comparison of two choices for a repeated prefix on one instance: recompute it, or read its KV cache.
     """
 
     tier: str
@@ -240,21 +240,22 @@ class Offloading(Shown):
     prefix_tokens, new_tokens : float
         Repeated and new tokens of a prompt [tokens].
     requests_per_second : float
-        Request rate of the instance [1/s].
+        Conversations that define the lengths; None if lengths are given.
     conversation : Conversation or None
-        Conversations that set the lengths, if given.
+        KV cache of the prefix, stored once [B].
     bytes_per_prefix : float
-        KV cache of the prefix, without copies [B].
+        Time that the prefix adds to a prefill when it is recomputed [s].
     computing_seconds : float
         Time that the prefix adds to a prefill if it is recomputed [s].
     computing_dollars_per_million : float
         Cost of recomputing the prefix [USD per 1e6 tokens].
     ttft_seconds : float
-        TTFT without a cache [s].
+        Cost to keep a million tokens in HBM for one hour, in proportion to the KV-cache memory that they occupy [USD
+        per 1e6 tokens].
     holding_dollars_per_million_hour : float
-        Cost of a million tokens in HBM for one hour, by their share of the KV-cache memory [USD per 1e6 tokens].
+        Results per tier: HBM first, then the requested tiers.
     readings : tuple of Reading
-        HBM first, then the requested tiers.
+        Name of the workload whose sessions are simulated.
     traffic : str or None
         Name of the workload with the simulated sessions.
     """
@@ -277,13 +278,13 @@ class Offloading(Shown):
 
     @property
     def bytes_per_token(self) -> float:
-        """KV cache per token of the prefix [B]."""
+        """Instance on which the prefix is recomputed."""
         setup = self.service.setup
         tokens = self.prefix_tokens or 1.0
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions) / tokens
 
     def subjects(self) -> tuple[Instances]:
-        """Instance that recomputes the prefix."""
+        """Time in HBM above which recomputing a prefix is cheaper than keeping it [s]; Gray and Putzolu (1987)."""
         service, requests = self.service, self.service.requests
         layouts = layout_keys(service.plans, service.setup.assumptions.layout)
         sizes = [float(service.accelerators)]
@@ -300,7 +301,7 @@ class Offloading(Shown):
         return [self.service.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return the result as plain data; infinite values are null."""
+        """Return one record for recomputing, then one per tier."""
         service, conversation, (instances,) = self.service, self.conversation, self.subjects()
         record = {
             **facts(
@@ -337,7 +338,7 @@ class Offloading(Shown):
         return bounds.bounded(record, bounds.ends(instances, _FOLLOWS))
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record for recomputing, then one per tier."""
+        """Compute the number of tokens of a prompt, and of its cached prefix."""
         record = self.record()
         names = {
             "computing_seconds": "seconds",
@@ -359,14 +360,14 @@ def prompt(
     isl : float, optional
         Prompt length [tokens].
     hit_rate : float, optional
-        Share of the prompt that is a cached prefix [1].
+        Conversations; if given, their mean request replaces the other two inputs.
     conversation : Conversation, optional
-        Conversations; their mean request replaces both inputs.
+        Number of tokens in the prompt, and in its prefix [tokens].
 
     Returns
     -------
     (float, float)
-        Prompt and prefix [tokens].
+        If the share is outside 0 to 1, or no new token is left.
 
     Raises
     ------
@@ -399,31 +400,32 @@ def offload(
     Parameters
     ----------
     layouts : Services
-        Layouts of a model on a GPU (``offer``). The smallest layout within 10% of the lowest cost per request is used.
+        Layouts of a model on a GPU (``offer``). Offload tiers of the host machines.
     tiers : sequence of TierSpec
-        Offload tiers of the hosts.
+        Number of repeated tokens in a prompt [tokens]; see :func:`prompt`.
     prefix_tokens : float
-        Tokens of a prompt that repeat, see :func:`prompt` [tokens].
+        Conversations, which determine the reuse in each tier.
     conversation : Conversation, optional
         Conversations, from which the reuse in each tier is computed.
     requests_per_second : float, optional
-        Request rate of the instance [1/s]; by default :data:`inference_econ.answers.slo.FILLED` of its capacity.
+        Time and cost of recomputing and of reading from each tier, and the reuse in each tier.
 
     Returns
     -------
     Offloading
-        Time and cost of every choice, and the reuse in each tier.
+        If the prefix leaves no new token, a rate is not positive, or the bandwidth of the GPU's host link is unknown.
 
     Raises
     ------
     InputError
-        If the prefix leaves no new token, a rate is not positive, or the host link of the GPU is unknown.
+        The cost of recomputing follows from the time that the prefix adds to a prefill of the new tokens.
 
     Notes
     -----
-    The cost of recomputing is the time that the prefix adds to a prefill of the new tokens. The KV cache of a prefix is
-    spread over the GPUs of one attention group and over all stages. Each GPU reads its part over its own host link, or
-    from its share of a slower tier. Reads do not overlap with other work, and writes are ignored.
+    The KV cache of a prefix is distributed over the GPUs of one attention group, in all pipeline stages. Each GPU reads
+    its part over its own host link, or with its share of a slower tier's bandwidth. Reads are assumed not to overlap
+    with other work, and writes are ignored. Compute the time of recomputing and of reading as the prefix grows; the
+    number of new tokens is constant.
     """
     tokens, prefix = layouts.requests.isl.mean, prefix_tokens
     if not 0 <= prefix <= tokens - 1:
@@ -465,7 +467,7 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
 
     Returns
     -------
-    dict of str to ndarray, shape (n,)
+    Times [s] by name: ``computed``, then every tier except HBM.
         ``computed``, then every tier except HBM by name [s].
     """
     lengths = np.asarray(prefixes, dtype=float)
@@ -479,7 +481,7 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
 
 
 def _cheapest(layouts: Services) -> int:
-    """Smallest layout within 10% of the lowest cost per request."""
+    """Return the offload tiers of an instance for the simulator, with capacities in blocks."""
     per_chip = promised_rates(layouts, Targets()) / layouts.plans.accelerators
     good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
     smallest = good[layouts.plans.accelerators[good] == layouts.plans.accelerators[good].min()]
@@ -487,7 +489,7 @@ def _cheapest(layouts: Services) -> int:
 
 
 def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
-    """Return the offload tiers of an instance in blocks, for the simulator.
+    """If the bandwidth of the GPU's host link is unknown.
 
     Raises
     ------
@@ -510,7 +512,7 @@ def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
 
 
 def _read_rate(service: Service, tier: TierSpec) -> float:
-    """Read rate of a tier for the KV cache of one prompt [B/s]."""
+    """Number of GPUs that store the KV cache of one sequence [1]."""
     chip = service.setup.hardware
     link = chip.host_link_bytes_per_second_one_way
     if link is None:
@@ -523,33 +525,33 @@ def _read_rate(service: Service, tier: TierSpec) -> float:
 
 
 def _cache_chips(service: Service) -> float:
-    """GPUs that hold the KV cache of one sequence [1]."""
+    """Prompts on one instance, all with the same number of new tokens."""
     return float((service.plans.attention_ranks * service.plans.pp)[0])
 
 
 class _Case:
-    """Prompts on one instance with a constant number of new tokens."""
+    """Request overhead plus prefill time [s]."""
 
     def __init__(self, service: Service, new_tokens: float) -> None:
         self.service, self.new_tokens = service, new_tokens
         self.computing = cache_prefix_cache(self._computing)
 
     def first_token(self, tokens: float, cached: float) -> float:
-        """Request overhead plus prefill time [s]."""
+        """Duration of a prefill alone, and the instance time that it uses when steps are full [s]."""
         return request_seconds(self.service.setup, cached) + self.prefill(tokens, cached)[0]
 
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
-        """Duration of a prefill alone, and instance time that it uses when steps are full [s]."""
+        """Time to recompute a prefix [s]: its duration, and the instance time when steps are full."""
         prompt = self.service.reading(tokens, cached)
         return float(prompt.seconds[0]), self.service.full_prefill_seconds(tokens, cached)
 
     def _computing(self, prefix: float) -> tuple[float, float]:
-        """Recomputing time of a prefix: duration, and instance time when steps are full [s]."""
+        """KV cache of a number of tokens, stored once [B]."""
         whole, rest = self.prefill(prefix + self.new_tokens, 0.0), self.prefill(self.new_tokens, prefix)
         return max(whole[0] - rest[0], 0.0), max(whole[1] - rest[1], 0.0)
 
     def bytes(self, tokens: float) -> float:
-        """KV cache of some tokens, without copies [B]."""
+        """Prefix length above which reading is faster than recomputing [tokens]."""
         setup = self.service.setup
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
 
@@ -660,13 +662,13 @@ def cache(
     hit_rate : float
         Share of the prompt that is a cached prefix [1]; ignored with a conversation.
     osl : float
-        Output length [tokens].
+        Conversations; if given, they replace ``isl`` and ``hit_rate``.
     conversation : Conversation, optional
         Conversations, which replace ``isl`` and ``hit_rate``.
     tiers : sequence of str
-        Names or paths of tiers; by default all tiers of the package.
-    requests_per_second : float, optional
         Request rate of an instance [1/s]; by default 80% of its capacity without a cache.
+    requests_per_second : float, optional
+        Comparison of recomputing with reading from each tier.
 
     Returns
     -------
@@ -676,9 +678,10 @@ def cache(
     Raises
     ------
     InputError
-        If a number or a name is invalid.
+        Cost of each kind of token in a workload.
     NothingFitsError
-        If no layout fits.
+        Return the smallest number of CPU layers with which a model fits on one desktop GPU; empty if CPU layers do not
+        help.
     """
     tokens, prefix = prompt(isl, hit_rate, conversation=conversation)
     layouts = offer(setup, Requests.build({"isl": tokens, "osl": osl}, origin="cache"), space)

@@ -46,27 +46,27 @@ class OperatingPoint:
     batch: float
     """Concurrent sequences on all GPUs [1]; for a service, its concurrent requests."""
     throughput: float
-    """Output rate of all users [tokens/s]."""
+    """Useful arithmetic divided by the dense peak (MFU) [1]."""
     mfu: float
-    """Useful arithmetic over the dense peak, MFU [1]."""
+    """Cost of output tokens [USD per 1e6 tokens]."""
     dollars_per_million_output_tokens: float
-    """Cost [USD per 1e6 tokens]."""
+    """Number of equal instances that share the GPUs [1]."""
     instances: int = 1
     """Equal instances that share the GPUs [1]."""
 
     @property
     def instance_accelerators(self) -> int:
-        """GPUs of one instance [1]."""
+        """Command line, with program and configuration file."""
         return self.accelerators // self.instances
 
     @property
     def instance_batch(self) -> float:
-        """Concurrent sequences of one instance [1]."""
+        """Time per output token of one user [s]."""
         return self.batch / self.instances
 
     @property
     def seconds(self) -> float:
-        """Time per output token of a user [s]."""
+        """Measured speed of a deployment, with one of utilization, batch and throughput."""
         return 1.0 / self.tokens_per_second_per_user
 
 
@@ -77,7 +77,8 @@ class Observation:
     Raises
     ------
     InputError
-        If not exactly one of utilization, batch and throughput is given, or a number is out of range.
+        Useful arithmetic divided by the dense peak (MFU) [1]. It includes output tokens, and for a service also
+        prompts.
     """
 
     tokens_per_second: float
@@ -89,11 +90,11 @@ class Observation:
     batch: float | None = None
     """Mean concurrent sequences on all GPUs [1]; for a service, its concurrent requests."""
     throughput: float | None = None
-    """Output rate of all GPUs [tokens/s]."""
+    """Mean time to first token [s]; by default, the predicted value is used."""
     instances: int = 1
     """Equal instances that share the GPUs [1]."""
     ttft_seconds: float | None = None
-    """Mean time to first token [s]; by default the predicted one."""
+    """Create an observation; a missing speed is derived from throughput and batch."""
 
     @classmethod
     def of(
@@ -112,7 +113,7 @@ class Observation:
         Raises
         ------
         InputError
-            If the speed is not given and cannot be derived.
+            Name and value of the given quantity: utilization, batch or throughput.
         """
         if tokens_per_second is not None:
             return cls(tokens_per_second, accelerators, utilization, batch, throughput, instances, ttft_seconds)
@@ -142,12 +143,15 @@ class Observation:
 
     @property
     def instance_accelerators(self) -> int:
-        """GPUs of one instance [1]."""
+        """Command line, with program and configuration file."""
         return self.accelerators if self.instances == 1 else self.accelerators // self.instances
 
     @property
     def fullness(self) -> tuple[str, float]:
-        """Name and value of the quantity that was given: utilization, batch or throughput."""
+        """Number of equal instances on a number of GPUs [1].
+
+        1 unless fixed parallelism degrees define the instance size.
+        """
         return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
 
 
@@ -157,7 +161,7 @@ def instance_count(accelerators: int, pins: Pins) -> int:
     Raises
     ------
     InputError
-        If the GPUs are not a multiple of the instance size.
+        Compute the operating point from an observation.
 
     Examples
     --------
@@ -176,12 +180,13 @@ def instance_count(accelerators: int, pins: Pins) -> int:
 
 
 def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
-    """Complete an operating point from an observation.
+    """Setup that defines the useful arithmetic per token, the peak and the price.
 
     Parameters
     ----------
     setup : Setup
-        Sets the useful arithmetic per token, the peak and the price.
+        Throughput is batch x speed, MFU is :func:`inference_econ.engine.step.mfu`, and the cost is eq. (2) of Erdil
+        (2025).
     observed : Observation
         Speed, GPUs, and one of utilization, batch and throughput.
 
@@ -193,7 +198,7 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
     Raises
     ------
     InputError
-        If the batch is below 1, or the price is unknown.
+        Time of the useful arithmetic of one request, for prompt and output, on one GPU at its peaks [s].
     """
     accelerators, tokens_per_second = observed.accelerators, observed.tokens_per_second
     name, value = observed.fullness
@@ -223,7 +228,7 @@ Verdict = Literal["behind", "on", "ahead"]
 
 
 def useful_seconds(setup: Setup, requests: Requests) -> float:
-    """Time of the useful arithmetic of a request, prompt and output, on one GPU at its peaks [s]."""
+    """Service at constant concurrency, for the comparison with a measured service."""
     reading = replace(setup, context=requests.cached, spread=0.0, shared_prefix=0.0)
     prompt = float(mfu(reading, 1.0, 1.0, 1.0, prompt=requests.new_tokens))
     return prompt + requests.decode_steps * float(mfu(setup, 1.0, 1.0, 1.0))
@@ -246,13 +251,13 @@ class SteadyService:
     tpot_seconds: float
     """Time per output token after the first [s]."""
     decode_seconds: float
-    """Time of a decode step without prefill [s]."""
+    """Frontier point that the service represents; None if there is none."""
     requests_per_second: float
     """Completed requests [1/s]."""
     deployed: ServicePoint | None = None
     """Point of a frontier that the service represents, if any.
 
-    For a disaggregated point, ``plans`` has the decode layout.
+    Number of GPUs of the instance, or of the whole disaggregated deployment [1].
     """
 
     @property
@@ -267,7 +272,7 @@ class SteadyService:
 
     @property
     def throughput(self) -> float:
-        """Output rate of the instance [tokens/s]."""
+        """Useful arithmetic of prompts and outputs, divided by the theoretical peak (MFU) [1]."""
         return self.requests_per_second * self.requests.osl.mean
 
     @property
@@ -320,63 +325,66 @@ ComparedPoint = Point | SteadyService
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Comparison of the measured point with one frontier."""
+    """Setup of the frontier, under the fitted profile or the ideal bound."""
 
     measured: OperatingPoint
     """Measured operating point."""
     setup: Setup
-    """Setup of the frontier, with the fitted profile or the ideal bound."""
+    """Frontier to compare with; the search included the measured batch or concurrency."""
     frontier: Frontier | ServiceFrontier
-    """Frontier; its search included the measured batch or concurrency."""
+    """Speeds of the frontier's points, shape (n,) [tokens/s]."""
     speeds: Array
-    """Speeds of the frontier, shape (n,) [tokens/s]."""
+    """Costs of the frontier's points, shape (n,) [USD per 1e6 tokens]."""
     dollars: Array
-    """Costs of the frontier, shape (n,) [USD per 1e6 tokens]."""
+    """Fastest deployment of the frontier at the measured cost or below; None if no deployment is as cheap."""
     faster: ComparedPoint | None
-    """Fastest deployment at no higher cost; None if no deployment is as cheap."""
+    """Cheapest deployment of the frontier at the measured speed or above; None if no deployment is as fast."""
     cheaper: ComparedPoint | None
-    """Cheapest deployment at no lower speed; None if no deployment is as fast."""
+    """Time per token with which the measured GPUs and batch would lie on the frontier [s]."""
     on_it_seconds: float
     """Time per token at which the measured GPUs and batch would be on the frontier [s]."""
     subject: Subject
     """The measured deployment."""
 
     def instances(self, deployment: ComparedPoint) -> Instances:
-        """A deployment of the frontier as an instance, to compare it with measured servers."""
+        """Deployment of the frontier as an instance, for the comparison with measured servers."""
         size, load, key = deployment.accelerators, deployment.batch, recorded_key(deployment.layout)
         return Instances(self.setup, [size], [load], self.subject.isl, self.subject.osl, layouts=[key])
 
     @property
     def speed_factor(self) -> float | None:
-        """Frontier speed at equal cost divided by the measured speed [1]; None if no deployment is as cheap."""
+        """Frontier speed divided by measured speed, at equal cost [1]; None if no deployment is as cheap."""
         if self.faster is None:
             return None
         return self.faster.tokens_per_second_per_user / self.measured.tokens_per_second_per_user
 
     @property
     def cost_factor(self) -> float | None:
-        """Measured cost divided by frontier cost at equal speed [1]; None if no deployment is as fast."""
+        """Measured cost divided by frontier cost, at equal speed [1]; None if no deployment is as fast."""
         if self.cheaper is None:
             return None
         return self.measured.dollars_per_million_output_tokens / self.cheaper.dollars_per_million_output_tokens
 
     @property
     def tokens_per_second_lost(self) -> float | None:
-        """Frontier speed at equal cost minus the measured speed [tokens/s]; negative if the point is ahead."""
+        """Frontier speed minus measured speed, at equal cost [tokens/s]; negative if the measured point is better."""
         if self.faster is None:
             return None
         return self.faster.tokens_per_second_per_user - self.measured.tokens_per_second_per_user
 
     @property
     def dollars_lost(self) -> float | None:
-        """Measured cost minus frontier cost at equal speed [USD per 1e6 tokens]; negative if the point is ahead."""
+        """Measured cost minus frontier cost, at equal speed [USD per 1e6 tokens].
+
+        Negative if the measured point is better.
+        """
         if self.cheaper is None:
             return None
         return self.measured.dollars_per_million_output_tokens - self.cheaper.dollars_per_million_output_tokens
 
     @property
     def seconds(self) -> float:
-        """Measured time per token minus the time on the frontier with the same GPUs and batch [s]."""
+        """Measured time per token minus the time on the frontier, for the same GPUs and batch [s]."""
         return self.measured.seconds - self.on_it_seconds
 
     @property
@@ -386,13 +394,13 @@ class Gap:
 
     @property
     def certain(self) -> bool | None:
-        """True if the gap exceeds the usual prediction error; None without an error estimate."""
+        """True if the gap is larger than the usual prediction error; None without an error estimate."""
         likely = self.likely_seconds
         return None if likely is None else not likely.low <= self.measured.seconds <= likely.high
 
     @property
     def verdict(self) -> Verdict:
-        """Position of the point: behind the frontier, on it (within 2%), or ahead of it."""
+        """Position of the measured point relative to the frontier: behind it, on it (within 2%), or ahead of it."""
         # Both factors are above 1, or neither is.
         most = max(self.speed_factor or 0.0, self.cost_factor or 0.0)
         if most > 1.0 + NEAR:
@@ -402,17 +410,20 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class StepPart:
-    """One part of the step of the measured deployment."""
+    """One part of the decode step of the measured deployment."""
 
     name: str
-    """Part of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``."""
+    """Name of the part, from :data:`inference_econ.engine.step.PARTS`, or ``unexplained``."""
     seconds: float
-    """Time under the fitted profile [s]. Unexplained time is measured time minus all parts; it may be negative."""
+    """Time of the part under the fitted profile [s].
+
+    The unexplained time is the measured time minus all other parts; it may be negative.
+    """
     ideal_seconds: float
-    """Time of the part in the ideal step with the same GPUs and batch [s]."""
+    """Time of the part in the ideal step, with the same GPUs and batch [s]."""
 
     def closes(self, gap: Gap) -> float:
-        """Share of a gap that closes if this part alone drops to its ideal time [1]; 0 without a gap."""
+        """Share of a gap that disappears if only this part drops to its ideal time [1]; 0 without a gap."""
         if gap.seconds <= 0.0:
             return 0.0
         return min(max(self.seconds - self.ideal_seconds, 0.0) / gap.seconds, 1.0)
@@ -420,16 +431,16 @@ class StepPart:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Lack of memory for the measured batch."""
+    """Missing memory for the measured batch."""
 
     batch: float
-    """Measured sequences [1]."""
+    """Measured number of sequences [1]."""
     needed_bytes: float
-    """Weights and KV cache, in the layout that lacks the least memory [B]."""
+    """Memory for weights and KV cache [B], in the layout that lacks the least memory."""
     available_bytes: float
-    """Memory of that layout [B]."""
+    """Available memory of that layout [B]."""
     most: int
-    """Sequences that fit in that layout [1]."""
+    """Number of sequences that fit in that layout [1]."""
 
 
 def compared_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:
@@ -461,9 +472,9 @@ def gap(
     front : Frontier or ServiceFrontier
         Frontier.
     curve : tuple of ndarray, shape (n,)
-        Speeds of the frontier [tokens/s], ascending, and costs [USD per 1e6 tokens].
+        Speeds of the frontier [tokens/s], ascending, and their costs [USD per 1e6 tokens].
     point : callable
-        Returns a deployment of the frontier by position.
+        Function that returns a deployment of the frontier by position.
     subject : Subject
         The measured deployment.
     """

@@ -1,4 +1,4 @@
-"""Options of each engine for layouts and formats."""
+"""Command-line options and configuration file of an instance."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ Written = tuple[dict[str, Any], dict[str, Any]]
 def written(
     engine: LaunchEngine, service: Service, limits: InstanceLimits, served: Weights, role: Role = "both"
 ) -> Written:
-    """Options and configuration file of an instance.
+    """Engine that runs the instance.
 
     Parameters
     ----------
     engine : LaunchEngine
-        Engine that runs it.
+        Launch limits of the instance.
     service : Service
         Instance.
     limits : InstanceLimits
-        Its limits.
+        Weights that the instance serves.
     served : Weights
-        Weights to serve.
+        Role of the instance: aggregated, prefill or decode.
     role : str
         Aggregated, prefill or decode.
 
     Raises
     ------
     InputError
-        If the engine does not support the GPU, layout, format or speculation method.
+        Kernel options of the instance's recipe, if the engine version has them.
     """
     vendor, launch = service.setup.hardware.vendor, engine.launch
     if vendor not in launch.vendors:
@@ -78,7 +78,7 @@ def written(
 
 
 def _kernels(engine: LaunchEngine, service: Service) -> Written:
-    """Kernel options of the recipe that the instance follows, if the engine version has them."""
+    """Options for LoRA adapters; the maximum rank is the smallest one of the engine that is large enough."""
     setup, speculation = service.setup, service.speculation
     proposer, drafts = (None, None) if speculation is None else (speculation.proposer, speculation.longest)
     practice = practice_of(engine.name, setup.model, setup.hardware, setup.precision, proposer, drafts)
@@ -97,12 +97,12 @@ def _kernels(engine: LaunchEngine, service: Service) -> Written:
 
 
 def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
-    """Options for LoRA adapters, with the smallest maximum rank of the engine that is large enough.
+    """If no rank of the engine is large enough.
 
     Raises
     ------
     InputError
-        If the engine supports no such rank.
+        Options for two-batch overlap, if it speeds up full prefill or decode steps.
     """
     wanted = setup.assumptions.adapters
     if not wanted.loras:
@@ -121,7 +121,7 @@ def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
 
 
 def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role: Role) -> dict[str, Any]:
-    """Options for two-batch overlap, if it makes full prefill or decode steps faster."""
+    """Options and configuration keys of an instance with only prefill, or with only decode."""
     facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.options.version))
     setup, plans = replace(service.setup, engines=(facts,)), service.plans
     whole = replace(setup, assumptions=setup.assumptions.changed({"network.two_batch_overlap": "never"}))
@@ -147,7 +147,7 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
     Raises
     ------
     InputError
-        If the engine cannot transfer a KV cache to another server.
+        Value of the engine's option for the weight format; None if the weights define the format.
     """
     if role == "both":
         return {}, {}
@@ -170,7 +170,7 @@ def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str
     Raises
     ------
     InputError
-        If the engine cannot convert the published weights to this format.
+        Value of the engine's option for the KV-cache format.
     """
     model, precision = service.setup.model, service.setup.precision
     published = Precision.of(model)
@@ -193,7 +193,7 @@ def _cache(engine: LaunchEngine, service: Service) -> str:
     Raises
     ------
     InputError
-        If the engine does not support the format.
+        Value of the KV-cache option of vLLM and SGLang; None if the default ``auto`` gives the priced format.
     """
     kv, names = service.setup.precision.kv, engine.launch.caches
     if kv not in names:
@@ -202,9 +202,9 @@ def _cache(engine: LaunchEngine, service: Service) -> str:
 
 
 def _told_cache(engine: LaunchEngine, service: Service, served: Weights) -> str | None:
-    """Value of the KV-cache option of vLLM and SGLang; None if their default (``auto``) is the priced format.
+    """For quantized weights that include KV-cache scales, the default would use a narrower cache format.
 
-    The default would use a narrower format for quantized weights that include scales for it.
+    Options of vLLM: experts are distributed over all DP x TP ranks, or each expert is split over them.
     """
     cache = _cache(engine, service)
     if cache != "auto":
@@ -223,7 +223,7 @@ def _vllm(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """vLLM: experts are split over all DP x TP ranks, or each expert is split."""
+    """Options of SGLang: ``--tp-size`` has all ranks of a stage, and attention DP divides them into groups."""
     if degrees.ep not in (1, degrees.stage):
         raise InputError(
             f"{engine.label} has no {degrees.text}: its experts lie on all {degrees.stage} ranks of DP x TP or each is "
@@ -275,7 +275,7 @@ def _sglang(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """SGLang: ``--tp-size`` counts all ranks of a stage; attention-DP ranks are groups of them."""
+    """Options of TensorRT-LLM: attention is split over all ranks of a stage, or not split."""
     capturing = engine.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs")
     redundant = service.setup.assumptions.experts.redundant
     chosen: dict[str | None, Any] = {
@@ -332,7 +332,7 @@ def _trtllm(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """TensorRT-LLM: attention is split over all ranks of a stage, or over none."""
+    """Options of llama-server: layers or tensors of a GGUF file are split over GPUs. All requests share one cache."""
     del weights  # it does not quantize at load time
     if degrees.dp > 1 and degrees.tp > 1:
         raise InputError(
@@ -399,7 +399,7 @@ def _llama_cpp(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """llama-server: layers or tensors of a GGUF file are split over GPUs, and all requests share one cache."""
+    """Options of mlx_lm.server: one Mac, and caches that grow on demand."""
     del weights  # it does not quantize at load time
     _check_plain(engine, service, degrees)
     if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):
@@ -436,7 +436,7 @@ def _mlx(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """mlx_lm.server: one Mac, with caches that grow on demand."""
+    """Reject speculation and split caches for engines whose launch does not support them."""
     del weights  # it does not quantize at load time
     _check_plain(engine, service, degrees)
     if service.accelerators > 1:
@@ -458,12 +458,12 @@ def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees)
 
 
 def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, served: Weights) -> str:
-    """Location of the weights of the draft model or head.
+    """If the model has no draft weights, or their location is unknown.
 
     Raises
     ------
     InputError
-        If there are none, or they are unknown.
+        Number of tokens in the largest step with a CUDA graph [1]; engines pad it to a multiple of eight.
     """
     draft, setup = speculation.model, service.setup
     if served.draft is not None:
@@ -488,12 +488,12 @@ def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, ser
 
 
 def _captured(sequences: int) -> int:
-    """Largest captured step [1]; engines pad to multiples of eight."""
+    """Share of memory, rounded down to three digits [1]."""
     return max(1, math.ceil(sequences / 8) * 8) if sequences > 8 else sequences
 
 
 def _down(share: float) -> float:
-    """Share of memory, rounded down to three digits [1]."""
+    """Options that have a value, without the others."""
     return math.floor(share * 1e3) / 1e3
 
 

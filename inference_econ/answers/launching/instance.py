@@ -1,4 +1,4 @@
-"""Engine instance that is ready to launch: its options and its configuration file."""
+"""Memory use of one GPU before the first request [B]."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EIGHTS, _SIXTEENS = 256, 16
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Memory of one GPU by use, before the first request [B]."""
+    """Total memory of the GPU [B]."""
 
     total: float
     """Total memory [B]."""
@@ -31,15 +31,15 @@ class Room:
     weights: float
     """Weights [B]."""
     workspace: float
-    """Activations of the largest step, and memory that the engine reserves [B]."""
+    """KV cache of one request of maximum length [B]."""
     request: float
-    """KV cache of one request of the maximum length [B]."""
+    """CUDA graphs; they are outside the usable memory [B]."""
     graphs: float
     """CUDA graphs, outside the usable memory [B]."""
 
     @property
     def cache(self) -> float:
-        """Memory that is left for the KV cache [B]."""
+        """Number of CUDA graphs that an engine captures for decode steps, up to a batch size [1]."""
         return self.usable - self.weights - self.workspace
 
 
@@ -56,7 +56,7 @@ def captured(sequences: int) -> int:
 
 
 def room(service: Service, tokens: int, graph_bytes: float) -> Room:
-    """Compute the memory that an instance needs to start.
+    """Input plus output of the longest request [tokens].
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def _request_bytes(service: Service, tokens: int) -> float:
 
 
 def check(service: Service, needed: Room, tokens: int) -> None:
-    """Reject an instance that would not start.
+    """If the weights and one request of maximum length do not fit; the message has the length that fits.
 
     Raises
     ------
@@ -150,9 +150,9 @@ class LaunchEngine:
     name : str
         ``vllm``, ``sglang``, ``trtllm``, ``llama_cpp`` or ``mlx``.
     options : EngineOptions
-        Options of its commands.
+        Start instructions for the engine.
     launch : EngineLaunch
-        How to start it.
+        Container image that replaces the default image; None for the default.
     named_image : str or None
         Container image that replaces the default.
     """
@@ -164,12 +164,12 @@ class LaunchEngine:
 
     @property
     def label(self) -> str:
-        """Name and version."""
+        """Container image: the named one, or the image of the engine version. Empty if neither exists."""
         return f"{self.launch.name} {self.options.version}"
 
     @property
     def image(self) -> str:
-        """Container image: the named one, or the image of the version; empty if it has none."""
+        """First of the given options that the engine version supports."""
         return self.named_image or (self.launch.image or "").format(version=self.options.version)
 
     def first(self, *names: str) -> str | None:
@@ -179,16 +179,16 @@ class LaunchEngine:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights to serve.
+    """Role of the instance: aggregated, prefill or decode.
 
     Attributes
     ----------
     model : str
         Hugging Face id, or a path.
     own : bool
-        True if the weights are in the requested format, False if the engine must quantize them.
+        Weights that replace the default weights of a draft model or EAGLE head; None for the default.
     draft : str or None
-        Replacement for the default weights of a draft model or EAGLE head.
+        Parallelism degrees of an instance.
     """
 
     model: str
@@ -198,12 +198,12 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class LaunchDegrees:
-    """Parallelism of an instance.
+    """Degrees of tensor, attention-data, pipeline, expert and decode-context parallelism [1].
 
     Attributes
     ----------
     tp, dp, pp, ep, dcp : int
-        Tensor, attention-data, pipeline, expert and decode-context parallelism [1].
+        Number of GPUs in a pipeline stage [1].
     """
 
     tp: int
@@ -214,12 +214,12 @@ class LaunchDegrees:
 
     @property
     def stage(self) -> int:
-        """GPUs of a pipeline stage [1]."""
+        """Parallelism degrees of a predicted instance."""
         return self.tp * self.dp
 
     @classmethod
     def of(cls, service: Service) -> LaunchDegrees:
-        """Degrees of an instance."""
+        """Parallelism degrees as text, as on the command line."""
         plans, dp = service.plans, groups(service)
         ep = 1 if plans.ep is None else int(plans.ep[0])
         return cls(int(plans.attention_ranks[0]), dp, int(plans.pp[0]), ep, int(plans.dcp))
@@ -233,18 +233,18 @@ class LaunchDegrees:
 
 @dataclass(frozen=True, slots=True)
 class InstanceLimits:
-    """Limits of an instance at launch.
+    """Maximum number of concurrent requests per attention-DP rank [1].
 
     Attributes
     ----------
     tokens : int
         Input and output of the longest request [tokens].
     sequences : int
-        Concurrent requests per attention-DP rank [1].
+        Maximum number of tokens per step and attention-DP rank [tokens].
     step_tokens : int
-        Tokens of a step per attention-DP rank [tokens].
+        Memory use of each GPU.
     room : Room
-        Memory of each GPU.
+        Limits that allow the request lengths plus some slack, or a given longest request [tokens].
     """
 
     tokens: int
@@ -256,8 +256,9 @@ class InstanceLimits:
     def of(cls, service: Service, engine: LaunchEngine, role: Role, longest: int | None = None) -> InstanceLimits:
         """Limits from the request lengths with some slack, or from a given longest request [tokens].
 
-        Requests of a mean length must be within the model's maximum context. The engine rejects longer requests of a
-        distribution. Sessions use the slots of their simulation.
+        The engine rejects requests of a distribution that exceed this context. For sessions, the concurrency limit is
+        the one that their simulation uses. If the requests exceed the model's maximum context, or the instance would
+        not start with these limits.
 
         Raises
         ------
@@ -287,28 +288,28 @@ class InstanceLimits:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One instance of an engine.
+    """Predicted service that the instance provides.
 
     Attributes
     ----------
     engine : Engine
-        Engine that runs it.
+        Launch limits of the instance.
     service : Service
         Predicted service.
     model : str
-        Hugging Face id or path of the weights.
+        Options with their values, as for the command line.
     limits : Limits
-        Its limits.
+        Weights that the instance serves.
     arguments : mapping
-        Options with their values.
+        Contents of the engine's configuration file; empty without a file.
     file : mapping
-        Contents of its configuration file; empty without one.
+        Number of instances with these options [1].
     replicas : int
-        Number of such instances [1].
+        Role of the instance: aggregated, prefill or decode.
     role : str
-        Role of the instance.
+        Text that distinguishes the instance from instances on other GPUs; empty if there are none.
     variant : str
-        Text that distinguishes the instance from instances on other GPUs, if there are some.
+        Number of GPUs of one instance [1].
     """
 
     engine: LaunchEngine
@@ -323,23 +324,23 @@ class Instance:
 
     @property
     def accelerators(self) -> int:
-        """GPUs of one instance [1]."""
+        """Command line, with program and configuration file."""
         return self.service.accelerators
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Command line, including program and configuration file."""
+        """Check the command line and the file against the recorded options of the engine's parser."""
         option = self.engine.first("--config", "--extra_llm_api_options")
         reading = [option, CONFIG] if self.file and option is not None else []
         return (*self.engine.launch.program, *words(self.arguments), *reading)
 
     def check(self) -> None:
-        """Check command line and file against the recorded options of the engine's parser.
+        """If the engine would reject an option.
 
         Raises
         ------
         InputError
-            If the engine would reject them.
+            Options and values as words of a command line; option names without dashes are positional arguments.
         """
         options, command = self.engine.options, self.engine.launch.command
         options.parse(command, self.words[len(self.engine.launch.program) :])
@@ -348,7 +349,7 @@ class Instance:
 
 
 def words(arguments: Arguments) -> list[str]:
-    """Options and values as the words of a command line; names without dashes are arguments.
+    """Maximum number of decode steps by which prefill is delayed, as assumed in the price [1].
 
     Examples
     --------
@@ -379,15 +380,16 @@ Told = tuple[dict[str, Any], dict[str, Any]]
 
 
 def priced(service: Service, role: Role) -> int:
-    """Maximum decode steps that delay prefill, as priced [1].
+    """It is 0 for instances with one DP rank, and for prefill or decode instances.
 
-    0 for instances with one DP rank, and for prefill or decode instances.
+    Options and configuration keys that make an engine delay prefill until each DP rank has a prompt. They are empty if
+    the engine does not support this.
     """
     return round(service.setup.held_steps) if groups(service) > 1 and role == "both" else 0
 
 
 def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """Options and keys that make an engine delay prefill until each DP rank has a prompt; empty if not supported.
+    """Maximum delay in decode steps [1]; 0 for no delay.
 
     Parameters
     ----------
@@ -398,14 +400,17 @@ def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation
     stages : int
         Pipeline stages of the instance [1].
     speculation : Speculation or None
-        Speculation method.
+        Note on an instance without prefill delay, if the price assumes one.
     """
     telling = _TELLING.get(engine.name)
     return ({}, {}) if telling is None or not steps else telling(engine, steps, stages, speculation)
 
 
 def remark(instance: Instance) -> str | None:
-    """Note about an instance that does not delay prefill although that was priced."""
+    """SGLang options that delay prefill.
+
+    They need overlapped steps (``managers/prefill_delayer.py``): no pipeline and no speculation.
+    """
     service, steps = instance.service, priced(instance.service, instance.role)
     if not steps or any(told(instance.engine, steps, LaunchDegrees.of(service).pp, service.speculation)):
         return None
@@ -416,9 +421,10 @@ def remark(instance: Instance) -> str | None:
 
 
 def _sglang(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """SGLang options; a delay needs overlapped steps (``managers/prefill_delayer.py``): no pipeline, no speculation.
+    """N-gram speculation disables the overlap in all versions.
 
-    N-gram speculation disables overlap in all versions, draft heads in versions that do not overlap rounds by default.
+    Draft heads disable it in versions that do not overlap rounds by default. TensorRT-LLM options: prefill starts when
+    every DP rank has a prompt. A longer wait for more prompts is not part of the price.
     """
     if engine.first("--enable-prefill-delayer") is None or stages > 1 or speculation is not None:
         return {}, {}
@@ -445,14 +451,14 @@ _MEETING, _DATA_PARALLEL = 29500, 13345
 
 @dataclass(frozen=True, slots=True)
 class InstanceMachine:
-    """One machine of an instance.
+    """Number of the machine, from 0, or a shell expression for this number.
 
     Attributes
     ----------
     rank : Expanded
         Number of the machine from 0, or a shell expression for it.
     leader : Expanded
-        Address of the first machine.
+        Number of machines that an instance needs, for a machine size [1].
     """
 
     rank: Expanded
@@ -464,7 +470,7 @@ def machines(instance: Instance, size: int) -> int:
 
     Raises
     ------
-    InputError If the instance does not fill its machines, or the engine cannot run on several machines.
+    Words of the command for one machine of an instance that spans several machines.
     """
     if instance.accelerators <= size:
         return 1
@@ -490,7 +496,7 @@ def machines(instance: Instance, size: int) -> int:
 
 
 def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine) -> list[str]:
-    """Command words for one machine of an instance on several machines."""
+    """Option that stops vLLM from serving requests on all machines except the first; None for other engines."""
     count = instance.accelerators // size
     if instance.engine.name == "sglang":
         address = {"--dist-init-addr": Expanded(f"{machine.leader}:{_MEETING}")}

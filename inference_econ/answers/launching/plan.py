@@ -1,4 +1,4 @@
-"""Launch plan of a whole deployment: instances, addresses, and the load test."""
+"""Predicted value of one quantity, with its interval and SLO."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Expected:
     low: float | None = None
     """Lower end of its 80% interval; None if unknown."""
     high: float | None = None
-    """Upper end of its 80% interval; None if unknown."""
+    """SLO on the quantity; None without an SLO."""
     promised: float | None = None
     """SLO on the quantity, or None."""
 
@@ -81,7 +81,7 @@ class OfferedLoad:
     concurrency: int | None = None
     """Concurrent requests [1]; None for a rate."""
     arrival_scv: float = 1.0
-    """Squared coefficient of variation of the interarrival times, 1 for Poisson [1]."""
+    """Number of requests in a run [1]."""
 
     @property
     def requests(self) -> int:
@@ -99,14 +99,14 @@ class OfferedLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadTestRun:
-    """Run of a load generator."""
+    """Options of the load generator's command."""
 
     options: EngineOptions
-    """Options of its command."""
+    """Command of the load generator: ``vllm bench serve``, ``aiperf profile`` or ``guidellm run``."""
     command: str
     """``vllm bench serve``, ``aiperf profile`` or ``guidellm run``."""
     arguments: Mapping[str, Any]
-    """Options with their values."""
+    """Contents of the engine's configuration file; empty without a file."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -136,20 +136,20 @@ def run(
     model : str
         Model name on the server, also used for the tokenizer.
     url : str
-        Address of the server.
+        vLLM version of the server, whose load generator is used; empty for the newest recorded version.
     requests : Requests
         Request lengths.
     load : OfferedLoad
         Load.
     server : str
-        vLLM version of the server, to use its generator; empty for the newest recorded version.
+        Predicted statistics (means and percentiles) that the generator reports, if it supports them.
     statistics : collection of str
-        Predicted statistics (means and percentiles) to report, if the generator supports it.
+        If the generator cannot create requests with these lengths.
 
     Raises
     ------
     InputError
-        If the generator cannot create such requests.
+        Half width of a uniform distribution with the same standard deviation, limited by the longest length [tokens].
     """
     version = server if generator == "vllm" and server in launch_options.versions("vllm") else None
     options = launch_options.options(generator, version)
@@ -201,7 +201,7 @@ def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load
 
 
 def _half_width(length: Length) -> float:
-    """Half width of a uniform distribution with the same deviation, at most the longest length [tokens].
+    """Length in GuideLLM's syntax, which does not accept a standard deviation of 0.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def _guidellm(options: EngineOptions, model: str, url: str, requests: Requests, 
 
 
 def _guided(name: str, length: Length) -> str:
-    """Length in GuideLLM's syntax, which rejects a deviation of 0."""
+    """Standard deviation of a length [tokens]."""
     if round(_deviation(length)) == 0:
         return f"{name}={round(length.mean)}"
     least = 1 if length.kind == "lognormal" else round(length.least)
@@ -265,7 +265,7 @@ def _deviation(length: Length) -> float:
 
 
 def _arrivals(load: OfferedLoad) -> str:
-    """Generator options for arrivals at a rate.
+    """If the generator does not support such arrivals.
 
     Raises
     ------
@@ -298,9 +298,9 @@ class PlanPart:
     service: Service
     """One instance."""
     replicas: int
-    """Number of instances [1]."""
+    """Role of the instances: aggregated, prefill or decode."""
     role: Role = "both"
-    """Role of the instances."""
+    """Maximum concurrent requests of one instance [1]; None for the memory limit."""
     slots: int | None = None
     """Maximum concurrent requests of an instance [1]; None for the memory limit."""
 
@@ -314,9 +314,9 @@ class Start:
     parts : sequence of Part
         One entry per kind of instance: prefill, decode, or aggregated.
     load : OfferedLoad
-        Total load.
+        Predicted values under that load.
     expected : sequence of Expected
-        Predictions under that load.
+        Deployment that was selected from a result, as text.
     pick : str
         Selected deployment of a result, as text.
     said : sequence of str
@@ -339,13 +339,13 @@ class Scaling:
     least, most : int
         Minimum and maximum instances [1].
     metric : str
-        Target metric: ``in_flight`` requests, queued ones included, or their ``rate``.
+        Target of the metric per instance, and load that cheaper instances serve first [1, or 1/s].
     per_instance, before : float
         Target of the metric per instance, and the amount that cheaper instances serve first [1, or 1/s].
     polling_seconds, scale_down_seconds : float
         Polling interval, and delay before an instance is removed [s].
     dollars_per_hour : float
-        Price of an instance [USD/h].
+        Pricing model of the machines.
     paid : str
         Pricing model of its machines.
     """
@@ -363,20 +363,20 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """Instances to launch, and the load test that compares them with the prediction.
+    """Instances, one entry per kind.
 
     Attributes
     ----------
     instances : sequence of Instance
         One instance of each kind.
     load : OfferedLoad
-        Total load.
+        Predicted values under that load.
     expected : sequence of Expected
-        Predictions under that load.
+        Deployment that was selected from a result, as text.
     generator : str
         Load generator.
     pick : str
-        How the deployment was selected, as text.
+        Speculation method of the query. Instances use it only where it is faster under the load.
     asked : Speculation or None
         Requested speculation method; instances speculate only where that is faster under the load.
     scaling : Scaling or None
@@ -406,7 +406,7 @@ class LaunchPlan:
 
     @property
     def disaggregated(self) -> bool:
-        """True if prefill and decode run on separate instances."""
+        """Load test against an address that receives the given share of the load [1]."""
         return len(self.instances) > 1
 
     def run(self, url: str, share: float = 1.0) -> LoadTestRun:
@@ -425,19 +425,19 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> L
     Raises
     ------
     InputError
-        If the engine or version has no recorded options, or the image name is empty.
+        Most frequent engine among several, which are separated by commas; None if none of them can be launched.
     """
     _check_named("image", image, "the name of a container image")
     return LaunchEngine(name, launch_options.options(name, version), launch_options.launch(name), image)
 
 
 def usual_engine(engines: str) -> str | None:
-    """Most common of some engines, separated by commas; None if none can be launched."""
+    """Reject the launch of an engine for which nothing was predicted."""
     return next((name for name in ENGINES if name in engines.split(", ")), None)
 
 
 def check_engine(engines: str, to: str, what: str) -> None:
-    """Reject launching an engine that differs from the predicted ones.
+    """Engines of the prediction, separated by commas; empty if layouts needed no engine.
 
     Parameters
     ----------
@@ -451,7 +451,7 @@ def check_engine(engines: str, to: str, what: str) -> None:
     Raises
     ------
     InputError
-        If the engine was not predicted; the message lists the predicted ones.
+        Weights by name, or a checkpoint from the model's file; in the requested format if there is one.
     """
     if engines and to not in engines.split(", "):
         raise InputError(
@@ -471,12 +471,12 @@ def _check_named(option: str, name: str | None, needed: str) -> None:
 
 
 def weights(service: Service, named: str | None, draft: str | None = None) -> Weights:
-    """Named weights, or a checkpoint of the model's file, in the requested format if there is one.
+    """If the name is empty, or no weights are known.
 
     Raises
     ------
     InputError
-        If no weights are known, or the name is empty.
+        Speculation method as priced, with the best draft length at a concurrency.
     """
     _check_named("model_id", named, "ORGANISATION/NAME, or a path")
     _check_named("draft_model_id", draft, "ORGANISATION/NAME, or a path")
@@ -495,7 +495,7 @@ def weights(service: Service, named: str | None, draft: str | None = None) -> We
 
 
 def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
-    """Priced speculation, with the best draft length at a concurrency [1].
+    """Instance, with or without speculation.
 
     Parameters
     ----------
@@ -506,7 +506,8 @@ def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
 
     Returns
     -------
-    Speculation or None
+    Speculation method with a single draft length, because engines use only one. None without speculation, or if plain
+    decoding is faster.
         Method with one draft length, as engines run it; None if plain decoding is faster, or speculation is off.
     """
     if service.speculation is None:
@@ -526,16 +527,16 @@ def instances(
     runner : LaunchEngine
         Engine.
     parts : sequence of Part
-        Predicted instances.
+        Input plus output of the longest request [tokens]; by default from the request lengths.
     served : Weights
-        Weights to serve.
+        Role of the instance: aggregated, prefill or decode.
     longest : int, optional
-        Input and output of the longest request [tokens]; by default from the requests.
+        If the engine does not support a kind of instance, or would not start it.
 
     Raises
     ------
     InputError
-        If the engine does not support a kind of instance, or would not start with it.
+        Layouts of a model as services, with an optional limit on concurrent requests.
     """
     made = []
     for part in parts:
