@@ -1,4 +1,4 @@
-"""A fleet at one load."""
+"""A fleet under a range of loads: latencies, SLO attainment, and cost per token."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ _SECONDS, _SLOT_SECONDS, _BYTES = 0.03, 3e-6, 64.0
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """Costs of tokens, bill, and load of one instance.
+    """A fleet at one load.
 
     Attributes
     ----------
     sheet : Sheet
+        Costs of tokens, bill, and load of one instance.
+    kept : float or None
         Share of completed requests that meet all SLOs, with the confidence margin if there is one [1]; None without
         SLOs.
-    kept : float or None
-        Share of completed requests that meet all SLOs, with the confidence margin if one is set [1]; None without SLOs.
     simulated : Trace or None
-        Probability that each SLO is met at its percentile.
+        Simulation of one instance at this load, if it was run.
     chances : Chances
-        Load of one instance, predicted by the analytical model.
+        Probability that each SLO is met at its percentile.
     closed : Loaded
-        Outside the validated range of this model, ``sheet`` has the simulated load. ``sheet`` has the simulated load
-        outside the validated range.
+        Load of one instance, predicted by the analytical model. Outside the validated range of this model, ``sheet``
+        has the simulated load.
     """
 
     sheet: Sheet
@@ -88,23 +88,23 @@ class LoadPoint:
 
     @property
     def completed_per_second(self) -> float:
-        """Rate of completed requests that meet all SLOs [1/s]; None without SLOs."""
+        """Requests that the fleet completes [1/s]."""
         return self.load.completed_per_second * self.sheet.replicas
 
     @property
     def good_per_second(self) -> float | None:
-        """Share of prompt tokens found in the cache [1]; None if the simulation did not track blocks."""
+        """Rate of completed requests that meet all SLOs [1/s]; None without SLOs."""
         return None if self.kept is None else self.kept * self.completed_per_second
 
     @property
     def hit_rate(self) -> float | None:
-        """Return the load as plain data, with the latency of each SLO; unbounded latencies are null."""
+        """Share of prompt tokens found in the cache [1]; None if the simulation did not track blocks."""
         if self.simulated is None or not simulator.block_tokens(self.sheet.service):
             return None
         return sum(self.simulated.hit_rates.values())
 
     def record(self, targets: Targets) -> dict[str, object]:
-        """Return plain data, with the latency of each SLO; unbounded latencies are null."""
+        """Return the load as plain data, with the latency of each SLO; unbounded latencies are null."""
         bill = self.sheet
         record: dict[str, object] = {
             **bounded_load(bill.service, self.load, bill.replicas, targets),
@@ -123,18 +123,18 @@ class LoadPoint:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoadCurve(Shown):
-    """Results, one per load.
+    """A fleet under several loads.
 
     Attributes
     ----------
     points : tuple of LoadPoint
-        Fleet under the assumed arrivals and under other arrivals; None without simulations.
+        Results, one per load.
     targets : Targets
         SLOs.
     arrival_scv : float
         Assumed squared coefficient of variation of the interarrival times [1].
     bursts : Burstiness or None
-        Fleet under the assumed and under other arrivals; None without simulations.
+        Fleet under the assumed arrivals and under other arrivals; None without simulations.
     pick : Pick
         Rule that selected the layout.
     """
@@ -160,10 +160,7 @@ class LoadCurve(Shown):
         return without_unknown_costs(record, self.points[0].sheet.service.setup)
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Evaluate a fleet of one layout under several loads (``inference_econ.load``).
-
-        The layout is the one with the cheapest tokens.
-        """
+        """Return one record per load."""
         return [point.record(self.targets) for point in self.points]
 
 
@@ -178,30 +175,31 @@ def load(
     simulate: bool | None = None,
     progress: Progress | None = None,
 ) -> LoadCurve:
-    """Aggregated layouts of a model on a GPU (:func:`inference_econ.market`).
+    """Evaluate a fleet of one layout under several loads (``inference_econ.load``).
 
-    If all parallelism degrees are fixed, a single layout remains.
+    The layout is the one with the cheapest tokens.
 
     Parameters
     ----------
     offers : Services or sequence of Candidate
-        Instances that share the load evenly [1]; by default the maximum that fits on ``gpus``, or one.
+        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`). If all parallelism degrees are fixed, a
+        single layout remains.
     replicas : int, optional
-        Instances that share the load evenly [1]; by default the most that fit on ``gpus``, or one.
+        Instances that share the load evenly [1]; by default the maximum that fits on ``gpus``, or one.
     gpus : int, optional
-        One result per load, in the given order. The effect of bursts is included unless simulations are off.
+        Maximum number of GPUs of all instances [1].
     requests_per_second, targets, arrival_scv, simulate, progress
         See :func:`sweep`.
 
     Returns
     -------
     LoadCurve
-        If a rate is not positive, there is no rate, or the replicas need more GPUs than ``gpus``.
+        One result per load, in the given order. The effect of bursts is included unless simulations are off.
 
     Raises
     ------
     InputError
-        Layout with the highest throughput per dollar within the SLOs, and a description of this rule.
+        If a rate is not positive, there is no rate, or the replicas need more GPUs than ``gpus``.
     """
     promised = Targets() if targets is None else targets
     layouts = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
@@ -231,10 +229,10 @@ def load(
 
 
 def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
-    """If no layout meets the SLOs, the rule ignores them.
+    """Layout with the highest throughput per dollar within the SLOs, and a description of this rule.
 
-    Simpler deployments are preferred at similar cost. Simpler deployments are preferred. Each layout runs under the
-    engine of its candidate.
+    If no layout meets the SLOs, the rule ignores them. Simpler deployments are preferred at similar cost. Each layout
+    runs under the engine of its candidate.
     """
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)
@@ -270,23 +268,23 @@ def sweep(
     service : Service
         One instance.
     requests_per_second : sequence of float, optional
-        SLOs. Their percentile is used for P(SLO met), but not for the share of requests that meet them.
+        Request rates of the fleet [1/s]; by default up to 1.2 times its capacity (:data:`SHARES`).
     replicas : int
         Instances that share the load evenly [1].
     targets : Targets, optional
-        SLOs. Their percentile affects P(SLO met), but not the share of requests that meet them.
+        SLOs. SLOs. Their percentile is used for P(SLO met), but not for the share of requests that meet them.
     arrival_scv : float
-        True: simulate every load, about half a second for each.
+        Squared coefficient of variation of the interarrival times of the fleet [1].
     simulate : bool, optional
-        False: simulate no load. False: simulate none. Default: simulate the loads for which
-        :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
+        True: simulate every load, about half a second for each. False: simulate no load. Default: simulate the loads
+        for which :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
-    One result per rate, in the given order.
-        In the order of the loads.
+    list of LoadPoint
+        One result per rate, in the given order.
 
     Raises
     ------
@@ -349,7 +347,7 @@ _SIMULATED = {
 
 
 def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str, object]:
-    """Prefix caching: recompute a repeated prefix, or read its KV cache from HBM or from an offload tier."""
+    """A fleet and its loads as plain data; unbounded latencies are null."""
     first = points[0].sheet
     return {
         **service_record(first.service, first.replicas, *(point.load for point in points)),

@@ -1,4 +1,4 @@
-"""Prefix caching: recompute a repeated prefix, or read its KV cache from HBM or an offload tier."""
+"""Prefix caching: recompute a repeated prefix, or read its KV cache from HBM or from an offload tier."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ class Conversation:
     Attributes
     ----------
     turns : float
-        New tokens of a user turn, and tokens of its response [tokens].
+        Turns per conversation [1].
     user_tokens, answer_tokens : float
-        Mean time between a response and the next turn of the user [s].
+        New tokens of a user turn, and tokens of its response [tokens].
     think_seconds : float
-        Mean time between an answer and the next question [s].
+        Mean time between a response and the next turn of the user [s].
     lifetime_seconds : float
-        Length of the system prompt that all users share [tokens].
+        Longest time that the cache of a turn is kept [s].
     system_tokens : float
-        Number of instances behind a router [1]; they share the requests evenly.
+        Length of the system prompt that all users share [tokens].
     replicas : int
-        Instances behind a router that share the requests evenly [1].
+        Number of instances behind a router [1]; they share the requests evenly.
     routing : {'prefix_aware', 'round_robin'}
-        ``prefix_aware`` sends all turns of a conversation to the replica with its cache. If there is less than one
-        turn, or a length or time is negative. Also if a lifetime is unlimited, a round-robin router has a fractional
-        number of turns, or the routing is unknown.
+        ``prefix_aware`` sends all turns of a conversation to the replica with its cache. ``round_robin`` sends each
+        turn to the next replica.
 
     Raises
     ------
     InputError
-        Mean request if a turn finds the cache of the previous turn with probability ``returning``.
+        If there is less than one turn, or a length or time is negative. Also if a lifetime is unlimited, a round-robin
+        router has a fractional number of turns, or the routing is unknown.
     """
 
     turns: float
@@ -77,18 +77,18 @@ class Conversation:
         self.mean(1.0)
 
     def mean(self, returning: float) -> prefix_cache.Turns:
-        """True if the router may send turns to replicas without the cache of the previous turn."""
+        """Mean request if a turn finds the cache of the previous turn with probability ``returning``."""
         return prefix_cache.turns(
             self.turns, self.user_tokens, self.answer_tokens, system_tokens=self.system_tokens, returning=returning
         )
 
     @property
     def scattered(self) -> bool:
-        """Mean request if the cache keeps unused entries for a time [s]."""
+        """True if the router may send turns to replicas without the cache of the previous turn."""
         return self.replicas > 1 and self.routing == "round_robin"
 
     def found(self, lifetime_seconds: float) -> prefix_cache.Turns:
-        """Tokens that wait in an instance's cache for reuse [tokens], at a request rate of the instance."""
+        """Mean request if the cache keeps unused entries for a time [s]."""
         if not self.scattered:
             return self.mean(float(prefix_cache.returning(lifetime_seconds, self.think_seconds)))
         return routing.scattered_turns(
@@ -97,14 +97,14 @@ class Conversation:
         )  # fmt: skip
 
     def stored_tokens(self, requests_per_second: float, lifetime_seconds: float) -> float:
-        """Time that entries stay in a cache of a given size [tokens], up to ``lifetime_seconds`` [s]."""
+        """Tokens that wait in an instance's cache for reuse [tokens], at a request rate of the instance."""
         lengths = requests_per_second, self.turns, self.user_tokens, self.answer_tokens
         if self.scattered:
             return routing.scattered_tokens(*lengths, self.replicas, lifetime_seconds=lifetime_seconds, **self._pauses)
         return float(prefix_cache.stored_tokens(*lengths, lifetime_seconds=lifetime_seconds, **self._pauses))
 
     def lifetime(self, requests_per_second: float, tokens: float) -> float:
-        """Reuse of cached conversations in one tier."""
+        """Time that entries stay in a cache of a given size [tokens], up to ``lifetime_seconds`` [s]."""
         if self.stored_tokens(requests_per_second, self.lifetime_seconds) <= tokens:
             return self.lifetime_seconds
         lengths = tokens, requests_per_second, self.turns, self.user_tokens, self.answer_tokens
@@ -119,18 +119,18 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class TierReuse:
-    """Time that an unused entry stays in the tier [s]; it is shorter than wanted if the capacity is too small.
+    """Reuse of cached conversations in one tier.
 
     Attributes
     ----------
     lifetime_seconds : float
-        Time that an unused entry stays [s]; shorter than wanted if the capacity is too small.
+        Time that an unused entry stays in the tier [s]; it is shorter than wanted if the capacity is too small.
     needed_bytes : float
-        Share of turns that find their previous turn in the cache of the replica [1].
+        Capacity that the wanted lifetime needs [B].
     returning : float
-        Number of cache hits in the mean prompt [tokens].
+        Share of turns that find their previous turn in the cache of the replica [1].
     cached_tokens : float
-        Tokens of the mean prompt that are cache hits [tokens].
+        Number of cache hits in the mean prompt [tokens].
     hit_rate : float
         Share of all prompt tokens that are cache hits [1].
     """
@@ -150,18 +150,18 @@ def reuse(
     Parameters
     ----------
     conversation : Conversation
-        Rate at which turns of all conversations reach the instance [1/s].
+        Conversations of users.
     requests_per_second : float
-        Turns of all conversations that reach the instance [1/s].
+        Rate at which turns of all conversations reach the instance [1/s].
     capacity_bytes : float
         Capacity [B].
     bytes_per_token : float
-        Cache hits, and the capacity that the wanted lifetime would need.
+        KV cache per token [B].
 
     Returns
     -------
     Reuse
-        Cost and time to read a prefix from one tier.
+        Cache hits, and the capacity that the wanted lifetime would need.
 
     Raises
     ------
@@ -188,31 +188,31 @@ _NEARLY = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Cost and time of reading a prefix from one tier.
+    """Cost and time to read a prefix from one tier.
 
     Attributes
     ----------
     tier : str
         :data:`HBM`, or the name of a :class:`inference_econ.inputs.TierSpec`.
     bytes_per_second : float
-        Capacity of the tier per instance [B]; for HBM, the memory that weights and running requests leave free.
+        Read rate for the cache of one prompt [B/s]; ``inf`` for HBM.
     capacity_bytes : float
-        Capacity per instance [B]; for HBM, what weights and running requests leave free.
+        Capacity of the tier per instance [B]; for HBM, the memory that weights and running requests leave free.
     seconds : float
-        Cost of the prefix if the GPUs wait for the read [USD per 1e6 tokens].
+        Time to read the prefix [s].
     dollars_per_million : float
-        This cost is an upper limit, because reads may overlap with other work. Time to read the prefix and then prefill
-        the new tokens [s].
+        Cost of the prefix if the GPUs wait for the read [USD per 1e6 tokens]. This cost is an upper limit, because
+        reads may overlap with other work.
     ttft_seconds : float
-        Used share of the tier's bandwidth if every request reads its prefix from the tier [1].
+        Time to read the prefix and then prefill the new tokens [s].
     utilization : float
-        Prefix length above which reading is faster than recomputing [tokens]; ``inf`` if it exceeds a million.
+        Used share of the tier's bandwidth if every request reads its prefix from the tier [1].
     break_even_tokens : float
-        Reuse by conversations; None if no conversations are given.
+        Prefix length above which reading is faster than recomputing [tokens]; ``inf`` if it exceeds a million.
     reuse : Reuse or None
-        Share of prompt tokens that simulated sessions find in this tier, but not in a faster one [1].
+        Reuse by conversations; None if no conversations are given.
     hit_rate : float or None
-        Comparison of two choices for a repeated prefix on one instance: recompute it, or read its KV cache.
+        Share of prompt tokens that simulated sessions find in this tier, but not in a faster one [1].
     """
 
     tier: str
@@ -229,7 +229,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Offloading(Shown):
-    """Comparison of recomputing and reading a repeated prefix on one instance.
+    """Comparison of two choices for a repeated prefix on one instance: recompute it, or read its KV cache.
 
     Attributes
     ----------
@@ -240,24 +240,24 @@ class Offloading(Shown):
     prefix_tokens, new_tokens : float
         Repeated and new tokens of a prompt [tokens].
     requests_per_second : float
-        Conversations that define the lengths; None if lengths are given.
+        Request rate of the instance [1/s].
     conversation : Conversation or None
-        KV cache of the prefix, stored once [B].
+        Conversations that define the lengths; None if lengths are given.
     bytes_per_prefix : float
-        Time that the prefix adds to a prefill when it is recomputed [s].
+        KV cache of the prefix, stored once [B].
     computing_seconds : float
-        Time that the prefix adds to a prefill if it is recomputed [s].
+        Time that the prefix adds to a prefill when it is recomputed [s].
     computing_dollars_per_million : float
         Cost of recomputing the prefix [USD per 1e6 tokens].
     ttft_seconds : float
+        TTFT without a cache [s].
+    holding_dollars_per_million_hour : float
         Cost to keep a million tokens in HBM for one hour, in proportion to the KV-cache memory that they occupy [USD
         per 1e6 tokens].
-    holding_dollars_per_million_hour : float
-        Results per tier: HBM first, then the requested tiers.
     readings : tuple of Reading
-        Name of the workload whose sessions are simulated.
+        Results per tier: HBM first, then the requested tiers.
     traffic : str or None
-        Name of the workload with the simulated sessions.
+        Name of the workload whose sessions are simulated.
     """
 
     page = "report.questions.prefix_cache:PrefixCachePage"
@@ -278,13 +278,13 @@ class Offloading(Shown):
 
     @property
     def bytes_per_token(self) -> float:
-        """Instance on which the prefix is recomputed."""
+        """KV cache per token of the prefix [B]."""
         setup = self.service.setup
         tokens = self.prefix_tokens or 1.0
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions) / tokens
 
     def subjects(self) -> tuple[Instances]:
-        """Time in HBM above which recomputing a prefix is cheaper than keeping it [s]; Gray and Putzolu (1987)."""
+        """Instance on which the prefix is recomputed."""
         service, requests = self.service, self.service.requests
         layouts = layout_keys(service.plans, service.setup.assumptions.layout)
         sizes = [float(service.accelerators)]
@@ -292,7 +292,7 @@ class Offloading(Shown):
 
     @property
     def keeping_seconds(self) -> float:
-        """Time in HBM after which recomputing a prefix is cheaper than keeping it [s]; Gray and Putzolu (1987)."""
+        """Time in HBM above which recomputing a prefix is cheaper than keeping it [s]; Gray and Putzolu (1987)."""
         return _HOUR * self.computing_dollars_per_million / self.holding_dollars_per_million_hour
 
     @property
@@ -301,7 +301,7 @@ class Offloading(Shown):
         return [self.service.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return one record for recomputing, then one per tier."""
+        """Return the result as plain data; infinite values are null."""
         service, conversation, (instances,) = self.service, self.conversation, self.subjects()
         record = {
             **facts(
@@ -338,7 +338,7 @@ class Offloading(Shown):
         return bounds.bounded(record, bounds.ends(instances, _FOLLOWS))
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Compute the number of tokens of a prompt, and of its cached prefix."""
+        """Return one record for recomputing, then one per tier."""
         record = self.record()
         names = {
             "computing_seconds": "seconds",
@@ -353,26 +353,26 @@ class Offloading(Shown):
 def prompt(
     isl: float | None = None, hit_rate: float | None = None, *, conversation: Conversation | None = None
 ) -> tuple[float, float]:
-    """Compute the tokens of a prompt and of its cached prefix.
+    """Compute the number of tokens of a prompt, and of its cached prefix.
 
     Parameters
     ----------
     isl : float, optional
         Prompt length [tokens].
     hit_rate : float, optional
-        Conversations; if given, their mean request replaces the other two inputs.
+        Share of the prompt that is a cached prefix [1].
     conversation : Conversation, optional
-        Number of tokens in the prompt, and in its prefix [tokens].
+        Conversations; if given, their mean request replaces the other two inputs.
 
     Returns
     -------
     (float, float)
-        If the share is outside 0 to 1, or no new token is left.
+        Number of tokens in the prompt, and in its prefix [tokens].
 
     Raises
     ------
     InputError
-        If the share is not from 0 to 1, or leaves no new token.
+        If the share is outside 0 to 1, or no new token is left.
     """
     if conversation is not None:
         mean = conversation.mean(1.0)
@@ -400,32 +400,32 @@ def offload(
     Parameters
     ----------
     layouts : Services
-        Layouts of a model on a GPU (``offer``). Offload tiers of the host machines.
+        Layouts of a model on a GPU (``offer``). The smallest layout within 10% of the lowest cost per request is used.
     tiers : sequence of TierSpec
-        Number of repeated tokens in a prompt [tokens]; see :func:`prompt`.
+        Offload tiers of the host machines.
     prefix_tokens : float
-        Conversations, which determine the reuse in each tier.
+        Number of repeated tokens in a prompt [tokens]; see :func:`prompt`.
     conversation : Conversation, optional
-        Conversations, from which the reuse in each tier is computed.
+        Conversations, which determine the reuse in each tier.
     requests_per_second : float, optional
-        Time and cost of recomputing and of reading from each tier, and the reuse in each tier.
+        Request rate of the instance [1/s]; by default :data:`inference_econ.answers.slo.FILLED` of its capacity.
 
     Returns
     -------
     Offloading
-        If the prefix leaves no new token, a rate is not positive, or the bandwidth of the GPU's host link is unknown.
+        Time and cost of recomputing and of reading from each tier, and the reuse in each tier.
 
     Raises
     ------
     InputError
-        The cost of recomputing follows from the time that the prefix adds to a prefill of the new tokens.
+        If the prefix leaves no new token, a rate is not positive, or the bandwidth of the GPU's host link is unknown.
 
     Notes
     -----
-    The KV cache of a prefix is distributed over the GPUs of one attention group, in all pipeline stages. Each GPU reads
-    its part over its own host link, or with its share of a slower tier's bandwidth. Reads are assumed not to overlap
-    with other work, and writes are ignored. Compute the time of recomputing and of reading as the prefix grows; the
-    number of new tokens is constant.
+    The cost of recomputing follows from the time that the prefix adds to a prefill of the new tokens. The KV cache of a
+    prefix is distributed over the GPUs of one attention group, in all pipeline stages. Each GPU reads its part over its
+    own host link, or with its share of a slower tier's bandwidth. Reads are assumed not to overlap with other work, and
+    writes are ignored.
     """
     tokens, prefix = layouts.requests.isl.mean, prefix_tokens
     if not 0 <= prefix <= tokens - 1:
@@ -456,7 +456,7 @@ def offload(
 
 
 def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
-    """Compute the time of each choice as the prefix grows, with constant new tokens.
+    """Compute the time of recomputing and of reading as the prefix grows; the number of new tokens is constant.
 
     Parameters
     ----------
@@ -467,8 +467,8 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
 
     Returns
     -------
-    Times [s] by name: ``computed``, then every tier except HBM.
-        ``computed``, then every tier except HBM by name [s].
+    dict of str to ndarray, shape (n,)
+        Times [s] by name: ``computed``, then every tier except HBM.
     """
     lengths = np.asarray(prefixes, dtype=float)
     case = _Case(offloading.service, offloading.new_tokens)
@@ -481,7 +481,7 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
 
 
 def _cheapest(layouts: Services) -> int:
-    """Return the offload tiers of an instance for the simulator, with capacities in blocks."""
+    """Smallest layout within 10% of the lowest cost per request."""
     per_chip = promised_rates(layouts, Targets()) / layouts.plans.accelerators
     good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
     smallest = good[layouts.plans.accelerators[good] == layouts.plans.accelerators[good].min()]
@@ -489,12 +489,12 @@ def _cheapest(layouts: Services) -> int:
 
 
 def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
-    """If the bandwidth of the GPU's host link is unknown.
+    """Return the offload tiers of an instance for the simulator, with capacities in blocks.
 
     Raises
     ------
     InputError
-        If the host link of the GPU is unknown.
+        If the bandwidth of the GPU's host link is unknown.
     """
     setup, requests = service.setup, service.requests
     block = setup.assumptions.capacity.kv_block
@@ -512,7 +512,7 @@ def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
 
 
 def _read_rate(service: Service, tier: TierSpec) -> float:
-    """Number of GPUs that store the KV cache of one sequence [1]."""
+    """Read rate of a tier for the KV cache of one prompt [B/s]."""
     chip = service.setup.hardware
     link = chip.host_link_bytes_per_second_one_way
     if link is None:
@@ -525,33 +525,33 @@ def _read_rate(service: Service, tier: TierSpec) -> float:
 
 
 def _cache_chips(service: Service) -> float:
-    """Prompts on one instance, all with the same number of new tokens."""
+    """Number of GPUs that store the KV cache of one sequence [1]."""
     return float((service.plans.attention_ranks * service.plans.pp)[0])
 
 
 class _Case:
-    """Request overhead plus prefill time [s]."""
+    """Prompts on one instance, all with the same number of new tokens."""
 
     def __init__(self, service: Service, new_tokens: float) -> None:
         self.service, self.new_tokens = service, new_tokens
         self.computing = cache_prefix_cache(self._computing)
 
     def first_token(self, tokens: float, cached: float) -> float:
-        """Duration of a prefill alone, and the instance time that it uses when steps are full [s]."""
+        """Request overhead plus prefill time [s]."""
         return request_seconds(self.service.setup, cached) + self.prefill(tokens, cached)[0]
 
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
-        """Time to recompute a prefix [s]: its duration, and the instance time when steps are full."""
+        """Duration of a prefill alone, and the instance time that it uses when steps are full [s]."""
         prompt = self.service.reading(tokens, cached)
         return float(prompt.seconds[0]), self.service.full_prefill_seconds(tokens, cached)
 
     def _computing(self, prefix: float) -> tuple[float, float]:
-        """KV cache of a number of tokens, stored once [B]."""
+        """Time to recompute a prefix [s]: its duration, and the instance time when steps are full."""
         whole, rest = self.prefill(prefix + self.new_tokens, 0.0), self.prefill(self.new_tokens, prefix)
         return max(whole[0] - rest[0], 0.0), max(whole[1] - rest[1], 0.0)
 
     def bytes(self, tokens: float) -> float:
-        """Prefix length above which reading is faster than recomputing [tokens]."""
+        """KV cache of a number of tokens, stored once [B]."""
         setup = self.service.setup
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
 
@@ -584,7 +584,7 @@ def _reading(
 
 
 def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
-    """Prefix length from which reading is faster than recomputing [tokens]."""
+    """Prefix length above which reading is faster than recomputing [tokens]."""
 
     def slower(prefix: float) -> bool:
         return access + case.bytes(prefix) / bytes_per_second > case.computing(prefix)[0]
@@ -662,26 +662,25 @@ def cache(
     hit_rate : float
         Share of the prompt that is a cached prefix [1]; ignored with a conversation.
     osl : float
-        Conversations; if given, they replace ``isl`` and ``hit_rate``.
+        Output length [tokens].
     conversation : Conversation, optional
-        Conversations, which replace ``isl`` and ``hit_rate``.
+        Conversations; if given, they replace ``isl`` and ``hit_rate``.
     tiers : sequence of str
-        Request rate of an instance [1/s]; by default 80% of its capacity without a cache.
+        Names or paths of tiers; by default all tiers of the package.
     requests_per_second : float, optional
-        Comparison of recomputing with reading from each tier.
+        Request rate of an instance [1/s]; by default 80% of its capacity without a cache.
 
     Returns
     -------
     Offloading
-        Instance, prefix and tiers.
+        Comparison of recomputing with reading from each tier.
 
     Raises
     ------
     InputError
-        Cost of each kind of token in a workload.
+        If a number or a name is invalid.
     NothingFitsError
-        Return the smallest number of CPU layers with which a model fits on one desktop GPU; empty if CPU layers do not
-        help.
+        If no layout fits.
     """
     tokens, prefix = prompt(isl, hit_rate, conversation=conversation)
     layouts = offer(setup, Requests.build({"isl": tokens, "osl": osl}, origin="cache"), space)

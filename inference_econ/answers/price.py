@@ -1,4 +1,4 @@
-"""Cost of each kind of token for a workload."""
+"""Cost of each kind of token in a workload."""
 
 from __future__ import annotations
 
@@ -34,17 +34,14 @@ _ENOUGH = 3
 
 @dataclass(frozen=True, slots=True)
 class UsualSpeed:
-    """Output speed of one user [tokens/s]."""
+    """Reference speed of a model: the median of API offers, or a default."""
 
     tokens_per_second: float
-    """Source of the speed, with date and reference; for the default, the reason why it is used."""
+    """Output speed of one user [tokens/s]."""
     source: str
-    """True for the median of recorded offers.
-
-    False for :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
-    """
+    """Source of the speed, with date and reference; for the default, the reason why it is used."""
     offered: bool
-    """SLO that requires this speed, on the mean time per output token.
+    """True for the median of recorded offers. False for :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
 
 
 
@@ -53,28 +50,27 @@ class UsualSpeed:
 
     @property
     def targets(self) -> Targets:
-        """Price a model at its reference speed, and return this speed.
-
-        If no deployment reaches it, the default speed is used.
-        """
+        """SLO that requires this speed, on the mean time per output token."""
         return Targets(tpot_seconds=1.0 / self.tokens_per_second, tpot_percentile=MEAN)
 
 
 def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tuple[Priced, UsualSpeed]:
-    """Model whose API price is per token.
+    """Price a model at its reference speed, and return this speed.
+
+    If no deployment reaches it, the default speed is used.
 
     Parameters
     ----------
     model : ModelSpec
+        Model whose API price is per token.
+    priced : callable
         Function that returns the result within given SLOs; raises :class:`~inference_econ.errors.NothingFitsError` if
         no deployment meets them.
-    priced : callable
-        If no deployment reaches the default speed either; the message has advice.
 
     Raises
     ------
     NothingFitsError
-        Median speed of the API offers of a model, on the last day with enough offers on record.
+        If no deployment reaches the default speed either; the message has advice.
     """
     usual = usual_speed(model)
     try:
@@ -90,16 +86,15 @@ def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tu
 
 
 def usual_speed(model: ModelSpec) -> UsualSpeed:
-    """With fewer than three offers, the speed is :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+    """Median speed of the API offers of a model, on the last day with enough offers on record.
 
-    Checkpoints in other formats use the offers of the original model. Offers of a model and of its checkpoints in other
-    formats, in file order.
+    With fewer than three offers, the speed is :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+    Checkpoints in other formats use the offers of the original model.
 
     Parameters
     ----------
     model : ModelSpec
-        Function that returns the result within given SLOs; raises :class:`~inference_econ.errors.NothingFitsError` if
-        no deployment meets them.
+        Model whose API price is per token.
 
     Examples
     --------
@@ -121,7 +116,7 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
 
 
 def offers_of(model: ModelSpec) -> list[Offer]:
-    """Latest recorded offer of a model from one provider."""
+    """Offers of a model and of its checkpoints in other formats, in file order."""
     listed = known_offers()
     named = {
         name for name in {offer.model for offer in listed if offer.model} if catalog.is_one_of(model, _files(name))
@@ -130,23 +125,20 @@ def offers_of(model: ModelSpec) -> list[Offer]:
 
 
 def offer_by(model: ModelSpec, text: str) -> Offer:
-    """Provider, such as ``deepinfra``. If a provider has several offers, add the model: ``zai/glm-4.6``.
-
-    If prices vary by hour, add the period: ``deepseek:peak``.
+    """Latest recorded offer of a model from one provider.
 
     Parameters
     ----------
     model : ModelSpec
-        Function that returns the result within given SLOs; raises :class:`~inference_econ.errors.NothingFitsError` if
-        no deployment meets them.
+        Model whose API price is per token.
     text : str
-        Provider, such as ``deepinfra``; ``zai/glm-4.6`` if it has several offers; ``deepseek:peak`` if prices vary by
-        hour.
+        Provider, such as ``deepinfra``. If a provider has several offers, add the model: ``zai/glm-4.6``. If prices
+        vary by hour, add the period: ``deepseek:peak``.
 
     Raises
     ------
     InputError
-        Prices of an offer by kind of token [USD per 1e6 tokens].
+        If no recorded offer matches, or several offers match.
     """
     recorded, hours = offers.latest(offers_of(model)), ""
     name = text.strip().lower()
@@ -174,9 +166,9 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
 
 
 def prices_of(offer: Offer) -> dict[str, float]:
-    """Without a listed price, cached input costs the same as other input.
+    """Prices of an offer by kind of token [USD per 1e6 tokens].
 
-    Catalog name of a model, and the files of its checkpoints in other formats.
+    Without a listed price, cached input costs the same as other input.
     """
     plain, cached = offer.dollars_per_million_input_tokens, offer.dollars_per_million_cached_input_tokens
     output = offer.dollars_per_million_output_tokens
@@ -192,7 +184,7 @@ def _ours(reason: str) -> UsualSpeed:
 
 
 def _files(name: str) -> tuple[str, ...]:
-    """Bill of a deployment, and costs per million tokens by kind of token."""
+    """Catalog name of a model, and the files of its checkpoints in other formats."""
     return (name, *catalog.measured_names().checkpoints.get(name, {}).values())
 
 
@@ -204,37 +196,37 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sheet(Deployment, Shown):
-    """Number of tokens per hour by kind (:data:`KINDS`) [1/h]; for a saturated service, its capacity."""
+    """Bill of a deployment, and costs per million tokens by kind of token."""
 
     page = "report.questions.price:PricePage"
 
     tokens_per_hour: Mapping[str, float] = field(kw_only=True)
+    """Number of tokens per hour by kind (:data:`KINDS`) [1/h]; for a saturated service, its capacity."""
+    average: Mapping[str, float] = field(kw_only=True)
     """Average cost by kind of token [USD per 1e6 tokens].
 
     Multiplied by ``tokens_per_hour``, these costs add up to the bill.
     """
-    average: Mapping[str, float] = field(kw_only=True)
-    """Marginal cost by kind of token [USD per 1e6 tokens]: instances are full, so more tokens need more instances."""
     marginal: Mapping[str, float] = field(kw_only=True)
-    """Reference speed that replaces a missing SLO."""
+    """Marginal cost by kind of token [USD per 1e6 tokens]: instances are full, so more tokens need more instances."""
     targets: Targets = field(default_factory=Targets)
     """SLOs."""
     usual: UsualSpeed | None = None
-    """Rule that selected the deployment; None if the deployment was given."""
+    """Reference speed that replaces a missing SLO."""
     pick: SelectionRule | None = None
-    """API price by kind of token [USD per 1e6 tokens], if the query compares with one."""
+    """Rule that selected the deployment; None if the deployment was given."""
     api: Mapping[str, float] | None = None
-    """Recorded offer of that API; None if the user gave a price."""
+    """API price by kind of token [USD per 1e6 tokens], if the query compares with one."""
     offer: Offer | None = None
-    """Price of all input tokens [USD per 1e6 tokens]. The break-even price of output tokens follows from it."""
+    """Recorded offer of that API; None if the user gave a price."""
     input_price: float | None = None
-    """Bill divided by the number of tokens of all kinds [USD per 1e6 tokens]."""
+    """Price of all input tokens [USD per 1e6 tokens]. The break-even price of output tokens follows from it."""
 
     __repr__ = Shown.__repr__
 
     @property
     def dollars_per_million_tokens(self) -> float:
-        """Bill divided by tokens of all kinds [USD per 1e6 tokens]."""
+        """Bill divided by the number of tokens of all kinds [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, sum(self.tokens_per_hour.values())))
 
     @property
@@ -249,20 +241,20 @@ class Sheet(Deployment, Shown):
 
     @property
     def tokens_per_second_per_user(self) -> float | None:
-        """Revenue [USD/h] at the given prices by kind of token, which are in USD per 1e6 tokens."""
+        """Mean output speed of one user after the first token [tokens/s]; None for outputs of one token."""
         tpot = self.load.tpot_seconds["mean"]
         return 1.0 / tpot if tpot > 0.0 else None
 
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
-        """Price of output tokens at which revenue equals the bill, for the given ``input_price`` [USD per 1e6 tokens].
-
-        None without it.
-        """
+        """Revenue [USD/h] at the given prices by kind of token, which are in USD per 1e6 tokens."""
         return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / 1e6 for kind in KINDS)
 
     @property
     def break_even_output_price(self) -> float | None:
-        """Price of output tokens that covers the bill, given ``input_price`` [USD per 1e6 tokens]; None without it."""
+        """Price of output tokens at which revenue equals the bill, for the given ``input_price`` [USD per 1e6 tokens].
+
+        None without it.
+        """
         if self.input_price is None:
             return None
         revenue = self.revenue_per_hour({"input": self.input_price, "cached_input": self.input_price})
@@ -281,10 +273,7 @@ class Sheet(Deployment, Shown):
         return {**price_record(self, self.api), **promised, **pick_record(self.pick), **asked}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """The record of all tokens has the cost and interval of the bill.
-
-        Price the tokens of a workload on aggregated instances.
-        """
+        """Return one record per kind of token. The record of all tokens has the cost and interval of the bill."""
         full = _when_full(self)
         return [
             {
@@ -319,18 +308,18 @@ def sheet(
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     load : Loaded, optional
-        The average costs add up to the bill exactly.
+        Load of one instance; by default from the analytical model.
 
     Returns
     -------
     Sheet
-        Each kind of token gets a share of the bill, in proportion to the instance time that it uses at this load.
+        The average costs add up to the bill exactly.
 
     Notes
     -----
-    New input tokens pay for the time of a prefill without a cached prefix. Cached tokens pay for the time that their
-    prefix adds to this prefill. Output tokens pay for the remaining time. Idle time is shared in the same proportion.
-    Idle time is split in the same proportion.
+    Each kind of token gets a share of the bill, in proportion to the instance time that it uses at this load. New input
+    tokens pay for the time of a prefill without a cached prefix. Cached tokens pay for the time that their prefix adds
+    to this prefill. Output tokens pay for the remaining time. Idle time is shared in the same proportion.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
@@ -353,21 +342,20 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     Parameters
     ----------
     fleet : PooledFleet
-        Number of cached tokens in the mean prompt [tokens]; by default from the requests.
+        Prefill and decode instances under their load.
     found_tokens : float, optional
-        Output tokens pay for the busy time of decode instances.
+        Number of cached tokens in the mean prompt [tokens]; by default from the requests.
 
     Returns
     -------
     Sheet
-        Each kind of token gets a share of the bill, in proportion to the instance time that it uses at this load.
+        The average costs add up to the bill exactly.
 
     Notes
     -----
-    Input tokens pay for the busy time of prefill instances. Cached tokens pay for the part of this time that their
-    prefix adds. With few output tokens, input tokens therefore pay for most of an idle decode instance. Idle time is
-    split in the same proportion. If there are few output tokens, input tokens therefore pay for most of an idle decode
-    instance.
+    Output tokens pay for the busy time of decode instances. Input tokens pay for the busy time of prefill instances.
+    Cached tokens pay for the part of this time that their prefix adds. Idle time is shared in the same proportion. With
+    few output tokens, input tokens therefore pay for most of an idle decode instance.
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader = pools.prefill.services.service(fleet.prefill)
@@ -420,33 +408,36 @@ def price(
     Parameters
     ----------
     offers : Services, or sequence of Candidate or Services
-        Request rate [1/s]. Default: a share ``utilization`` (80%) of the rate that the instance or prefill/decode group
-        with the cheapest tokens sustains within the SLOs.
+        Candidates on one kind of GPU (:func:`inference_econ.answers.deployments.serving_options.market`,
+        :func:`inference_econ.answers.layout_services.offer`).
     requests_per_second : float, optional
-        Request rate [1/s]. All candidates are compared at the same rate. SLOs. Default: the reference speed of the
-        model; 20 tokens/s if it is unknown or not reached (:mod:`inference_econ.answers.price`).
+        Request rate [1/s]. Request rate [1/s]. Default: a share ``utilization`` (80%) of the rate that the instance or
+        prefill/decode group with the cheapest tokens sustains within the SLOs. All candidates are compared at the same
+        rate.
     targets : Targets, optional
-        SLOs. ``Targets()`` stands for no SLO. Number of instances [1]; by default the smallest that meets the SLOs.
+        SLOs. SLOs. Default: the reference speed of the model; 20 tokens/s if it is unknown or not reached
+        (:mod:`inference_econ.answers.price`). ``Targets()`` stands for no SLO.
     replicas : int, optional
-        If this number is too small for the load, the result reports the overload. Share of a replica's capacity, above
-        0 and at most 1 [1]. With a request rate, it is the maximum load; without one, it is the load itself.
+        Number of instances [1]; by default the smallest that meets the SLOs. If this number is too small for the load,
+        the result reports the overload.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     utilization : float
-        Number of tokens by kind, their costs, and the load.
+        Share of a replica's capacity, above 0 and at most 1 [1]. With a request rate, it is the maximum load; without
+        one, it is the load itself.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
     Sheet
-        Tokens by kind, their costs, and the load. If a rate, number or SLO is out of range, or if all candidates are
-        disaggregated and ``replicas`` is given.
+        Number of tokens by kind, their costs, and the load. The load is simulated outside the validated range of the
+        analytical model (:func:`inference_econ.serving.analytical_validity.simulate_where_needed`).
 
     Raises
     ------
     InputError
-        If a rate, number or SLO is out of range, or ``replicas`` is given and all candidates are disaggregated.
+        If a rate, number or SLO is out of range, or if all candidates are disaggregated and ``replicas`` is given.
     NothingFitsError
         If no layout meets the SLOs.
     """
@@ -524,7 +515,7 @@ def _priced(
 
 
 def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
-    """Cost by kind of token if instances run at maximum concurrency, with interval ends [USD per 1e6 tokens]."""
+    """Prices as plain data; infinite latencies are null."""
     if sheet.fleet is None:
         served: dict[str, object] = {
             "serving": "aggregated",
@@ -553,7 +544,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
 
 
 def _when_full(sheet: Sheet) -> dict[str, Any]:
-    """Prefill of one prompt on several copies of the model, by context parallelism or by a prefill chain (KV-Runahead)."""
+    """Cost by kind of token if instances run at maximum concurrency, with interval ends [USD per 1e6 tokens]."""
     (instances,) = sheet.subjects()
     costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
     return bounds.bounded(costs, bounds.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))

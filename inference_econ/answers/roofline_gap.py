@@ -1,4 +1,4 @@
-"""Operating point of a measured deployment, and its gap to a frontier."""
+"""Operating point of a measured deployment, and the gap between it and a frontier."""
 
 from __future__ import annotations
 
@@ -46,39 +46,38 @@ class OperatingPoint:
     batch: float
     """Concurrent sequences on all GPUs [1]; for a service, its concurrent requests."""
     throughput: float
-    """Useful arithmetic divided by the dense peak (MFU) [1]."""
+    """Output rate of all users [tokens/s]."""
     mfu: float
-    """Cost of output tokens [USD per 1e6 tokens]."""
+    """Useful arithmetic divided by the dense peak (MFU) [1]."""
     dollars_per_million_output_tokens: float
-    """Number of equal instances that share the GPUs [1]."""
+    """Cost of output tokens [USD per 1e6 tokens]."""
     instances: int = 1
-    """Equal instances that share the GPUs [1]."""
+    """Number of equal instances that share the GPUs [1]."""
 
     @property
     def instance_accelerators(self) -> int:
-        """Command line, with program and configuration file."""
+        """Number of GPUs of one instance [1]."""
         return self.accelerators // self.instances
 
     @property
     def instance_batch(self) -> float:
-        """Time per output token of one user [s]."""
+        """Concurrent sequences of one instance [1]."""
         return self.batch / self.instances
 
     @property
     def seconds(self) -> float:
-        """Measured speed of a deployment, with one of utilization, batch and throughput."""
+        """Time per output token of one user [s]."""
         return 1.0 / self.tokens_per_second_per_user
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Measured speed of a deployment, with its utilization, batch or throughput.
+    """Measured speed of a deployment, with one of utilization, batch and throughput.
 
     Raises
     ------
     InputError
-        Useful arithmetic divided by the dense peak (MFU) [1]. It includes output tokens, and for a service also
-        prompts.
+        If not exactly one of utilization, batch and throughput is given, or a number is out of range.
     """
 
     tokens_per_second: float
@@ -86,15 +85,18 @@ class Observation:
     accelerators: int
     """Number of GPUs [1]."""
     utilization: float | None = None
-    """Useful arithmetic over the dense peak (MFU) [1], of output tokens; for a service also of its prompts."""
+    """Useful arithmetic divided by the dense peak (MFU) [1].
+
+    It includes output tokens, and for a service also prompts.
+    """
     batch: float | None = None
     """Mean concurrent sequences on all GPUs [1]; for a service, its concurrent requests."""
     throughput: float | None = None
-    """Mean time to first token [s]; by default, the predicted value is used."""
+    """Output rate of all GPUs [tokens/s]."""
     instances: int = 1
-    """Equal instances that share the GPUs [1]."""
+    """Number of equal instances that share the GPUs [1]."""
     ttft_seconds: float | None = None
-    """Create an observation; a missing speed is derived from throughput and batch."""
+    """Mean time to first token [s]; by default, the predicted value is used."""
 
     @classmethod
     def of(
@@ -108,12 +110,12 @@ class Observation:
         instances: int = 1,
         ttft_seconds: float | None = None,
     ) -> Observation:
-        """Create an observation; the speed may be derived from throughput and batch.
+        """Create an observation; a missing speed is derived from throughput and batch.
 
         Raises
         ------
         InputError
-            Name and value of the given quantity: utilization, batch or throughput.
+            If the speed is not given and cannot be derived.
         """
         if tokens_per_second is not None:
             return cls(tokens_per_second, accelerators, utilization, batch, throughput, instances, ttft_seconds)
@@ -143,25 +145,22 @@ class Observation:
 
     @property
     def instance_accelerators(self) -> int:
-        """Command line, with program and configuration file."""
+        """Number of GPUs of one instance [1]."""
         return self.accelerators if self.instances == 1 else self.accelerators // self.instances
 
     @property
     def fullness(self) -> tuple[str, float]:
-        """Number of equal instances on a number of GPUs [1].
-
-        1 unless fixed parallelism degrees define the instance size.
-        """
+        """Name and value of the given quantity: utilization, batch or throughput."""
         return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
 
 
 def instance_count(accelerators: int, pins: Pins) -> int:
-    """Number of equal instances of some GPUs [1]; 1 unless fixed degrees set the instance size.
+    """Number of equal instances on a number of GPUs [1]; 1 unless fixed parallelism degrees define the instance size.
 
     Raises
     ------
     InputError
-        Compute the operating point from an observation.
+        If the GPUs are not a multiple of the instance size.
 
     Examples
     --------
@@ -180,25 +179,25 @@ def instance_count(accelerators: int, pins: Pins) -> int:
 
 
 def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
-    """Setup that defines the useful arithmetic per token, the peak and the price.
+    """Compute the operating point from an observation.
 
     Parameters
     ----------
     setup : Setup
-        Throughput is batch x speed, MFU is :func:`inference_econ.engine.step.mfu`, and the cost is eq. (2) of Erdil
-        (2025).
+        Setup that defines the useful arithmetic per token, the peak and the price.
     observed : Observation
         Speed, GPUs, and one of utilization, batch and throughput.
 
     Returns
     -------
     OperatingPoint
-        throughput = batch x speed; MFU by :func:`inference_econ.engine.step.mfu`; dollars by eq. (2) of Erdil (2025).
+        Throughput is batch x speed, MFU is :func:`inference_econ.engine.step.mfu`, and the cost is eq. (2) of Erdil
+        (2025).
 
     Raises
     ------
     InputError
-        Time of the useful arithmetic of one request, for prompt and output, on one GPU at its peaks [s].
+        If the batch is below 1, or the price is unknown.
     """
     accelerators, tokens_per_second = observed.accelerators, observed.tokens_per_second
     name, value = observed.fullness
@@ -228,7 +227,7 @@ Verdict = Literal["behind", "on", "ahead"]
 
 
 def useful_seconds(setup: Setup, requests: Requests) -> float:
-    """Service at constant concurrency, for the comparison with a measured service."""
+    """Time of the useful arithmetic of one request, for prompt and output, on one GPU at its peaks [s]."""
     reading = replace(setup, context=requests.cached, spread=0.0, shared_prefix=0.0)
     prompt = float(mfu(reading, 1.0, 1.0, 1.0, prompt=requests.new_tokens))
     return prompt + requests.decode_steps * float(mfu(setup, 1.0, 1.0, 1.0))
@@ -236,7 +235,7 @@ def useful_seconds(setup: Setup, requests: Requests) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SteadyService:
-    """Service with constant concurrency, to compare with a measured one."""
+    """Service at constant concurrency, for the comparison with a measured service."""
 
     setup: Setup
     """Model, GPU, formats, price and assumptions, at the mean context of the requests."""
@@ -251,18 +250,18 @@ class SteadyService:
     tpot_seconds: float
     """Time per output token after the first [s]."""
     decode_seconds: float
-    """Frontier point that the service represents; None if there is none."""
+    """Time of a decode step without prefill [s]."""
     requests_per_second: float
     """Completed requests [1/s]."""
     deployed: ServicePoint | None = None
-    """Point of a frontier that the service represents, if any.
+    """Frontier point that the service represents; None if there is none.
 
-    Number of GPUs of the instance, or of the whole disaggregated deployment [1].
+    For a disaggregated point, ``plans`` has the decode layout.
     """
 
     @property
     def accelerators(self) -> float:
-        """GPUs of the instance, or of the whole disaggregated deployment [1]."""
+        """Number of GPUs of the instance, or of the whole disaggregated deployment [1]."""
         return float(self.plans.accelerators[0]) if self.deployed is None else self.deployed.accelerators
 
     @property
@@ -272,7 +271,7 @@ class SteadyService:
 
     @property
     def throughput(self) -> float:
-        """Useful arithmetic of prompts and outputs, divided by the theoretical peak (MFU) [1]."""
+        """Output rate of the instance [tokens/s]."""
         return self.requests_per_second * self.requests.osl.mean
 
     @property
@@ -283,7 +282,7 @@ class SteadyService:
 
     @property
     def mfu(self) -> float:
-        """Useful arithmetic of prompts and outputs divided by the theoretical peak, MFU [1]."""
+        """Useful arithmetic of prompts and outputs, divided by the theoretical peak (MFU) [1]."""
         return self.requests_per_second * useful_seconds(self.setup, self.requests) / self.accelerators
 
     @property
@@ -325,24 +324,24 @@ ComparedPoint = Point | SteadyService
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Setup of the frontier, under the fitted profile or the ideal bound."""
+    """Comparison of the measured point with one frontier."""
 
     measured: OperatingPoint
     """Measured operating point."""
     setup: Setup
-    """Frontier to compare with; the search included the measured batch or concurrency."""
+    """Setup of the frontier, under the fitted profile or the ideal bound."""
     frontier: Frontier | ServiceFrontier
-    """Speeds of the frontier's points, shape (n,) [tokens/s]."""
+    """Frontier to compare with; the search included the measured batch or concurrency."""
     speeds: Array
-    """Costs of the frontier's points, shape (n,) [USD per 1e6 tokens]."""
+    """Speeds of the frontier's points, shape (n,) [tokens/s]."""
     dollars: Array
-    """Fastest deployment of the frontier at the measured cost or below; None if no deployment is as cheap."""
+    """Costs of the frontier's points, shape (n,) [USD per 1e6 tokens]."""
     faster: ComparedPoint | None
-    """Cheapest deployment of the frontier at the measured speed or above; None if no deployment is as fast."""
+    """Fastest deployment of the frontier at the measured cost or below; None if no deployment is as cheap."""
     cheaper: ComparedPoint | None
-    """Time per token with which the measured GPUs and batch would lie on the frontier [s]."""
+    """Cheapest deployment of the frontier at the measured speed or above; None if no deployment is as fast."""
     on_it_seconds: float
-    """Time per token at which the measured GPUs and batch would be on the frontier [s]."""
+    """Time per token with which the measured GPUs and batch would lie on the frontier [s]."""
     subject: Subject
     """The measured deployment."""
 

@@ -156,9 +156,7 @@ def _entry(entries: Sequence[Record], number: int | None, origin: str) -> Record
 
 
 def _at_rate(entry: Record) -> tuple[Sequence[ChosenPart], float]:
-    """Equal instances of a deployment under a request rate, and the number of concurrent requests on its decode
-    instances [1].
-    """
+    """Equal instances of a deployment under a request rate, and concurrency of its decode instances [1]."""
     chip = entry["hardware"]
     if entry.get("serving") != "disaggregated":
         replicas = entry["replicas"]
@@ -170,9 +168,7 @@ def _at_rate(entry: Record) -> tuple[Sequence[ChosenPart], float]:
 
 
 def _at_concurrency(chip: str, point: Record) -> tuple[Sequence[ChosenPart], float]:
-    """Prefill and decode instances of a frontier point, and the number of concurrent requests on its decode instances
-    [1].
-    """
+    """Prefill and decode instances of a frontier point, and concurrency of its decode instances [1]."""
     layout = point["layout"]
     if "prefill" not in layout:
         return (ChosenPart(chip, layout, 1),), point["batch"]

@@ -1,4 +1,4 @@
-"""Notes on prediction errors: intervals, measurements of similar servers, and properties outside the calibration data."""
+"""Notes on prediction errors: intervals, measurements of similar servers, and limits of the calibration data."""
 
 from __future__ import annotations
 
@@ -105,8 +105,7 @@ def newer_release(instances: Instances) -> list[str]:
 
 
 def misfits(instances: Instances) -> list[str]:
-    """Sentences on measurements of similar servers: measurements in the prediction, and measurements that differ much
-    from it.
+    """Sentences on measurements of similar servers: those in the prediction, and those that differ much from it.
 
     Measurements of engines that were not requested are left out.
     """

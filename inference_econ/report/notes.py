@@ -34,7 +34,7 @@ def grounds(
 
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
-    """Warnings on slower similar servers, requests that are too long, inputs outside the calibration data, and prices."""
+    """Warnings on slower similar servers, too long requests, inputs outside the calibration data, and prices."""
     shown = list(subjects)
     measured = dict.fromkeys(text for instances in shown for text in measurement_warnings(instances))
     too_long: dict[str, str] = {}

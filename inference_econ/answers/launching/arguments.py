@@ -1,4 +1,4 @@
-"""Command-line options and configuration file of an instance."""
+"""Engine options for layouts and formats."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ Written = tuple[dict[str, Any], dict[str, Any]]
 def written(
     engine: LaunchEngine, service: Service, limits: InstanceLimits, served: Weights, role: Role = "both"
 ) -> Written:
-    """Engine that runs the instance.
+    """Command-line options and configuration file of an instance.
 
     Parameters
     ----------
     engine : LaunchEngine
-        Launch limits of the instance.
+        Engine that runs the instance.
     service : Service
         Instance.
     limits : InstanceLimits
-        Weights that the instance serves.
+        Launch limits of the instance.
     served : Weights
-        Role of the instance: aggregated, prefill or decode.
+        Weights that the instance serves.
     role : str
-        Aggregated, prefill or decode.
+        Role of the instance: aggregated, prefill or decode.
 
     Raises
     ------
     InputError
-        Kernel options of the instance's recipe, if the engine version has them.
+        If the engine does not support the GPU, layout, format or speculation method.
     """
     vendor, launch = service.setup.hardware.vendor, engine.launch
     if vendor not in launch.vendors:
@@ -78,7 +78,7 @@ def written(
 
 
 def _kernels(engine: LaunchEngine, service: Service) -> Written:
-    """Options for LoRA adapters; the maximum rank is the smallest one of the engine that is large enough."""
+    """Kernel options of the instance's recipe, if the engine version has them."""
     setup, speculation = service.setup, service.speculation
     proposer, drafts = (None, None) if speculation is None else (speculation.proposer, speculation.longest)
     practice = practice_of(engine.name, setup.model, setup.hardware, setup.precision, proposer, drafts)
@@ -97,12 +97,12 @@ def _kernels(engine: LaunchEngine, service: Service) -> Written:
 
 
 def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
-    """If no rank of the engine is large enough.
+    """Options for LoRA adapters; the maximum rank is the smallest one of the engine that is large enough.
 
     Raises
     ------
     InputError
-        Options for two-batch overlap, if it speeds up full prefill or decode steps.
+        If no rank of the engine is large enough.
     """
     wanted = setup.assumptions.adapters
     if not wanted.loras:
@@ -121,7 +121,7 @@ def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
 
 
 def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role: Role) -> dict[str, Any]:
-    """Options and configuration keys of an instance with only prefill, or with only decode."""
+    """Options for two-batch overlap, if it speeds up full prefill or decode steps."""
     facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.options.version))
     setup, plans = replace(service.setup, engines=(facts,)), service.plans
     whole = replace(setup, assumptions=setup.assumptions.changed({"network.two_batch_overlap": "never"}))
@@ -142,12 +142,12 @@ def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role:
 
 
 def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Written:
-    """Options and keys of an instance that only prefills, or only decodes.
+    """Options and configuration keys of an instance with only prefill, or with only decode.
 
     Raises
     ------
     InputError
-        Value of the engine's option for the weight format; None if the weights define the format.
+        If the engine cannot transfer a KV cache to another server.
     """
     if role == "both":
         return {}, {}
@@ -165,12 +165,12 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
 
 
 def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str | None:
-    """Value of the engine's weight format option; None if the weights define the format.
+    """Value of the engine's option for the weight format; None if the weights define the format.
 
     Raises
     ------
     InputError
-        Value of the engine's option for the KV-cache format.
+        If the engine cannot convert the published weights to this format.
     """
     model, precision = service.setup.model, service.setup.precision
     published = Precision.of(model)
@@ -188,12 +188,12 @@ def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str
 
 
 def _cache(engine: LaunchEngine, service: Service) -> str:
-    """Value of the engine's KV-cache format option.
+    """Value of the engine's option for the KV-cache format.
 
     Raises
     ------
     InputError
-        Value of the KV-cache option of vLLM and SGLang; None if the default ``auto`` gives the priced format.
+        If the engine does not support the format.
     """
     kv, names = service.setup.precision.kv, engine.launch.caches
     if kv not in names:
@@ -202,9 +202,9 @@ def _cache(engine: LaunchEngine, service: Service) -> str:
 
 
 def _told_cache(engine: LaunchEngine, service: Service, served: Weights) -> str | None:
-    """For quantized weights that include KV-cache scales, the default would use a narrower cache format.
+    """Value of the KV-cache option of vLLM and SGLang; None if the default ``auto`` gives the priced format.
 
-    Options of vLLM: experts are distributed over all DP x TP ranks, or each expert is split over them.
+    For quantized weights that include KV-cache scales, the default would use a narrower cache format.
     """
     cache = _cache(engine, service)
     if cache != "auto":
@@ -223,7 +223,7 @@ def _vllm(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """Options of SGLang: ``--tp-size`` has all ranks of a stage, and attention DP divides them into groups."""
+    """Options of vLLM: experts are distributed over all DP x TP ranks, or each expert is split over them."""
     if degrees.ep not in (1, degrees.stage):
         raise InputError(
             f"{engine.label} has no {degrees.text}: its experts lie on all {degrees.stage} ranks of DP x TP or each is "
@@ -275,7 +275,7 @@ def _sglang(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """Options of TensorRT-LLM: attention is split over all ranks of a stage, or not split."""
+    """Options of SGLang: ``--tp-size`` has all ranks of a stage, and attention DP divides them into groups."""
     capturing = engine.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs")
     redundant = service.setup.assumptions.experts.redundant
     chosen: dict[str | None, Any] = {
@@ -332,7 +332,7 @@ def _trtllm(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """Options of llama-server: layers or tensors of a GGUF file are split over GPUs. All requests share one cache."""
+    """Options of TensorRT-LLM: attention is split over all ranks of a stage, or not split."""
     del weights  # it does not quantize at load time
     if degrees.dp > 1 and degrees.tp > 1:
         raise InputError(
@@ -399,7 +399,7 @@ def _llama_cpp(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """Options of mlx_lm.server: one Mac, and caches that grow on demand."""
+    """Options of llama-server: layers or tensors of a GGUF file are split over GPUs. All requests share one cache."""
     del weights  # it does not quantize at load time
     _check_plain(engine, service, degrees)
     if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):
@@ -436,7 +436,7 @@ def _mlx(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """Reject speculation and split caches for engines whose launch does not support them."""
+    """Options of mlx_lm.server: one Mac, and caches that grow on demand."""
     del weights  # it does not quantize at load time
     _check_plain(engine, service, degrees)
     if service.accelerators > 1:
@@ -449,7 +449,7 @@ def _mlx(
 
 
 def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees) -> None:
-    """Reject speculation and split caches for engines that are not launched with them."""
+    """Reject speculation and split caches for engines whose launch does not support them."""
     if service.speculation is not None or degrees.dcp > 1:
         raise InputError(
             f"{engine.label} is started without speculation and --dcp here; use --no-speculation",
@@ -458,12 +458,12 @@ def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees)
 
 
 def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, served: Weights) -> str:
-    """If the model has no draft weights, or their location is unknown.
+    """Location of the weights of the draft model or head.
 
     Raises
     ------
     InputError
-        Number of tokens in the largest step with a CUDA graph [1]; engines pad it to a multiple of eight.
+        If the model has no draft weights, or their location is unknown.
     """
     draft, setup = speculation.model, service.setup
     if served.draft is not None:
@@ -488,17 +488,17 @@ def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, ser
 
 
 def _captured(sequences: int) -> int:
-    """Share of memory, rounded down to three digits [1]."""
+    """Number of tokens in the largest step with a CUDA graph [1]; engines pad it to a multiple of eight."""
     return max(1, math.ceil(sequences / 8) * 8) if sequences > 8 else sequences
 
 
 def _down(share: float) -> float:
-    """Options that have a value, without the others."""
+    """Share of memory, rounded down to three digits [1]."""
     return math.floor(share * 1e3) / 1e3
 
 
 def _given(chosen: dict[str | None, Any]) -> dict[str, Any]:
-    """Options that have a value."""
+    """Options that have a value, without the others."""
     return {name: value for name, value in chosen.items() if name is not None and value is not None}
 
 

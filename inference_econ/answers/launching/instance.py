@@ -1,4 +1,4 @@
-"""Memory use of one GPU before the first request [B]."""
+"""Engine instance that is ready to launch: its options and its configuration file."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _EIGHTS, _SIXTEENS = 256, 16
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Total memory of the GPU [B]."""
+    """Memory use of one GPU before the first request [B]."""
 
     total: float
-    """Total memory [B]."""
+    """Total memory of the GPU [B]."""
     usable: float
     """Memory for weights, workspace and KV cache [B]."""
     weights: float
     """Weights [B]."""
     workspace: float
-    """KV cache of one request of maximum length [B]."""
+    """Activations of the largest step, and memory that the engine reserves [B]."""
     request: float
-    """CUDA graphs; they are outside the usable memory [B]."""
+    """KV cache of one request of maximum length [B]."""
     graphs: float
-    """CUDA graphs, outside the usable memory [B]."""
+    """CUDA graphs; they are outside the usable memory [B]."""
 
     @property
     def cache(self) -> float:
-        """Number of CUDA graphs that an engine captures for decode steps, up to a batch size [1]."""
+        """Memory that is left for the KV cache [B]."""
         return self.usable - self.weights - self.workspace
 
 
 def captured(sequences: int) -> int:
-    """Number of CUDA graphs of decode steps that an engine captures up to a batch size [1].
+    """Number of CUDA graphs that an engine captures for decode steps, up to a batch size [1].
 
     Examples
     --------
@@ -56,14 +56,14 @@ def captured(sequences: int) -> int:
 
 
 def room(service: Service, tokens: int, graph_bytes: float) -> Room:
-    """Input plus output of the longest request [tokens].
+    """Compute the memory that an instance needs to start.
 
     Parameters
     ----------
     service : Service
         Instance.
     tokens : int
-        Input and output of the longest request [tokens].
+        Input plus output of the longest request [tokens].
     graph_bytes : float
         Memory of one CUDA graph [B].
     """
@@ -100,12 +100,12 @@ def _request_bytes(service: Service, tokens: int) -> float:
 
 
 def check(service: Service, needed: Room, tokens: int) -> None:
-    """If the weights and one request of maximum length do not fit; the message has the length that fits.
+    """Reject an instance that would not start.
 
     Raises
     ------
     InputError
-        If the weights and one request of the longest length do not fit; the message has the length that fits.
+        If the weights and one request of maximum length do not fit; the message has the length that fits.
     """
     if needed.cache >= needed.request:
         return
@@ -150,11 +150,11 @@ class LaunchEngine:
     name : str
         ``vllm``, ``sglang``, ``trtllm``, ``llama_cpp`` or ``mlx``.
     options : EngineOptions
-        Start instructions for the engine.
+        Options of its commands.
     launch : EngineLaunch
-        Container image that replaces the default image; None for the default.
+        Start instructions for the engine.
     named_image : str or None
-        Container image that replaces the default.
+        Container image that replaces the default image; None for the default.
     """
 
     name: str
@@ -164,31 +164,31 @@ class LaunchEngine:
 
     @property
     def label(self) -> str:
-        """Container image: the named one, or the image of the engine version. Empty if neither exists."""
+        """Name and version."""
         return f"{self.launch.name} {self.options.version}"
 
     @property
     def image(self) -> str:
-        """First of the given options that the engine version supports."""
+        """Container image: the named one, or the image of the engine version. Empty if neither exists."""
         return self.named_image or (self.launch.image or "").format(version=self.options.version)
 
     def first(self, *names: str) -> str | None:
-        """First of some options that the version supports."""
+        """First of the given options that the engine version supports."""
         return next((name for name in names if self.options.has(self.launch.command, name)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Role of the instance: aggregated, prefill or decode.
+    """Weights that the instance serves.
 
     Attributes
     ----------
     model : str
         Hugging Face id, or a path.
     own : bool
-        Weights that replace the default weights of a draft model or EAGLE head; None for the default.
+        True if the weights are in the requested format, False if the engine must quantize them.
     draft : str or None
-        Parallelism degrees of an instance.
+        Weights that replace the default weights of a draft model or EAGLE head; None for the default.
     """
 
     model: str
@@ -198,12 +198,12 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class LaunchDegrees:
-    """Degrees of tensor, attention-data, pipeline, expert and decode-context parallelism [1].
+    """Parallelism degrees of an instance.
 
     Attributes
     ----------
     tp, dp, pp, ep, dcp : int
-        Number of GPUs in a pipeline stage [1].
+        Degrees of tensor, attention-data, pipeline, expert and decode-context parallelism [1].
     """
 
     tp: int
@@ -214,37 +214,37 @@ class LaunchDegrees:
 
     @property
     def stage(self) -> int:
-        """Parallelism degrees of a predicted instance."""
+        """Number of GPUs in a pipeline stage [1]."""
         return self.tp * self.dp
 
     @classmethod
     def of(cls, service: Service) -> LaunchDegrees:
-        """Parallelism degrees as text, as on the command line."""
+        """Parallelism degrees of a predicted instance."""
         plans, dp = service.plans, groups(service)
         ep = 1 if plans.ep is None else int(plans.ep[0])
         return cls(int(plans.attention_ranks[0]), dp, int(plans.pp[0]), ep, int(plans.dcp))
 
     @property
     def text(self) -> str:
-        """Degrees as text, as on the command line."""
+        """Parallelism degrees as text, as on the command line."""
         named = {"tp": self.tp, "dp": self.dp, "pp": self.pp, "ep": self.ep, "dcp": self.dcp}
         return "".join(f"{name}{value}" for name, value in named.items() if value > 1 or name == "tp")
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceLimits:
-    """Maximum number of concurrent requests per attention-DP rank [1].
+    """Limits of an instance at launch.
 
     Attributes
     ----------
     tokens : int
-        Input and output of the longest request [tokens].
+        Input plus output of the longest request [tokens].
     sequences : int
-        Maximum number of tokens per step and attention-DP rank [tokens].
+        Maximum number of concurrent requests per attention-DP rank [1].
     step_tokens : int
-        Memory use of each GPU.
+        Maximum number of tokens per step and attention-DP rank [tokens].
     room : Room
-        Limits that allow the request lengths plus some slack, or a given longest request [tokens].
+        Memory use of each GPU.
     """
 
     tokens: int
@@ -254,16 +254,16 @@ class InstanceLimits:
 
     @classmethod
     def of(cls, service: Service, engine: LaunchEngine, role: Role, longest: int | None = None) -> InstanceLimits:
-        """Limits from the request lengths with some slack, or from a given longest request [tokens].
+        """Limits that allow the request lengths plus some slack, or a given longest request [tokens].
 
-        The engine rejects requests of a distribution that exceed this context. For sessions, the concurrency limit is
-        the one that their simulation uses. If the requests exceed the model's maximum context, or the instance would
-        not start with these limits.
+        Requests of a mean length must be within the model's maximum context. The engine rejects requests of a
+        distribution that exceed this context. For sessions, the concurrency limit is the one that their simulation
+        uses.
 
         Raises
         ------
         InputError
-            If the requests exceed the model's maximum context, or the instance would not start with them.
+            If the requests exceed the model's maximum context, or the instance would not start with these limits.
         """
         requests, most = service.requests, service.setup.model.max_context
         needed_tokens = longest or math.ceil(requests.isl.mean + requests.osl.mean)
@@ -288,28 +288,28 @@ class InstanceLimits:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """Predicted service that the instance provides.
+    """One instance of an engine.
 
     Attributes
     ----------
     engine : Engine
-        Launch limits of the instance.
+        Engine that runs the instance.
     service : Service
-        Predicted service.
+        Predicted service that the instance provides.
     model : str
-        Options with their values, as for the command line.
+        Hugging Face id or path of the weights.
     limits : Limits
-        Weights that the instance serves.
+        Launch limits of the instance.
     arguments : mapping
-        Contents of the engine's configuration file; empty without a file.
+        Options with their values, as for the command line.
     file : mapping
-        Number of instances with these options [1].
+        Contents of the engine's configuration file; empty without a file.
     replicas : int
-        Role of the instance: aggregated, prefill or decode.
+        Number of instances with these options [1].
     role : str
-        Text that distinguishes the instance from instances on other GPUs; empty if there are none.
+        Role of the instance: aggregated, prefill or decode.
     variant : str
-        Number of GPUs of one instance [1].
+        Text that distinguishes the instance from instances on other GPUs; empty if there are none.
     """
 
     engine: LaunchEngine
@@ -324,23 +324,23 @@ class Instance:
 
     @property
     def accelerators(self) -> int:
-        """Command line, with program and configuration file."""
+        """Number of GPUs of one instance [1]."""
         return self.service.accelerators
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Check the command line and the file against the recorded options of the engine's parser."""
+        """Command line, with program and configuration file."""
         option = self.engine.first("--config", "--extra_llm_api_options")
         reading = [option, CONFIG] if self.file and option is not None else []
         return (*self.engine.launch.program, *words(self.arguments), *reading)
 
     def check(self) -> None:
-        """If the engine would reject an option.
+        """Check the command line and the file against the recorded options of the engine's parser.
 
         Raises
         ------
         InputError
-            Options and values as words of a command line; option names without dashes are positional arguments.
+            If the engine would reject an option.
         """
         options, command = self.engine.options, self.engine.launch.command
         options.parse(command, self.words[len(self.engine.launch.program) :])
@@ -349,7 +349,7 @@ class Instance:
 
 
 def words(arguments: Arguments) -> list[str]:
-    """Maximum number of decode steps by which prefill is delayed, as assumed in the price [1].
+    """Options and values as words of a command line; option names without dashes are positional arguments.
 
     Examples
     --------
@@ -380,37 +380,35 @@ Told = tuple[dict[str, Any], dict[str, Any]]
 
 
 def priced(service: Service, role: Role) -> int:
-    """It is 0 for instances with one DP rank, and for prefill or decode instances.
+    """Maximum number of decode steps by which prefill is delayed, as assumed in the price [1].
 
-    Options and configuration keys that make an engine delay prefill until each DP rank has a prompt. They are empty if
-    the engine does not support this.
+    It is 0 for instances with one DP rank, and for prefill or decode instances.
     """
     return round(service.setup.held_steps) if groups(service) > 1 and role == "both" else 0
 
 
 def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """Maximum delay in decode steps [1]; 0 for no delay.
+    """Options and configuration keys that make an engine delay prefill until each DP rank has a prompt.
+
+    They are empty if the engine does not support this.
 
     Parameters
     ----------
     engine : Engine
         Engine.
     steps : int
-        Maximum decode steps [1]; 0 for no delay.
+        Maximum delay in decode steps [1]; 0 for no delay.
     stages : int
         Pipeline stages of the instance [1].
     speculation : Speculation or None
-        Note on an instance without prefill delay, if the price assumes one.
+        Speculation method.
     """
     telling = _TELLING.get(engine.name)
     return ({}, {}) if telling is None or not steps else telling(engine, steps, stages, speculation)
 
 
 def remark(instance: Instance) -> str | None:
-    """SGLang options that delay prefill.
-
-    They need overlapped steps (``managers/prefill_delayer.py``): no pipeline and no speculation.
-    """
+    """Note on an instance without prefill delay, if the price assumes one."""
     service, steps = instance.service, priced(instance.service, instance.role)
     if not steps or any(told(instance.engine, steps, LaunchDegrees.of(service).pp, service.speculation)):
         return None
@@ -421,10 +419,10 @@ def remark(instance: Instance) -> str | None:
 
 
 def _sglang(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """N-gram speculation disables the overlap in all versions.
+    """SGLang options that delay prefill.
 
-    Draft heads disable it in versions that do not overlap rounds by default. TensorRT-LLM options: prefill starts when
-    every DP rank has a prompt. A longer wait for more prompts is not part of the price.
+    They need overlapped steps (``managers/prefill_delayer.py``): no pipeline and no speculation. N-gram speculation
+    disables the overlap in all versions. Draft heads disable it in versions that do not overlap rounds by default.
     """
     if engine.first("--enable-prefill-delayer") is None or stages > 1 or speculation is not None:
         return {}, {}
@@ -432,7 +430,10 @@ def _sglang(engine: LaunchEngine, steps: int, stages: int, speculation: Speculat
 
 
 def _trtllm(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """TensorRT-LLM: prefill starts when every DP rank has a prompt; a further wait for more prompts was not priced."""
+    """TensorRT-LLM options: prefill starts when every DP rank has a prompt.
+
+    A longer wait for more prompts is not part of the price.
+    """
     del stages, speculation
     if not engine.options.has("trtllm-serve config", "attention_dp_config.enable_balance"):
         return {}, {}
@@ -451,14 +452,14 @@ _MEETING, _DATA_PARALLEL = 29500, 13345
 
 @dataclass(frozen=True, slots=True)
 class InstanceMachine:
-    """Number of the machine, from 0, or a shell expression for this number.
+    """One machine of an instance.
 
     Attributes
     ----------
     rank : Expanded
-        Number of the machine from 0, or a shell expression for it.
+        Number of the machine, from 0, or a shell expression for this number.
     leader : Expanded
-        Number of machines that an instance needs, for a machine size [1].
+        Address of the first machine.
     """
 
     rank: Expanded
@@ -466,11 +467,11 @@ class InstanceMachine:
 
 
 def machines(instance: Instance, size: int) -> int:
-    """Number of machines of a size that an instance needs [1].
+    """Number of machines that an instance needs, for a machine size [1].
 
     Raises
     ------
-    Words of the command for one machine of an instance that spans several machines.
+    InputError If the instance does not fill its machines, or the engine cannot run on several machines.
     """
     if instance.accelerators <= size:
         return 1
@@ -496,7 +497,7 @@ def machines(instance: Instance, size: int) -> int:
 
 
 def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine) -> list[str]:
-    """Option that stops vLLM from serving requests on all machines except the first; None for other engines."""
+    """Words of the command for one machine of an instance that spans several machines."""
     count = instance.accelerators // size
     if instance.engine.name == "sglang":
         address = {"--dist-init-addr": Expanded(f"{machine.leader}:{_MEETING}")}
@@ -516,5 +517,5 @@ def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine
 
 
 def headless(instance: Instance, rank: str) -> str | None:
-    """Option that keeps vLLM from serving requests on all machines but the first; None for other engines."""
+    """Option that stops vLLM from serving requests on all machines except the first; None for other engines."""
     return f'$([ "{rank}" = 0 ] || echo --headless)' if instance.engine.name == "vllm" else None

@@ -1,4 +1,4 @@
-"""Predicted value of one quantity, with its interval and SLO."""
+"""Launch plan of a whole deployment: instances, addresses, and the load test."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ UNITS: dict[Measure, tuple[str, str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Predicted value of one quantity."""
+    """Predicted value of one quantity, with its interval and SLO."""
 
     measure: Measure
     """``ttft`` [s], ``tpot`` [s], ``e2e`` [s] or ``throughput`` [output tokens/s]."""
@@ -61,9 +61,9 @@ class Expected:
     low: float | None = None
     """Lower end of its 80% interval; None if unknown."""
     high: float | None = None
-    """SLO on the quantity; None without an SLO."""
+    """Upper end of its 80% interval; None if unknown."""
     promised: float | None = None
-    """SLO on the quantity, or None."""
+    """SLO on the quantity; None without an SLO."""
 
     @property
     def name(self) -> str:
@@ -81,11 +81,11 @@ class OfferedLoad:
     concurrency: int | None = None
     """Concurrent requests [1]; None for a rate."""
     arrival_scv: float = 1.0
-    """Number of requests in a run [1]."""
+    """Squared coefficient of variation of the interarrival times, 1 for Poisson [1]."""
 
     @property
     def requests(self) -> int:
-        """Requests of a run [1]."""
+        """Number of requests in a run [1]."""
         wanted = (self.requests_per_second or 0.0) * _SECONDS + (self.concurrency or 0) * _ROUNDS
         return max(_LEAST, math.ceil(wanted))
 
@@ -99,14 +99,14 @@ class OfferedLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadTestRun:
-    """Options of the load generator's command."""
+    """Run of a load generator."""
 
     options: EngineOptions
-    """Command of the load generator: ``vllm bench serve``, ``aiperf profile`` or ``guidellm run``."""
+    """Options of the load generator's command."""
     command: str
-    """``vllm bench serve``, ``aiperf profile`` or ``guidellm run``."""
+    """Command of the load generator: ``vllm bench serve``, ``aiperf profile`` or ``guidellm run``."""
     arguments: Mapping[str, Any]
-    """Contents of the engine's configuration file; empty without a file."""
+    """Options with their values, as for the command line."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -136,20 +136,20 @@ def run(
     model : str
         Model name on the server, also used for the tokenizer.
     url : str
-        vLLM version of the server, whose load generator is used; empty for the newest recorded version.
+        Address of the server.
     requests : Requests
         Request lengths.
     load : OfferedLoad
         Load.
     server : str
-        Predicted statistics (means and percentiles) that the generator reports, if it supports them.
+        vLLM version of the server, whose load generator is used; empty for the newest recorded version.
     statistics : collection of str
-        If the generator cannot create requests with these lengths.
+        Predicted statistics (means and percentiles) that the generator reports, if it supports them.
 
     Raises
     ------
     InputError
-        Half width of a uniform distribution with the same standard deviation, limited by the longest length [tokens].
+        If the generator cannot create requests with these lengths.
     """
     version = server if generator == "vllm" and server in launch_options.versions("vllm") else None
     options = launch_options.options(generator, version)
@@ -201,7 +201,7 @@ def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load
 
 
 def _half_width(length: Length) -> float:
-    """Length in GuideLLM's syntax, which does not accept a standard deviation of 0.
+    """Half width of a uniform distribution with the same standard deviation, limited by the longest length [tokens].
 
     Examples
     --------
@@ -251,7 +251,7 @@ def _guidellm(options: EngineOptions, model: str, url: str, requests: Requests, 
 
 
 def _guided(name: str, length: Length) -> str:
-    """Standard deviation of a length [tokens]."""
+    """Length in GuideLLM's syntax, which does not accept a standard deviation of 0."""
     if round(_deviation(length)) == 0:
         return f"{name}={round(length.mean)}"
     least = 1 if length.kind == "lognormal" else round(length.least)
@@ -260,17 +260,17 @@ def _guided(name: str, length: Length) -> str:
 
 
 def _deviation(length: Length) -> float:
-    """Standard deviation [tokens]."""
+    """Standard deviation of a length [tokens]."""
     return math.sqrt(length.scv) * length.mean
 
 
 def _arrivals(load: OfferedLoad) -> str:
-    """If the generator does not support such arrivals.
+    """Generator options for arrivals at a rate.
 
     Raises
     ------
     InputError
-        If the generators do not support such arrivals.
+        If the generator does not support such arrivals.
     """
     shapes = {0.0: "constant", 1.0: "poisson"}
     if load.arrival_scv not in shapes:
@@ -298,11 +298,11 @@ class PlanPart:
     service: Service
     """One instance."""
     replicas: int
-    """Role of the instances: aggregated, prefill or decode."""
+    """Number of instances [1]."""
     role: Role = "both"
-    """Maximum concurrent requests of one instance [1]; None for the memory limit."""
+    """Role of the instances: aggregated, prefill or decode."""
     slots: int | None = None
-    """Maximum concurrent requests of an instance [1]; None for the memory limit."""
+    """Maximum concurrent requests of one instance [1]; None for the memory limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,11 +314,11 @@ class Start:
     parts : sequence of Part
         One entry per kind of instance: prefill, decode, or aggregated.
     load : OfferedLoad
-        Predicted values under that load.
+        Total load.
     expected : sequence of Expected
-        Deployment that was selected from a result, as text.
+        Predicted values under that load.
     pick : str
-        Selected deployment of a result, as text.
+        Deployment that was selected from a result, as text.
     said : sequence of str
         Notes for the operator.
     """
@@ -339,15 +339,15 @@ class Scaling:
     least, most : int
         Minimum and maximum instances [1].
     metric : str
-        Target of the metric per instance, and load that cheaper instances serve first [1, or 1/s].
+        Target metric: ``in_flight`` requests, queued ones included, or their ``rate``.
     per_instance, before : float
-        Target of the metric per instance, and the amount that cheaper instances serve first [1, or 1/s].
+        Target of the metric per instance, and load that cheaper instances serve first [1, or 1/s].
     polling_seconds, scale_down_seconds : float
         Polling interval, and delay before an instance is removed [s].
     dollars_per_hour : float
-        Pricing model of the machines.
+        Price of an instance [USD/h].
     paid : str
-        Pricing model of its machines.
+        Pricing model of the machines.
     """
 
     least: int
@@ -363,22 +363,22 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """Instances, one entry per kind.
+    """Instances to launch, and the load test that compares them with the prediction.
 
     Attributes
     ----------
     instances : sequence of Instance
-        One instance of each kind.
+        Instances, one entry per kind.
     load : OfferedLoad
-        Predicted values under that load.
+        Total load.
     expected : sequence of Expected
-        Deployment that was selected from a result, as text.
+        Predicted values under that load.
     generator : str
         Load generator.
     pick : str
-        Speculation method of the query. Instances use it only where it is faster under the load.
+        How the deployment was selected, as text.
     asked : Speculation or None
-        Requested speculation method; instances speculate only where that is faster under the load.
+        Speculation method of the query. Instances use it only where it is faster under the load.
     scaling : Scaling or None
         Autoscaler settings; None for a constant number of instances.
     said : sequence of str
@@ -406,11 +406,11 @@ class LaunchPlan:
 
     @property
     def disaggregated(self) -> bool:
-        """Load test against an address that receives the given share of the load [1]."""
+        """True if prefill and decode run on separate instances."""
         return len(self.instances) > 1
 
     def run(self, url: str, share: float = 1.0) -> LoadTestRun:
-        """Load test against an address that gets a share of the load [1]."""
+        """Load test against an address that receives the given share of the load [1]."""
         first = self.instances[0]
         version = self.engine.options.version if self.engine.name == "vllm" else ""
         load, seen = self.load, {entry.statistic for entry in self.expected}
@@ -425,24 +425,24 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> L
     Raises
     ------
     InputError
-        Most frequent engine among several, which are separated by commas; None if none of them can be launched.
+        If the engine or version has no recorded options, or the image name is empty.
     """
     _check_named("image", image, "the name of a container image")
     return LaunchEngine(name, launch_options.options(name, version), launch_options.launch(name), image)
 
 
 def usual_engine(engines: str) -> str | None:
-    """Reject the launch of an engine for which nothing was predicted."""
+    """Most frequent engine among several, which are separated by commas; None if none of them can be launched."""
     return next((name for name in ENGINES if name in engines.split(", ")), None)
 
 
 def check_engine(engines: str, to: str, what: str) -> None:
-    """Engines of the prediction, separated by commas; empty if layouts needed no engine.
+    """Reject the launch of an engine for which nothing was predicted.
 
     Parameters
     ----------
     engines : str
-        Predicted engines, separated by commas; empty if any layout was allowed.
+        Engines of the prediction, separated by commas; empty if layouts needed no engine.
     to : str
         Engine to launch.
     what : str
@@ -451,7 +451,7 @@ def check_engine(engines: str, to: str, what: str) -> None:
     Raises
     ------
     InputError
-        Weights by name, or a checkpoint from the model's file; in the requested format if there is one.
+        If the engine was not predicted; the message lists the predicted ones.
     """
     if engines and to not in engines.split(", "):
         raise InputError(
@@ -471,12 +471,12 @@ def _check_named(option: str, name: str | None, needed: str) -> None:
 
 
 def weights(service: Service, named: str | None, draft: str | None = None) -> Weights:
-    """If the name is empty, or no weights are known.
+    """Weights by name, or a checkpoint from the model's file; in the requested format if there is one.
 
     Raises
     ------
     InputError
-        Speculation method as priced, with the best draft length at a concurrency.
+        If the name is empty, or no weights are known.
     """
     _check_named("model_id", named, "ORGANISATION/NAME, or a path")
     _check_named("draft_model_id", draft, "ORGANISATION/NAME, or a path")
@@ -495,20 +495,20 @@ def weights(service: Service, named: str | None, draft: str | None = None) -> We
 
 
 def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
-    """Instance, with or without speculation.
+    """Speculation method as priced, with the best draft length at a concurrency.
 
     Parameters
     ----------
     service : Service
-        Instance, possibly with speculation.
+        Instance, with or without speculation.
     in_flight : float
         Concurrent requests of the instance [1].
 
     Returns
     -------
-    Speculation method with a single draft length, because engines use only one. None without speculation, or if plain
-    decoding is faster.
-        Method with one draft length, as engines run it; None if plain decoding is faster, or speculation is off.
+    Speculation or None
+        Speculation method with a single draft length, because engines use only one. None without speculation, or if
+        plain decoding is faster.
     """
     if service.speculation is None:
         return None
@@ -527,16 +527,16 @@ def instances(
     runner : LaunchEngine
         Engine.
     parts : sequence of Part
-        Input plus output of the longest request [tokens]; by default from the request lengths.
+        Predicted instances.
     served : Weights
-        Role of the instance: aggregated, prefill or decode.
+        Weights that the instance serves.
     longest : int, optional
-        If the engine does not support a kind of instance, or would not start it.
+        Input plus output of the longest request [tokens]; by default from the request lengths.
 
     Raises
     ------
     InputError
-        Layouts of a model as services, with an optional limit on concurrent requests.
+        If the engine does not support a kind of instance, or would not start it.
     """
     made = []
     for part in parts:

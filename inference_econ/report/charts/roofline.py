@@ -92,8 +92,9 @@ class RooflinePicture(NamedTuple):
 
     @property
     def left_out(self) -> float:
-        """Share of the step time outside the roofline [1]: operators without arithmetic or memory traffic, and time
-        outside operators.
+        """Share of the step time outside the roofline [1].
+
+        It is for operators without arithmetic or memory traffic, and outside operators.
         """
         return max(1.0 - sum(point.share for point in self.points), 0.0)
 

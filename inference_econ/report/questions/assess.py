@@ -162,9 +162,7 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
 
 
 def verdict(assessment: Assessment) -> tuple[str, str, str]:
-    """Three lines for a terminal: verdict against the prediction, verdict against the frontier, and the evidence behind
-    both.
-    """
+    """Three lines for a terminal: verdict against the prediction, verdict against the frontier, and evidence."""
     return _beside_prediction(assessment), _beside_others(assessment), _basis(assessment)
 
 

@@ -269,7 +269,7 @@ def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
 
 
 def plans_table(plans: PlanTable) -> Table:
-    """Table on the plans of a grid: the numbers of feasible and of useful plans, and reasons why plans are infeasible."""
+    """Table on the plans of a grid: numbers of feasible and of useful plans, and reasons why plans are infeasible."""
     dominated = int(plans.dominated.sum())
     counts = {
         "feasible, on the frontier": len(plans) - dominated,

@@ -144,9 +144,7 @@ def step_sentence(answer: Intensity) -> str:
 
 
 def intensity_charts(answer: Intensity) -> list[Plot]:
-    """Chart of intensity against the variable with ridge points, and chart of the arithmetic rate against intensity
-    with roofs.
-    """
+    """Charts of intensity against the variable with ridge points, and of arithmetic rates with roofs."""
     # Operator of each kind with the longest time at the largest value.
     kinds: dict[str, IntensitySweep] = {}
     for sweep in sorted(answer.operators, key=lambda sweep: -float(sweep.worked_seconds[-1])):
