@@ -78,7 +78,7 @@ def check_space(setup: Setup, space: Space) -> None:
     Raises
     ------
     InputError
-        If a degree must be an integer and is not, or degrees contradict each other, the model, the engines or the
+        If a parallelism degree is not an integer, or degrees contradict each other, the model, the engines or the
         largest instance.
     """
     pins, largest = space.pins, space.max_accelerators
@@ -103,8 +103,8 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
     Raises
     ------
     InputError
-        If the fixed degrees do not divide the model; the message has these degrees and the dimensions that they do not
-        divide. Degrees that are not fixed are never rejected.
+        If the fixed parallelism degrees do not divide the model; the message has these degrees and the dimensions that
+        they do not divide. Degrees that are not fixed are never rejected.
     """
     pinned = space.pins.given()
     for some in (*({name: value} for name, value in pinned.items()), pinned):

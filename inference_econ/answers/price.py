@@ -416,7 +416,7 @@ def price(
         rate.
     targets : Targets, optional
         SLOs. SLOs. Default: the reference speed of the model; 20 tokens/s if it is unknown or not reached
-        (:mod:`inference_econ.answers.price`). ``Targets()`` stands for no SLO.
+        (:mod:`inference_econ.answers.price`). ``Targets()`` sets no SLO.
     replicas : int, optional
         Number of instances [1]; by default the smallest that meets the SLOs. If this number is too small for the load,
         the result reports the overload.

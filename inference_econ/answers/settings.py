@@ -51,7 +51,7 @@ def pins_of(settings: Settings, write: Callable[[str, object], str] = as_setting
     Parameters
     ----------
     settings : Settings
-        Settings with degrees, batch and instance size.
+        Settings with parallelism degrees, batch and instance size.
     write : callable
         Function that formats a name and its value for error messages.
 

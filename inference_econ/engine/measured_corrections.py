@@ -174,7 +174,7 @@ class SetupLevels:
     def unseen(self, layouts: Sequence[str]) -> Unseen | None:
         """Property in which the least similar of some layouts differs from all measurements of the engine.
 
-        An empty list stands for a layout without measurements.
+        An empty list represents a layout without measurements.
         """
         if self.widest is None:
             return "subject" if any(level.model for level in self.shared) else "model"

@@ -129,8 +129,8 @@ class Setup:
     grid : Grid or None
         Electricity grid for emissions.
     engines : tuple of ServingEngine
-        Engines that can serve the setup. Layouts with integer degrees are limited to layouts that at least one engine
-        can start. If there are no engines, any layout is allowed.
+        Engines that can serve the setup. Layouts with integer parallelism degrees are limited to those that at least
+        one engine can start. If there are no engines, any layout is allowed.
     left_out : tuple of str
         Engines of the query that cannot serve this setup, and disaggregated candidates that are not simulated, with
         reasons.
@@ -573,7 +573,7 @@ def precision_on(
     """Number formats in which the given engines (by default all) serve a model on a chip.
 
     Formats that are not given are the published ones, or the 16-bit format that the chip supports. Some engines read
-    their own file formats. For models with MXFP4 experts, they store all other weights in a format of their own.
+    their own file formats. For models with MXFP4 experts, they store all other weights in another format.
     """
     if model.expert_weights == "mxfp4" and weights in (None, "mxfp4"):
         names = {name.partition("@")[0] for name in engines or ()}

@@ -2,7 +2,7 @@
 
 ``fields.csv`` is the glossary, with one row per JSON name. Records use these names and base units, and a table is a
 view of records. If a name has a special meaning in one kind of record, the glossary has another row ``RECORD.NAME``.
-Columns that exist only in tables are named ``column.HEADING``; ``{}`` stands for the variable part of a heading.
+Columns that exist only in tables are named ``column.HEADING``; ``{}`` represents the variable part of a heading.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Field(NamedTuple):
     unit: str
     """Unit in records: 1 for dimensionless numbers; empty for texts and records."""
     heading: str
-    """Column heading with the displayed unit; ``{}`` stands for a percentile."""
+    """Column heading with the displayed unit; ``{}`` represents a percentile."""
     writing: str
     """Display format: an optional factor, then a format specification or the name of a formatter."""
     missing: str

@@ -229,7 +229,7 @@ def formats_title(setup: Setup) -> str:
 
 
 def _common(texts: Iterable[str], what: str) -> str:
-    """Text that all deployments have in common; if texts differ, a note says so."""
+    """Text that all deployments have in common; if texts differ, a note on this."""
     distinct = list(dict.fromkeys(texts))
     return distinct[0] if len(distinct) == 1 else f"{what} as in each row" if distinct else ""
 

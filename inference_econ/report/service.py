@@ -172,7 +172,7 @@ def with_engines(
     layouts : iterable of mapping
         Layouts with the engines that support them.
     setups : iterable of Setup
-        Setups with the requested engines. If all setups have the same engines, ``all`` stands for a layout that all
+        Setups with the requested engines. If all setups have the same engines, ``all`` represents a layout that all
         engines support.
     after : str
         Column that precedes the engines.

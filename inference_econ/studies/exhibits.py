@@ -58,7 +58,7 @@ class CellRow:
     names: tuple[str | int, ...]
     """Name of the row, with one entry per name column."""
     values: tuple[float | str, ...]
-    """Values of the row, one per value column: a number, or text if there is no number."""
+    """Values of the row, one per value column: a number, or text in place of a missing number."""
     printed: Mapping[str, str] = field(default_factory=dict)
     """Published text by value column, with its digits."""
 

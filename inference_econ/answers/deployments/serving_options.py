@@ -163,7 +163,7 @@ class Candidate:
 
     @property
     def paid_chips(self) -> Array:
-        """Number of GPUs of the setup that cost as much as the instance or prefill/decode group, shape (n, k) [1]."""
+        """Number of GPUs of the setup with the same cost as the instance or prefill/decode group, shape (n, k) [1]."""
         return self.metrics.accelerators if self.pools is None else self.pools.paid_chips
 
     @cached_property

@@ -102,9 +102,10 @@ class SteadyPools:
 
     @cached_property
     def paid_chips(self) -> Array:
-        """Number of decode GPUs that cost as much as each group, shape (n, k) [1].
+        """Number of decode GPUs with the same cost as each group, shape (n, k) [1].
 
-        The number of all GPUs if there is one kind. NaN if there is no group.
+        The number of all GPUs if there is one kind. The number of all GPUs if there is one kind. NaN if there is no
+        group.
         """
         prefill, readers, *_ = self._chosen
         chips = readers * self.pools.prefill.accelerators[prefill]

@@ -160,14 +160,14 @@ class ContinuousLayouts:
 
 @dataclass(frozen=True, slots=True)
 class WholeLayouts:
-    """Layouts with integer degrees that divide heads, layers and experts.
+    """Layouts whose parallelism degrees are integers that divide heads, layers and experts.
 
     Attributes
     ----------
     pipeline : bool
         Also try pipeline depths other than 1.
     pins : Pins
-        Fixed degrees. Fixed degrees are tried even if they do not divide the model.
+        Fixed parallelism degrees. Fixed parallelism degrees are tried even if they do not divide the model.
     hardware : HardwareSpec or None
         Chip whose machine size limits tensor parallelism, and whose nodes form pipeline stages, unless these degrees
         are fixed. None for no limit.

@@ -143,7 +143,7 @@ class Pins:
 
     @property
     def complete(self) -> bool:
-        """True if the fixed degrees alone determine the size of the instance."""
+        """True if the fixed parallelism degrees alone determine the size of the instance."""
         return None not in (self.tp, self.dp, self.pp)
 
     @property
@@ -158,7 +158,7 @@ class Pins:
         return (self.pp or 1) * (stage if self.complete else math.lcm(stage, self.ep or 1))
 
     def check_whole(self) -> None:
-        """Reject fractions, and degrees that contradict each other or the instance.
+        """Reject fractions, and parallelism degrees that contradict each other or the instance.
 
         Raises
         ------
@@ -213,7 +213,7 @@ class Space:
     Attributes
     ----------
     pins : Pins
-        Fixed degrees.
+        Fixed parallelism degrees.
     max_accelerators : float or None
         Largest instance in the search [1]; by default 64, or four times the smallest.
     pipeline : bool
@@ -259,7 +259,7 @@ def instance_pins(
     dcp: int | None = None,
     write: Callable[[str, object], str] = as_setting,
 ) -> Pins:
-    """Create fixed degrees (``Pins``) from command lines, scenarios or engine options.
+    """Create fixed parallelism degrees (``Pins``) from command lines, scenarios or engine options.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def instance_pins(
     Raises
     ------
     InputError
-        If the degrees alone result in an instance of another size.
+        If the parallelism degrees alone result in an instance of another size.
 
     Examples
     --------
@@ -370,7 +370,7 @@ def bare_key(key: str) -> str:
 
 
 def recorded_key(layout: Mapping[str, float | str]) -> str:
-    """The :func:`layout_key` for degrees from :func:`layout_record`.
+    """The :func:`layout_key` for the parallelism degrees in a :func:`layout_record`.
 
     Examples
     --------

@@ -69,7 +69,7 @@ def rules_of(
     generation : str
         Generation of the chips that run the model.
     plans : Plans
-        Deployments with integer degrees, shape (...).
+        Deployments with integer parallelism degrees, shape (...).
     cut : {'1d', '2d'}
         How weight matrices are split.
 
@@ -205,7 +205,7 @@ class UnevenSplit(NamedTuple):
 def indivisible(
     model: ModelSpec, plans: Plans, layout: TensorLayout, assumed: Assumptions, blocks: tuple[int, int] = (1, 1)
 ) -> list[UnevenSplit]:
-    """Parts of a model or batch that plans with integer degrees would split unevenly.
+    """Parts of a model or batch that plans with integer parallelism degrees would split unevenly.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None
     setup : Served
         Engines, model and chip; if no engines are given, nothing is rejected.
     pins : Pins
-        Fixed integer degrees.
+        Fixed parallelism degrees, as integers.
     cut : {'1d', '2d'}
         How weight matrices are split.
 
@@ -83,7 +83,10 @@ def _text(degrees: dict[str, float], dcp: float | None) -> str:
 
 
 def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
-    """Layouts that have the given degrees and split evenly, with one sequence each; None if there are none."""
+    """Layouts that have the given parallelism degrees and split evenly, with one sequence each.
+
+    None if there are none.
+    """
     axes = (dict.fromkeys(degrees.get(name, _DEGREES)) for name in ("tp", "dp", "pp"))
     rows = [
         (tp * dp * pp, tp, pp, ep)
@@ -134,7 +137,7 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
     model : ModelSpec
         Model that is served.
     pins : Pins
-        Fixed degrees.
+        Fixed parallelism degrees.
 
     Raises
     ------

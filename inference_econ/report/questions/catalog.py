@@ -347,7 +347,7 @@ class RecipesPage(Page):
 
 
 def _degrees(counts: Mapping[str, int]) -> str:
-    """Parallelism degrees in short form: ``tp8``, ``dp8ep8``.
+    """Abbreviated parallelism degrees: ``tp8``, ``dp8ep8``.
 
     Examples
     --------
