@@ -104,8 +104,7 @@ class SteadyPools:
     def paid_chips(self) -> Array:
         """Number of decode GPUs with the same cost as each group, shape (n, k) [1].
 
-        The number of all GPUs if there is one kind. The number of all GPUs if there is one kind. NaN if there is no
-        group.
+        With one kind of GPU, it is the number of all GPUs. It is NaN if there is no group.
         """
         prefill, readers, *_ = self._chosen
         chips = readers * self.pools.prefill.accelerators[prefill]

@@ -351,7 +351,7 @@ class ArrivalProcess(Protocol):
     def among(self, instances: float) -> ArrivalProcess:
         """Arrivals at one of several instances if requests are assigned randomly.
 
-        1 / n instances represent n streams [1]. 1 / n instances stand for n merged streams [1].
+        1 / n instances represent n merged streams [1].
         """
 
 

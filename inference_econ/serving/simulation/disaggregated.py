@@ -3,8 +3,9 @@
 Only prefill instances keep prefixes. Outputs are generated on other instances, so the next turn of a session computes
 the KV cache of the last output again. The KV cache of the full prompt is sent to a decode instance, which keeps nothing
 for the next turn. SGLang works this way ("KV cache is forced as chunk cache for decode server") unless a radix cache is
-enabled on decode instances. vLLM's connectors do not transfer blocks that the decode side still has, so simulated links
-are busier than vLLM's.
+enabled on decode instances.
+
+Connectors of vLLM do not transfer blocks that the decode side still has, so simulated links are busier.
 """
 
 from __future__ import annotations
