@@ -192,7 +192,7 @@ class Explanation(Shown):
     def _ends(self) -> bounds.Ends:
         """Factors from columns to the ends of their 80% intervals [1].
 
-        None for prefill steps, which were not measured alone.
+        It is None for prefill steps, which were not measured alone.
         """
         (instances,) = self.subjects()
         return bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)

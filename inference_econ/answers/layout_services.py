@@ -208,7 +208,7 @@ def offer(
 def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
     """Return the smallest number of CPU layers with which a model fits on one desktop GPU.
 
-    Empty if CPU layers do not help.
+    It is empty if CPU layers do not help.
 
     Parameters
     ----------

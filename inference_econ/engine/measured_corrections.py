@@ -215,7 +215,7 @@ class SetupLevels:
     def _known(self) -> frozenset[str] | None:
         """Measured layouts of decode instances in this serving mode.
 
-        None if layouts without measurements get no factor.
+        It is None if layouts without measurements get no factor.
         """
         if self.known is None or not self.unknown:
             return None

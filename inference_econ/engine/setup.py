@@ -448,7 +448,7 @@ class Setup:
     def machines(self) -> tuple[int, ...]:
         """Sizes of the rentable machines, ascending [accelerators].
 
-        Empty if any number of accelerators can be rented.
+        It is empty if any number of accelerators can be rented.
         """
         return self.hardware.rented_as if self.rent == "gpu" else self.hardware.rented_as[-1:]
 

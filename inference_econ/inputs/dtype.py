@@ -25,7 +25,7 @@ class Format(NamedTuple):
     group: tuple[int, ...]
     """Number of elements that share a scale: per row, or rows and columns of a block [1].
 
-    Empty if scales are negligible.
+    It is empty if scales are negligible.
     """
     units: tuple[str, ...]
     """Math units that can process the format, the narrowest first."""

@@ -341,7 +341,7 @@ class EngineFacts(Spec):
     expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
     """Kernels of routed experts that the engine selects or that its recipes set, by chip generation and weight format.
 
-    Empty if unknown.
+    It is empty if unknown.
     """
     exchanged_expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
     """Kernels of routed experts with data-parallel attention, for formats in which the engine then uses other

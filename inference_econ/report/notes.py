@@ -109,7 +109,7 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
 def startable_notes(setups: Iterable[Setup]) -> list[str]:
     """Notes on the engines that support the rows, or on the reason why no engine must support them.
 
-    One per kind of GPU.
+    There is one per kind of GPU.
     """
     notes: dict[str, None] = {}
     for setup in setups:

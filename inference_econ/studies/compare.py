@@ -70,8 +70,8 @@ class Comparison(Result):
     def winners(self, speeds: Sequence[float]) -> list[Winner]:
         """Return the cheapest series at each speed that several series reach.
 
-        Empty if the requests of the series differ. Bounds are not ranked together with fitted, supported series. Prices
-        of different kinds are not ranked either: only series with the first kind of price
+        It is empty if the requests of the series differ. Bounds are not ranked together with fitted, supported series.
+        Prices of different kinds are not ranked either: only series with the first kind of price
         (:attr:`inference_econ.inputs.prices.HourPrice.order`) are.
 
         Parameters

@@ -223,7 +223,7 @@ def _rank(choice: Deployment) -> tuple[bool, float, float]:
 def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
     """Deployment at the largest rate that meets the SLOs in a simulation, up to the analytical rate.
 
-    None if even a small fraction of the analytical rate misses the SLOs.
+    It is None if even a small fraction of the analytical rate misses the SLOs.
     """
     if not needs_simulation(choice.service, choice.load):
         return choice

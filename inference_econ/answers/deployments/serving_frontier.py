@@ -327,7 +327,7 @@ class _ServiceStates:
     ) -> Instances:
         """States of a candidate at some concurrencies [1], as instances.
 
-        For a disaggregated candidate, as decode instances.
+        For a disaggregated candidate, they are decode instances.
         """
         candidate = self.candidates[number]
         return Instances(

@@ -287,7 +287,7 @@ class Pooling:
     layer_by_layer: bool = True
     """True if the KV cache of each layer is sent during the prefill of the next layer.
 
-    False if all of it is sent after the prefill.
+    It is False if all of it is sent after the prefill.
     """
     chains: Sequence[int] = ()
     """Lengths of prefill chains (KV-Runahead) to try in place of single prefill instances [instances]."""
@@ -589,9 +589,9 @@ def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: b
 def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int | None, bool | None]:
     """Number of GPUs of the largest common instance [1], and whether it uses attention DP.
 
-    None for each value that is open. Only recipe instances within one link domain are used. In measurements, instances
-    across machines decoded 1.3 to 1.9 times slower than predicted. If the model needs several machines, the smallest
-    number is used.
+    It is None for each value that is open. Only recipe instances within one link domain are used. In measurements,
+    instances across machines decoded 1.3 to 1.9 times slower than predicted. If the model needs several machines, the
+    smallest number is used.
     """
     setup, _, practice = practised
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:

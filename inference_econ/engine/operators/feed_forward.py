@@ -292,7 +292,7 @@ def _exchange(
 def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
     """Number of experts divided by active experts, in the sparsest block under the assumptions [1].
 
-    1 for a dense model.
+    It is 1 for a dense model.
     """
     return max([1.0, *(_routed(spec, assumed)[2] for spec in model.mixtures)])
 

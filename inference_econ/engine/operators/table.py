@@ -304,7 +304,7 @@ class OperatorTable:
     def summed(self) -> npt.NDArray[np.bool_] | None:
         """Plans in which all chips of a stage have all tokens, so the outputs of experts are summed.
 
-        None if there are none.
+        It is None if there are none.
         """
         if self.assumptions.experts.replicated_tokens == "exchanged":
             return None

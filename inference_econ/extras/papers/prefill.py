@@ -105,7 +105,7 @@ class PrefillWays(Shown):
     def speed_up(self, row: SharedPrompt, name: str) -> float | None:
         """Time on a single copy of the model divided by the time of a method [1].
 
-        None if the prompt does not fit on one copy.
+        It is None if the prompt does not fit on one copy.
         """
         alone = self.alone.get(row.prompt)
         return None if alone is None else alone.seconds / row.ways[name].seconds
