@@ -63,7 +63,7 @@ def assess(
 
 
 def _with_lengths(request: Request, run: Any) -> Request:
-    """Fill in lengths and cached tokens of a run if no option sets them."""
+    """Set the lengths and cached tokens of a run, unless options set them."""
     if request.context is not None:
         return request
     share = run.cached_share if request.isl is None and not math.isnan(run.isl) else 0.0
@@ -80,12 +80,12 @@ def _number(value: float) -> float | None:
 
 
 def _traffic(request: Request) -> ie.Traffic | ie.Requests:
-    """Requests that were served, or the context of decode steps.
+    """Requests that were served, or context of the decode steps.
 
     Raises
     ------
     InputError
-        If both are given, or request options are given without lengths.
+        If both requests and a context are given, or request options are given without lengths.
     """
     named = request.named(("isl", "osl", "cached", "shared_prefix"))
     if not named:

@@ -73,7 +73,7 @@ def show_engine(request: Request, name: str, recipes: tuple[str, str] | None) ->
 
 
 def _recipes(request: Request, engine: str | None, recipes: tuple[str, str] | None) -> Page | None:
-    """Recipes of all engines or of one; None without ``--recipes``."""
+    """Recipes of all engines or of one engine; None without ``--recipes``."""
     if request.weights is not None and recipes is None:
         raise InputError("--weights applies to recipes; give --recipes MODEL CHIP as well", option="weights")
     return None if recipes is None else report.catalog.RecipesPage(*recipes, request.weights, engine)
@@ -111,12 +111,12 @@ _SHOWN: Mapping[str, Kind] = {
 
 
 def shown_kind(name: str) -> str:
-    """Word after ``show`` for the kind of an entry.
+    """Word after ``show`` that selects the kind of a catalog entry.
 
     Raises
     ------
     InputError
-        If no kind has an entry of that name, or several have.
+        If no kind has an entry of that name, or several kinds have one.
     """
     found = [word for word, kind in _SHOWN.items() if _has(kind, name)]
     if len(found) == 1:
@@ -127,7 +127,7 @@ def shown_kind(name: str) -> str:
 
 
 def _has(kind: Kind, name: str) -> bool:
-    """Check whether the catalog has an entry of a kind, in any spelling of its name."""
+    """Check whether the catalog has an entry of one kind; any spelling of its name is accepted."""
     try:
         catalog.meaning(kind, name)
     except UnknownNameError:
@@ -176,8 +176,8 @@ def show_traffic(request: Request, name: str, target: str | None) -> Page | Show
 
     NAME is a workload of the catalog or a trace file. Supported traces are Azure and BurstGPT (CSV), Mooncake, AgentX /
     Weka, ShareGPT, 'vllm bench serve --save-detailed', AIPerf and OpenTelemetry (JSON or JSON Lines). Files may be
-    compressed (.gz). With -o mine.yaml, the command writes the workload, or fits one to the trace; use it with
-    --traffic mine.yaml. Other commands replay a trace with --trace FILE.
+    compressed (.gz). -o mine.yaml saves the workload. For a trace, it saves a workload that is fitted to the trace. Use
+    the file with --traffic mine.yaml. Other commands replay a trace with --trace FILE.
     """
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: the workload is written as YAML; end the name in .yaml (the summary is printed)")
@@ -219,7 +219,7 @@ def import_model(request: Request, path: str, target: str | None) -> Page:
 
 
 def _write(request: Request, target: str, text: str) -> None:
-    """Write a file of the catalog and report its name."""
+    """Write a catalog file and report its name."""
     write_text(target, text)
     request.tell(f"wrote {target}")
 

@@ -39,7 +39,7 @@ _ALL = "inference_econ.help_all"
 
 @contextmanager
 def _named(param: click.Parameter | None, ctx: click.Context | None) -> Iterator[None]:
-    """Add the option's name to the error for a rejected value."""
+    """Add the name of the option to the error for a rejected value."""
     try:
         yield
     except kinds.BadValueError as error:
@@ -47,13 +47,13 @@ def _named(param: click.Parameter | None, ctx: click.Context | None) -> Iterator
 
 
 class ClickType(click.ParamType[Any]):
-    """Click type of a value kind of the tables."""
+    """Click type for one kind of value in the tables."""
 
     def __init__(self, kind: kinds.ValueKind) -> None:
         self.kind, self.name = kind, kind.metavar
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """Choices or placeholder of a value; arguments use their own name."""
+        """Choices or placeholder of an option value; arguments use their own name."""
         del ctx
         argument = isinstance(param, click.Argument)
         if not isinstance(self.kind, kinds.ChoiceKind) or self.kind.metavar:
@@ -62,7 +62,7 @@ class ClickType(click.ParamType[Any]):
         return f"{{{words}}}" if param.required and argument else f"[{words}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Convert a value, and report which catalog entry an inexact name resolves to."""
+        """Convert a value. If a catalog name is inexact, report the entry that it resolves to."""
         with _named(param, ctx):
             read = self.kind.read(value)
         remark = self.kind.remark(value) if type(self.kind) is kinds.Name else ""
@@ -71,7 +71,7 @@ class ClickType(click.ParamType[Any]):
         return read
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Complete names for the shell; files if no name matches."""
+        """Complete names for the shell; complete file names if no name matches."""
         del ctx, param
         if isinstance(self.kind, kinds.ChoiceKind):
             return [CompletionItem(word) for word in self.kind.words if word.startswith(incomplete)]
@@ -86,7 +86,7 @@ class ClickOption(click.Option):
     """Option whose help shows the range of a number."""
 
     def get_help_extra(self, ctx: click.Context) -> Any:
-        """Text in brackets after the help."""
+        """Text in brackets at the end of an option's help."""
         extra = super().get_help_extra(ctx)
         kind = self.type.kind if isinstance(self.type, ClickType) else None
         if isinstance(kind, kinds.Number) and kind.range:
@@ -101,7 +101,7 @@ def _gathered(kind: kinds.ValueKind, ctx: click.Context, param: click.Parameter,
 
 
 def _allowed(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Remove the time limit for the rest of the command."""
+    """Remove the time limit for the remaining work of the command."""
     del param
     if value:
         ctx.with_resource(allow())
@@ -134,7 +134,7 @@ def _parameter(row: Parameter) -> click.Parameter:
 
 
 def _draw_to_picture(values: dict[str, Any]) -> None:
-    """Draw to the file of ``-o`` if its name ends like a picture, as ``--plot`` does."""
+    """Draw to the file of ``-o``, as ``--plot`` does, if its name ends like a picture."""
     path = values.get("output")
     if path and "plot" in values and not values["plot"] and ending_of(path) in PICTURES:
         values |= {"plot": path, "output": None}
@@ -150,7 +150,7 @@ def _show_all(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 class ClickCommand(click.Command):
-    """Command of the tables: grouped options, number formats, and errors that name its options."""
+    """Click command from the tables, with grouped options, number formats, and errors that name its options."""
 
     def __init__(self, row: Command) -> None:
         lines = ("\b", f"Example{'s' * (len(row.examples) > 1)}:", *(f"  {line}" for line in row.examples))
@@ -162,7 +162,7 @@ class ClickCommand(click.Command):
         self.row = row
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, and reject output places that would lose data."""
+        """Parse the arguments, and reject output files that would destroy data."""
         words.check_words(args)
         tell = partial(show.remark, quiet="--quiet" in args)
         typed = args = [self._spelled(word, tell) for word in args]
@@ -174,7 +174,7 @@ class ClickCommand(click.Command):
         return rest
 
     def _spelled(self, word: str, tell: Callable[[str], None]) -> str:
-        """Replace an old spelling of an option by the current one, and report it."""
+        """Replace an old spelling of an option by the current one, and report the replacement."""
         option, equals, value = word.partition("=")
         now = self.row.spelling(option) if option.startswith("--") else option
         if now != option and option in tables.OLD_OPTIONS:
@@ -182,7 +182,7 @@ class ClickCommand(click.Command):
         return f"{now}{equals}{value}"
 
     def _refuse_repeated(self, ctx: click.Context, typed: list[str]) -> None:
-        """Reject a repeated option that takes one value; click would silently use the last."""
+        """Reject an option that takes one value and is repeated, because click would silently use the last value."""
         *_, parameters = self.make_parser(ctx).parse_args(typed)
         for option, times in Counter(parameters).items():
             if times > 1 and isinstance(option, click.Option) and not option.multiple:
@@ -216,14 +216,17 @@ class ClickCommand(click.Command):
             return None if isinstance(answered, int) else page_or_text(answered)
 
     def asked(self, ctx: click.Context) -> Invocation:
-        """Parsed invocation of the command."""
+        """Invocation of the command with parsed options."""
         sources = {str(it.name): ctx.get_parameter_source(str(it.name)) for it in self.params}
         given = {name for name, source in sources.items() if source not in (None, ParameterSource.DEFAULT)}
         return Invocation(self.row, ctx.params, given)
 
     @contextmanager
     def _waited_for(self, ctx: click.Context, tell: Callable[[str], None]) -> Iterator[None]:
-        """Report run times, show partial results after an interrupt, and name the option behind excess work."""
+        """Report run times, and show partial results after an interrupt.
+
+        For work that takes too long, name the option that causes it.
+        """
         try:
             with _work.waited_for(tell) as waiting:
                 yield
@@ -234,7 +237,7 @@ class ClickCommand(click.Command):
             ctx.exit(INTERRUPTED)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write all options, or the most important ones, the command's own options first."""
+        """Write all options, or only the most important ones; options of this command alone come first."""
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         # The help option is not in the tables.
         records = {"help" if "--help" in it.opts else str(it.name): it.get_help_record(ctx) for it in options}
@@ -272,7 +275,7 @@ def parsed(typed: Sequence[str]) -> Invocation:
 
 
 def write(formatter: click.HelpFormatter, heading: str, lines: Sequence[tuple[str, str]]) -> None:
-    """Write a heading and its lines, if there are any."""
+    """Write a heading and its lines, unless there are none."""
     if lines:
         with formatter.section(heading):
             formatter.write_dl(lines)

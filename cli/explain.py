@@ -42,12 +42,12 @@ def explain(
 
 
 def _contexts(request: Request, prefill: float | None) -> tuple[float | None, float]:
-    """Context of the step, and the spread of contexts around it [tokens].
+    """Context of the step, and range of contexts around it [tokens].
 
     Raises
     ------
     InputError
-        If request lengths or a mix of contexts are given for a prefill step, or both are given.
+        If a prefill step has request lengths or a mix of contexts, or if both are given.
     """
     if request.contexts is None:
         return workload.step_contexts(request, prefill)

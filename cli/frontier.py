@@ -33,7 +33,7 @@ def frontier(request: Request, every_plan: bool) -> Page:
 
 
 def _decode_steps(request: Request, *, every_plan: bool) -> Page:
-    """Frontier of decode steps, with every plan of its grid if requested."""
+    """Frontier of decode steps; if requested, with every plan of its grid."""
 
     def answer(chosen: Request) -> ie.Frontier:
         demand = {"max_tokens_per_second": chosen.max_tokens_per_second}
@@ -46,7 +46,7 @@ def _decode_steps(request: Request, *, every_plan: bool) -> Page:
 
 
 def _services(request: Request) -> Page:
-    """Frontier of services: TPOT under continuous batching against cost."""
+    """Frontier of services: cost against speed (1 / TPOT) under continuous batching."""
     reused: dict[str, Any] = {"cached": request.cached or 0, "shared_prefix": request.shared_prefix or 0}
     requests = workload.requests(request, **workload.context_or_lengths(request), **reused)
     if request.decode_on is not None:
@@ -62,6 +62,6 @@ def _services(request: Request) -> Page:
 
 
 def _beside_startable(request: Request, answer: Callable[[Request], Front]) -> Front:
-    """Frontier, with its savings over startable layouts if any layout is allowed."""
+    """Frontier; if it includes layouts that no engine supports, with their cost advantage over supported ones."""
     front = answer(request)
     return replace(front, saving=search.saved_by(front, subject.among_startable(request, answer)))

@@ -32,7 +32,7 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """Engine options of the command, and the weights to start."""
+    """Engine options of the command, and the weights to serve."""
 
     to: str | None
     version: str | None
@@ -104,7 +104,7 @@ def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> Lau
 
 
 def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
-    """Description of the selected deployment."""
+    """Description of the deployment that was selected."""
     if saved.origin != _HERE:
         return f"choice {number or 1} of {saved.origin}"
     which = "the cheapest fleet" if number in (None, 1) else f"the cheapest fleet but {number - 1}"
@@ -113,12 +113,12 @@ def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
 
 
 def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
-    """Result from a file, or from the options.
+    """Result from a file, or computed from the options.
 
     Raises
     ------
     InputError
-        If both are given, or neither is valid.
+        If a file and options are both given, or neither gives a valid result.
     """
     if answer.endswith(".json") and not request.hardware:
         saved_services.check_alone(request, answer, _WRITING)

@@ -31,11 +31,11 @@ _MOST = 6
 
 
 class StoppedError(Exception):
-    """Interrupt on its way out of click, which would print an empty line for KeyboardInterrupt."""
+    """Interrupt that leaves click; for KeyboardInterrupt, click would print an empty line."""
 
 
 class CommandGroup(click.Group):
-    """Group of commands that share a prefix, listed under headings with their full summaries."""
+    """Group of commands with a common first word, listed under headings with their full summaries."""
 
     def __init__(self, prefix: str = "", **settings: Any) -> None:
         super().__init__(**settings)
@@ -67,7 +67,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command from its words: old names, synonyms, and the entry kind after ``show``."""
+        """Find a command from its words: old names, synonyms, or ``show`` followed by the kind of entry."""
         words.check_words(args)
         if not self.prefix:
             args = words.current_words(args, partial(remark, quiet="--quiet" in args))

@@ -1,4 +1,4 @@
-"""Options for the form and the place of a result."""
+"""Options for the format of a result and for the file to write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inference_econ.records.files import ending_of
 
 
 class Output(NamedTuple):
-    """Form and place of a result."""
+    """Format of a result, and where it is written."""
 
     form: str
     """``table``, ``json``, ``csv`` or ``markdown``."""
@@ -27,7 +27,7 @@ class Output(NamedTuple):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Output:
-        """Read the output options; a file name implies a form unless one is given.
+        """Read the output options; the extension of a file implies a format unless an option sets one.
 
         Raises
         ------
@@ -50,12 +50,12 @@ _TEXT = ".txt"
 
 
 def _chosen_form(form: str | None, *, as_json: bool, as_csv: bool) -> str | None:
-    """Form set by one of the form options; None without one.
+    """Output format that an option sets; None without such an option.
 
     Raises
     ------
     InputError
-        If several options set a form.
+        If several options set an output format.
     """
     named = {"--json": as_json, "--csv": as_csv, f"--format {form}": form is not None}
     chosen = [option for option, wanted in named.items() if wanted]
@@ -65,12 +65,12 @@ def _chosen_form(form: str | None, *, as_json: bool, as_csv: bool) -> str | None
 
 
 def _written_form(path: str, form: str | None) -> str:
-    """Form of a file, from its ending or from the options.
+    """Output format of a file, from its extension or from the options.
 
     Raises
     ------
     InputError
-        If the ending belongs to another form, or to none.
+        If the extension belongs to another format, or to none.
     """
     ending = ending_of(path)
     by_name = _FORMS.get(ending)

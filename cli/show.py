@@ -69,7 +69,7 @@ def emit(answered: Shown | report.page.Page, output: Output, asked: Invocation) 
 
 
 def _without_effect(page: report.page.Page, asked: Invocation) -> tuple[str, ...]:
-    """What-if changes without an effect: the command is run again without each."""
+    """What-if changes without an effect. To find them, the command is run again without each change."""
     changes: tuple[str, ...] = asked.values.get("changes") or ()
     if not changes:
         return ()
@@ -86,7 +86,7 @@ def _without_effect(page: report.page.Page, asked: Invocation) -> tuple[str, ...
 
 
 def _numbers(record: object) -> Iterator[str]:
-    """Numbers of a result, without sources and intervals, which changes do not affect."""
+    """Numbers of a result, without sources and intervals, which change without an effect on the result."""
     if isinstance(record, Mapping):
         for name, value in record.items():
             if name not in ("sources", "calibration") and not str(name).endswith(("_low", "_high")):
@@ -99,7 +99,7 @@ def _numbers(record: object) -> Iterator[str]:
 
 
 def _made(page: report.page.Page, output: Output, question: Mapping[str, object]) -> tuple[str, str]:
-    """Text of a result, and the text to print in addition to a file."""
+    """Text of a result, and additional text to print if the result is written to a file."""
     from inference_econ.report.fields import intervals_shown
 
     with intervals_shown(output.intervals):
@@ -144,7 +144,7 @@ def remark(text: str, *, quiet: bool) -> None:
 
 
 def coloured() -> bool:
-    """Check whether to use color: FORCE_COLOR and NO_COLOR, else terminals that support it."""
+    """Check whether to use color. FORCE_COLOR and NO_COLOR decide; without them, the terminal decides."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
@@ -189,7 +189,10 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
 
 
 def first_notes(table: report.page.Table, most: int) -> tuple[str, ...]:
-    """Select the most consequential notes of a table, at most ``most``; around a long table only notes that fit."""
+    """Select the most consequential notes of a table, at most ``most``.
+
+    For a long table, only notes that fit are shown.
+    """
     shown, words = list[str](), len(table.title.split())
     for note in table.notes:
         words_then = words + len(note.split())
@@ -199,7 +202,7 @@ def first_notes(table: report.page.Table, most: int) -> tuple[str, ...]:
 
 
 def _hint(left_out: Sequence[str], *, more: bool) -> str:
-    """Hint at omitted columns and notes, and how to see them."""
+    """Text that names omitted columns and notes, and the option that shows them."""
     columns = f"--csv: {', '.join(dict.fromkeys(left_out))}" if left_out else ""
     return _wrapped("; ".join(filter(None, ("--why: assumptions and errors" if more else "", columns))))
 
@@ -211,7 +214,7 @@ def _wrapped(text: str, indent: str = "") -> str:
 
 
 def _table_text(table: report.page.Table, width: int) -> tuple[str, list[str]]:
-    """Table for the terminal, and the columns that do not fit."""
+    """Table as text for the terminal, and the columns that do not fit."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -240,7 +243,7 @@ def _width() -> int:
 
 
 def _sketch_text(sketch: report.page.Sketch) -> str:
-    """Line plotted with characters, on a logarithmic vertical axis."""
+    """Plot of a line with characters, on a logarithmic vertical axis."""
     import plotext
 
     plotext.clear_figure()
@@ -254,7 +257,7 @@ def _sketch_text(sketch: report.page.Sketch) -> str:
 
 
 def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:
-    """Stacked bar of parts, with a legend."""
+    """Stacked bar of parts with a legend, as text."""
     from rich.console import Console
     from rich.text import Text
 
@@ -299,7 +302,7 @@ def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
 
 
 class _Bar:
-    """Progress bar, shown from :meth:`start` to :meth:`stop`; without a known share it only pulses."""
+    """Progress bar that is visible from :meth:`start` to :meth:`stop`; it pulses if the completed share is unknown."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -318,7 +321,7 @@ class _Bar:
         self.drawn.update(self.task, total=1.0, completed=share, description=what)
 
     def start(self) -> None:
-        """Show the bar, unless the work is done."""
+        """Show the progress bar, unless the work is already done."""
         with self.lock:
             if not self.ended:
                 self.drawn.start()

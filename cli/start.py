@@ -1,4 +1,4 @@
-"""First module to be loaded, so that an interrupt during imports ends without a traceback too."""
+"""First module that is loaded. An interrupt during the imports therefore also ends without a traceback."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Answers to queries, one module per command; ``report`` and ``cli`` have modules of the same names.
+"""Results of queries, one module per command; ``report`` and ``cli`` have modules of the same names.
 
-Functions take a :class:`~inference_econ.engine.Setup` and the inputs of the query. They return a frozen result that
-lists the deployments that it is about (``subjects``). ``report`` formats results.
+Functions take a :class:`~inference_econ.engine.Setup` and the inputs of the query. Each function returns a frozen
+result, which lists its deployments as ``subjects``. ``report`` formats results.
 
 Other packages use the modules of this package and of ``disaggregated`` (prefill and decode pools).
 """

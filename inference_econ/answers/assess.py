@@ -1,4 +1,4 @@
-"""Compare a measured deployment with predicted ones: services if request lengths are known, else decode steps."""
+"""Compare a measured deployment with predicted services (if request lengths are known) or decode steps."""
 
 from __future__ import annotations
 
@@ -60,38 +60,38 @@ Expected = Literal["faster", "as expected", "slower"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Assessment(Shown):
-    """Comparison of a measured deployment with frontiers and with the ideal bound."""
+    """Comparison of a measured deployment with Pareto frontiers and with the ideal bound."""
 
     page = "report.questions.assess:AssessmentPage"
 
     setup: Setup
-    """Model, GPU, formats, price and fitted assumptions."""
+    """Model, GPU, formats, price and fitted assumptions of the comparison."""
     requests: Requests | None
-    """Request lengths of the compared service; None for decode steps at a context."""
+    """Request lengths of the compared service; None if decode steps at a context are compared."""
     measured: OperatingPoint
     """Measured operating point."""
     anywhere: Gap
-    """Gap to deployments of any number of GPUs, under the fitted profile."""
+    """Gap between the measured point and deployments of any number of GPUs, under the fitted profile."""
     same_size: Gap
-    """Gap to deployments with the same number of GPUs, under the fitted profile."""
+    """Gap between the measured point and deployments with the same number of GPUs, under the fitted profile."""
     ideal: Gap
-    """Gap to the ``ideal`` bound with the same number of GPUs."""
+    """Gap between the measured point and the ``ideal`` bound with the same number of GPUs."""
     predicted: ComparedPoint | None
-    """Prediction for the measured GPUs, batch and layout (the fastest layout, unless it is given).
+    """Prediction for the measured GPUs, batch and layout. Without a given layout, the fastest one is used.
 
     None for decode steps if the batch does not fit.
     """
     tried: int
-    """Number of layouts from which the predicted layout was selected [1]."""
+    """Number of layouts that were searched for the predicted layout [1]."""
     parts: tuple[StepPart, ...]
     """Parts of the measured time per token: predicted step, prefill of other requests, unexplained time."""
     shortage: Shortage | None
-    """Reason why the prediction is missing or has fewer concurrent requests."""
+    """Reason why the prediction is missing, or why it has fewer concurrent requests than measured."""
     ttft_seconds: float | None = None
     """Measured mean time to first token [s]; None if unknown, and for decode steps."""
 
     def subjects(self) -> tuple[Instances]:
-        """Measured deployment."""
+        """The measured deployment."""
         subject = self.anywhere.subject
         assert subject.accelerators is not None and subject.concurrency is not None
         return (Instances(self.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl),)
@@ -105,7 +105,10 @@ class Assessment(Shown):
 
     @property
     def expected(self) -> Expected | None:
-        """Verdict from the 80% interval of the prediction, or from 2% around it without an error estimate."""
+        """Verdict on the measured time per token, from the 80% interval of the prediction.
+
+        Without an error estimate, the interval is 2% on both sides.
+        """
         if (seconds := self.predicted_seconds) is None:
             return None
         likely = self.likely_seconds or Interval((1 - NEAR) * seconds, (1 + NEAR) * seconds)
@@ -169,7 +172,7 @@ class Assessment(Shown):
         return without_unknown_costs(record, self.setup)
 
     def verdict_record(self) -> dict[str, object]:
-        """Return the verdicts against the prediction and the frontier, and their basis, as plain data."""
+        """Return the verdicts against the prediction and the frontier as plain data, with the evidence behind them."""
         likely, (ttft, likely_ttft) = self.likely_seconds, self.predicted_ttft
         return {
             "compared_with": "decode steps" if self.requests is None else "services",
@@ -260,14 +263,14 @@ def assess_service(
     observed : Observation
         Speed, GPUs, and one of utilization, concurrent requests and throughput.
     pins : Pins
-        GPUs and degrees of an instance.
+        Number of GPUs, and parallelism degrees of an instance.
     progress : callable, optional
         Receives the completed share of the work.
 
     Raises
     ------
     InputError
-        If outputs have one token, the price is unknown, or concurrency would be below 1.
+        If outputs have one token, the price is unknown, or the derived concurrency is below 1.
     NothingFitsError
         If the model does not fit on the GPUs or in the layout.
     """
@@ -304,10 +307,10 @@ def assess_service(
 
 
 def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
-    """Also evaluate an aggregated candidate at a concurrency [1]; return other candidates unchanged.
+    """Also evaluate an aggregated candidate deployment at a concurrency [1]; return disaggregated candidates unchanged.
 
-    The measured concurrency may lie between the searched values. Without these points, the server could appear better
-    than the frontier.
+    The measured concurrency may lie between two concurrencies of the search. Without the added points, the measured
+    server could appear better than the frontier.
     """
     if candidate.pools is not None:
         return candidate
@@ -351,7 +354,7 @@ def _point(service: Service, concurrency: float) -> SteadyService:
 
 
 def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]:
-    """Fastest layout at a concurrency among those that fit the most requests, and its slots [1]."""
+    """Fastest of the layouts that fit the most requests at a concurrency, and its maximum concurrency [1]."""
     services = [layouts.service(index) for index in range(len(layouts))]
     most = min(concurrency, max(service.slots for service in services))
     holding = [service for service in services if service.slots >= most - ROUNDING]
@@ -360,9 +363,10 @@ def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]
 
 
 def _flight(layouts: Services, observed: Observation) -> _Flight:
-    """Concurrency and request rate of one instance, from the measured time per token and TTFT (by default predicted).
+    """Concurrency and request rate of one instance, derived from the measured time per token and the TTFT.
 
-    Requests that do not fit in memory queue and are excluded from the concurrency.
+    Without a measured TTFT, the predicted one is used. Requests that do not fit in memory queue and are excluded from
+    the concurrency.
     """
     requests, steps = layouts.requests, layouts.requests.decode_steps
     answering = steps / observed.tokens_per_second
@@ -405,7 +409,7 @@ def _operating_point(setup: Setup, requests: Requests, observed: Observation, fl
 
 
 def _shortage(setup: Setup, flight: _Flight) -> Shortage | None:
-    """Shortage if the concurrent requests do not all fit; else None."""
+    """Description of missing memory if the concurrent requests do not all fit; else None."""
     if flight.concurrency <= flight.slots * (1.0 + ROUNDING):
         return None
     plans = replace(flight.predicted.plans, batch=np.array([flight.concurrency]))
@@ -421,26 +425,26 @@ def assess(
     *,
     progress: Progress | None = None,
 ) -> Assessment:
-    """Compare a measured deployment with the frontier of a profile and the ideal bound (``inference_econ.assess``).
+    """Compare a measured deployment with its profile's frontier and the ideal bound (``inference_econ.assess``).
 
     Parameters
     ----------
     setup : Setup
         Model, GPU, formats, price and assumptions.
     traffic : Traffic or Requests
-        With input and output lengths, the deployment is compared with services under continuous batching, prefill
-        included. With a context only, it is compared with decode steps.
+        With input and output lengths, the deployment is compared with services under continuous batching, which include
+        prefill. With a context only, it is compared with decode steps.
     observed : Observation
         Speed, GPUs, and one of utilization, batch and throughput.
     pins : Pins, optional
-        Known degrees of an instance; the fastest layout is assumed for the rest.
+        Known parallelism degrees of an instance; the fastest layout is assumed for unknown ones.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
     Assessment
-        Gaps in speed and cost, and the time per token by part.
+        Gaps in speed and cost, and the parts of the time per token.
 
     Raises
     ------
@@ -512,14 +516,14 @@ def _assess_steps(
 
 
 def _batches(measured: OperatingPoint, pins: Pins) -> Array:
-    """Measured batch in full sequences per attention-DP group; the fullest group sets the step time."""
+    """Measured number of full sequences in the fullest attention-DP group, which sets the step time."""
     chips = measured.instance_accelerators
     groups = [number for number in range(1, chips + 1) if chips % number == 0 and number % pins.groups == 0]
     return np.unique([np.ceil(measured.instance_batch / number - ROUNDING) * number for number in groups])
 
 
 def _shortage_assess(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:
-    """Shortage of the layout that lacks the least memory."""
+    """Memory shortage of the layout that lacks the least memory."""
     lacking = []
     for some in candidates(setup, grid):
         short = np.nonzero((some.codes == memory.WEIGHTS) | (some.codes == memory.CACHE))

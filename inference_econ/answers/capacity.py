@@ -1,7 +1,7 @@
-"""Capacity searches: the fewest instances, or the largest load, that meet a condition.
+"""Capacity searches: find the fewest instances, or the largest load, that meet a condition.
 
 Conditions must be monotone. If N instances meet a condition, N + 1 must also meet it. If a load meets it, every smaller
-load must.
+load must also meet it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def fewest(
     least, most : int
         First and last number [1].
     gives_up : callable, optional
-        Returns True for a failing number if larger numbers need no evaluation.
+        Returns True for a failing number if no larger number can meet the condition.
 
     Notes
     -----
@@ -46,7 +46,9 @@ def fewest(
 
 
 def fewest_near(is_met: Callable[[int], bool], guess: int, count: int) -> int | None:
-    """Return the smallest number below ``count`` that meets a condition, searched from a guess; None if there is none.
+    """Return the smallest number below ``count`` that meets a condition; None if there is none.
+
+    The search starts from a guess.
 
     Notes
     -----
@@ -73,8 +75,8 @@ def most(is_met: Callable[[float], bool], least: float, limit: float, halvings: 
     is_met : callable
         Condition.
     least, limit : float
-        A value that meets the condition, or 0; and the largest value. If ``limit`` meets the condition, both results
-        are ``limit``.
+        A value that meets the condition (or 0), and the largest value to try. If ``limit`` meets the condition, both
+        results are ``limit``.
     halvings : int
         Number of bisections [1].
     """
@@ -90,25 +92,28 @@ def most(is_met: Callable[[float], bool], least: float, limit: float, halvings: 
 def bracket_capacity(
     over: Callable[[int], tuple[float, str]], guess: int, most: int, stride: float, *, rising: bool = True
 ) -> tuple[int, str]:
-    """Return the last number that meets all SLOs, and the SLO that the next one misses; 0 if every number misses one.
+    """Return the last number that meets all SLOs, and the SLO that the next number misses.
+
+    The number is 0 if every number misses an SLO.
 
     Parameters
     ----------
     over : callable
-        Returns ln(latency / SLO), at most 0 if all SLOs are met, and the first SLO that is missed.
+        Returns ln(latency / SLO) and the first missed SLO; the logarithm is at most 0 if all SLOs are met.
     guess : int
         First number to evaluate [1].
     most : int
         Largest number [1].
     stride : float
-        Largest factor between consecutive numbers, until one number meets the SLOs and another number misses them [1].
+        Largest factor between consecutive numbers [1]. It applies until one number meets the SLOs and another number
+        misses them.
     rising : bool
         True if larger numbers miss SLOs, False if smaller numbers do.
 
     Notes
     -----
-    Each evaluation may be a simulation, so only a few are made, and the result has the relative tolerance :data:`NEAR`.
-    The next number is where a line through the last two logarithms reaches 0.
+    Each evaluation may be a simulation, so the search makes few evaluations. The result has the relative tolerance
+    :data:`NEAR`. The last two logarithms define a line; the next number is where this line reaches 0.
     """
     kept = beyond = None
     binding, last = "", most if rising else 1

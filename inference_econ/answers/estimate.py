@@ -1,4 +1,4 @@
-"""Estimates for one deployment at given concurrencies, or at a request rate."""
+"""Estimate of one deployment at given concurrencies, or at a request rate."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DeploymentEstimate(Shown):
     states: ServiceFrontier
     """States of one replica, ascending in concurrency; they are not a Pareto frontier."""
     replicas: int
-    """Replicas that share the requests evenly [1]."""
+    """Number of replicas that share the requests evenly [1]."""
     pick: SelectionRule
     """How the layout was selected."""
 
@@ -71,7 +71,7 @@ class DeploymentEstimate(Shown):
         return without_unknown_costs(record, *self.setups)
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per concurrency, with interval ends.
+        """Return one record per concurrency, with the ends of the 80% intervals.
 
         Concurrency and request rate are totals over all replicas. Other values are for one request or one GPU.
         """
@@ -96,27 +96,27 @@ def estimate(
 ) -> DeploymentEstimate:
     """Predict one deployment at some numbers of concurrent requests.
 
-    The layout is the smallest that fits the largest concurrency (64 by default). If several have this size, the one
-    with the highest throughput is used.
+    The smallest layout that fits the largest concurrency (64 by default) is used. If several layouts have this size,
+    the one with the highest throughput is used.
 
     Parameters
     ----------
     candidates : sequence of Candidate
-        Aggregated layouts of one model on one GPU, with one setup for each engine.
+        Aggregated layouts of one model on one GPU, with one setup per engine.
     concurrency : sequence of int
-        Concurrent requests of all replicas together [1]; by default 1, 8, 32, 64 and the most that fit.
+        Concurrent requests of all replicas together [1]; by default 1, 8, 32, 64 and the maximum that fits.
     replicas : int
-        Replicas that share the requests evenly [1].
+        Number of replicas that share the requests evenly [1].
 
     Returns
     -------
     DeploymentEstimate
-        Ascending in concurrency; TTFT is a mean without a queue.
+        Ascending in concurrency; the TTFT is a mean without a queue.
 
     Raises
     ------
     InputError
-        If a number is not positive, a replica has no request, or there is no aggregated layout.
+        If a number is not positive, a replica would have no request, or there is no aggregated layout.
     NothingFitsError
         If no layout fits the requests; the message has the largest concurrency that fits.
 
@@ -175,7 +175,7 @@ def estimate_rate(
     replicas: int | None = None,
     progress: Progress | None = None,
 ) -> LoadCurve:
-    """Predict the smallest deployment that serves a request rate, queueing included.
+    """Predict the smallest deployment that serves a request rate, with queueing.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def estimate_rate(
 
 
 def _states(candidate: Candidate, index: int, concurrency: np.ndarray[Any, Any]) -> ServiceFrontier:
-    """States of one layout at some concurrencies [1], shape (n,)."""
+    """States of one layout at the given concurrencies [1], shape (n,)."""
     alone = candidate.services.take(np.array([index]))
     known = alone.states
     batch = np.exp(np.interp(np.log(concurrency), np.log(known.concurrency[0]), np.log(known.batch[0])))

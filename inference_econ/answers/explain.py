@@ -1,4 +1,4 @@
-"""Breakdown of one step of a deployment: time, memory and energy by part and operator."""
+"""Breakdown of one step of a deployment: time, memory and energy, by part and operator."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class Explanation(Shown):
     setup : Setup
         Model, GPU, formats, price and assumptions.
     layout : dict
-        Degrees by the names of their options.
+        Parallelism degrees by the names of their options.
     batch : float
-        Sequences decoded together [1].
+        Number of sequences decoded together [1].
     costs : StepCosts
-        Seconds by part, arrays of shape (1,).
+        Time of each part of the step, arrays of shape (1,) [s].
     memory : Memory
-        Needed and available memory [B].
+        Memory that the deployment needs, and memory that is available [B].
     dollars : float or None
-        Cost [USD per 1e6 tokens]; None without a price.
+        Cost of the step's tokens [USD per 1e6 tokens]; None without a price.
     operators : tuple of OperatorCosts
         Rows of the operator table.
     held : dict
@@ -74,12 +74,12 @@ class Explanation(Shown):
         Step time if the fast link joined only the eight GPUs of a machine [s]. None if the fast link joins at most
         eight GPUs, or if machines have no network.
     streamed_bytes, paged_bytes : float
-        Weights, and KV cache, that each GPU reads per step from host memory [B].
+        Weights and KV cache that each GPU reads per step from host memory, respectively [B].
     beside_seconds : float or None
-        Step time for comparison [s]: with a KV cache if the assumptions store none, or at the mean context if contexts
-        differ. Else None.
+        Step time of a variant, for comparison [s]. If the assumptions store no KV cache, the variant has one. If
+        contexts differ, the variant uses the mean context. Else None.
     idle_joules : float or None
-        Idle energy of a GPU during the step, in addition to the operators' energy [J]; None without power data.
+        Idle energy of a GPU during the step [J]; the operators' energy is additional. None without power data.
     uncapped_seconds : float or None
         Step time without the power cap [s]; None without a cap.
     """
@@ -119,7 +119,7 @@ class Explanation(Shown):
 
     @property
     def streamed_seconds(self) -> float:
-        """Time in which the host link transfers the bytes that a step reads over it [s]."""
+        """Time that the host link needs for the bytes that a step reads over it [s]."""
         if self.setup.assumptions.cpu.layers:
             return 0.0
         streamed = self.streamed_bytes + self.paged_bytes
@@ -132,7 +132,7 @@ class Explanation(Shown):
 
     @property
     def limited_by(self) -> str:
-        """Largest part of the step with a known cause."""
+        """Largest part of the step that has a known cause."""
         understood = [name for name in self.costs.parts if name != MEASURED]
         return max(understood, key=lambda name: float(self.costs.parts[name][0]))
 
@@ -142,7 +142,7 @@ class Explanation(Shown):
         return float(mfu(self.setup, self.accelerators, self.batch, self.seconds, prompt=self.prompt))
 
     def subjects(self) -> tuple[Instances]:
-        """Explained deployment."""
+        """The explained deployment."""
         isl = None if self.prompt is None else self.setup.context + self.prompt
         layouts = [recorded_key(self.layout)]
         return (Instances(self.setup, [self.accelerators], [self.batch], isl, layouts=layouts),)
@@ -190,12 +190,15 @@ class Explanation(Shown):
         return bounds.bounded(record, self._ends())
 
     def _ends(self) -> bounds.Ends:
-        """Factors from columns to the ends of their intervals [1]; prefill steps alone were not measured."""
+        """Factors from columns to the ends of their 80% intervals [1].
+
+        It is None for prefill steps, which were not measured alone.
+        """
         (instances,) = self.subjects()
         return bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per part of the step. Only the whole step has an interval."""
+        """Return one record per part of the step. Only the record of the whole step has an interval."""
         total = self.seconds
         ends = {"seconds": self._ends()["step_seconds"]}
         whole = bounds.bounded({"part": "step", "seconds": total, "share": 1.0}, ends)
@@ -223,11 +226,11 @@ def explain(
     setup : Setup
         Model, GPU, formats, price and assumptions.
     pins : Pins
-        Deployment. Unspecified degrees are 1, and the batch is 1. Expert parallelism defaults to the fastest degree
-        that an engine supports. A pipeline stage has tp * dp GPUs.
+        Parallelism degrees and batch of the deployment. Degrees that are not given are 1, and the batch is 1. By
+        default, expert parallelism has the fastest degree that an engine supports. A pipeline stage has tp * dp GPUs.
     context : float, optional
         Tokens in the KV cache of each sequence before the step [tokens]. Default: the mean context of the default
-        lengths for decode, 0 for prefill.
+        request lengths for decode, 0 for prefill.
     prompt : float, optional
         Explain a prefill step with this number of new tokens per sequence [tokens].
     cut : {'1d', '2d'}
@@ -235,19 +238,19 @@ def explain(
     shared_prefix : float
         Tokens of the context that all sequences share [tokens].
     spread : float
-        Range of contexts as outputs grow, if a context is given [tokens].
+        Range of the context length while outputs are generated, for a given context [tokens].
     contexts : tuple of (float, int)
-        Different contexts and the number of sequences with each, in place of a context and a batch [tokens], [1].
+        List of different contexts [tokens] and the number of sequences with each [1]; it replaces context and batch.
 
     Returns
     -------
     Explanation
-        Costs and memory of the step; without dollars if the price is unknown.
+        Costs and memory of the step; the cost in dollars is None if the price is unknown.
 
     Raises
     ------
     InputError
-        If a degree does not divide the model, or a number is out of range.
+        If a parallelism degree does not divide the model, or a number is out of range.
     NothingFitsError
         If the deployment does not fit in memory.
 
@@ -309,9 +312,10 @@ def explain(
 def _with_energy(
     setup: Setup, rows: Sequence[OperatorCosts], seconds: float
 ) -> tuple[float | None, tuple[OperatorCosts, ...]]:
-    """Idle energy of one GPU during a step [J], and operators with their energy above idle.
+    """Idle energy of one GPU during a step [J], and operators with the energy that they add.
 
-    If the GPU would exceed its power limit, the energy of all operators falls by one factor: the clock is lower.
+    If the GPU would exceed its power limit, its clock is lower, and the energy of all operators is reduced by one
+    factor.
     """
     chip, total = chip_power(setup.hardware), sum(row.joules or 0.0 for row in rows)
     if chip is None or not total:
@@ -332,12 +336,12 @@ def stepped(
     spread: float = 0.0,
     contexts: Contexts = (),
 ) -> tuple[Setup, plans.Plans]:
-    """Checked setup and deployment of :func:`explain`, shape (1,).
+    """Checked setup and deployment for :func:`explain`, shape (1,).
 
     Raises
     ------
     InputError
-        If a degree does not divide the model, or a number is out of range.
+        If a parallelism degree does not divide the model, or a number is out of range.
     NothingFitsError
         If the deployment does not fit in memory.
     """
@@ -381,12 +385,12 @@ def stepped(
 
 
 def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
-    """Degrees with one batch slot per sequence in ``contexts``.
+    """Parallelism degrees, with a batch equal to the number of sequences in ``contexts``.
 
     Raises
     ------
     InputError
-        If a length or a number of sequences is out of range, or a different batch is given.
+        If a length or a number of sequences is out of range, or the given batch differs.
     """
     for length, count in contexts:
         if not (1 <= length <= _MOST and 1 <= count <= _MOST_SEQUENCES):
@@ -401,7 +405,10 @@ def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
 
 
 def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: float) -> str:
-    """Number of redundant experts that would fit, as text; empty if none were requested or fewer do not help."""
+    """Number of redundant experts that would fit, as text.
+
+    The text is empty if none were requested, or if fewer do not help.
+    """
     assumed, ranks = setup.assumptions, deployment.ep
     if not assumed.experts.redundant or ranks is None:
         return ""
@@ -437,18 +444,18 @@ def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, 
 
 
 def quantities_of(explanation: Explanation) -> tuple[Quantity, ...]:
-    """Latencies of a server whose prediction errors apply to this step; empty for prefill."""
+    """Names of the server latencies whose prediction errors apply to this step; empty for prefill."""
     return ("tpot",) if explanation.prompt is None else ()
 
 
 def shown_parts(explanation: Explanation) -> list[tuple[str, float]]:
-    """Parts that take time, largest first [s]; the measured correction is last."""
+    """Parts of the step that take time, largest first [s]; the measured correction is last."""
     parts = sorted(seconds_by_part(explanation.costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
     return [(name, seconds) for name, seconds in parts if seconds > 0 or (name == MEASURED and seconds)]
 
 
 def seconds_by_part(costs: StepCosts) -> dict[str, float]:
-    """Return the parts of a step [s]."""
+    """Return the time of each part of a step [s]."""
     return {name: float(np.ravel(value)[0]) for name, value in costs.parts.items()}
 
 
@@ -466,7 +473,7 @@ def operator_records(explanation: Explanation) -> list[dict[str, Any]]:
 
 
 def ridge(setup: Setup, unit: str) -> float:
-    """Arithmetic intensity at which compute and memory take equally long, at their peaks [FLOP/B]."""
+    """Arithmetic intensity at which compute and memory take the same time at peak rates [FLOP/B]."""
     return setup.peaks[unit] / setup.hardware.hbm_bytes_per_second
 
 

@@ -30,11 +30,11 @@ class FittingInstance:
     Attributes
     ----------
     service : Service
-        Layout, and the engine if it is open, that fits the most requests.
+        Layout that fits the most requests, with its engine if the query does not set one.
     largest_context : int
-        Input and output of the longest single request that fits [tokens].
+        Input plus output of the longest single request that fits [tokens].
     cached_tokens : int
-        Total KV-cache capacity for requests of the mean context [tokens].
+        Total KV-cache capacity, in tokens of requests with the mean context [tokens].
     """
 
     service: Service
@@ -49,7 +49,7 @@ class Fits(Shown):
     Attributes
     ----------
     instances : tuple of Fit
-        One per number of GPUs.
+        One instance per number of GPUs.
     traffic : Traffic or Requests
         Workload.
     """
@@ -98,7 +98,7 @@ class Fits(Shown):
 def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, *, concurrency: int = 1) -> Fits:
     """Check whether a model fits a GPU, for each instance size.
 
-    If the engine is open, each size uses the engine that fits the most requests.
+    If the query does not set the engine, each size uses the engine that fits the most requests.
 
     Parameters
     ----------
@@ -109,17 +109,18 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
     space : Space, optional
         Instances to try; by default instances of one machine.
     concurrency : int
-        Concurrent requests that must fit [1].
+        Number of concurrent requests that must fit [1].
 
     Returns
     -------
     Fits
-        Sizes that fit the longest request and the concurrency.
+        Instance sizes that fit the longest request and the concurrency.
 
     Raises
     ------
     NothingFitsError
-        If no size fits. The message has the missing memory, and the smallest instance of several machines that fits.
+        If no size fits. The message has the missing memory, and the smallest instance across several machines that
+        fits.
 
     Examples
     --------
@@ -178,7 +179,7 @@ def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) 
 
 
 def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
-    """Layouts that fit the model, for each engine if the engine is open."""
+    """Layouts that fit the model, for each engine if the query does not set one."""
     runs = [for_engine(setup, engine) for engine in setup.engines] if has_recipes(setup) else []
     services, reasons = [], []
     for run in runs or [setup]:

@@ -1,4 +1,4 @@
-"""Pareto-optimal deployments of decode steps alone, and the fastest step of each instance."""
+"""Pareto-optimal deployments for decode steps alone, and the fastest step of each instance."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def decode_frontier(
     setup : Setup
         Model, GPU, formats, price and assumptions, at the mean context of the workload.
     traffic : Traffic
-        Lengths, and demand if it is limited.
+        Request lengths, and the demand if it is limited.
     space : Space, optional
-        Deployments to search; by default all with integer degrees.
+        Deployments to search; by default all that have integer parallelism degrees.
     speculation : Speculation, optional
-        Speculative decoding, used where it is faster.
+        Speculative decoding, applied where it is faster.
     sampling : Sampling, optional
         Search the points of a logarithmic scan only, as in Erdil (2025); by default the search is exact.
     progress : callable, optional
@@ -58,7 +58,7 @@ def decode_frontier(
     ------
     InputError
         If the price is unknown, a limit is out of range, the model does not support the speculation method, or fixed
-        degrees do not divide the model.
+        parallelism degrees do not divide the model.
     NothingFitsError
         If no deployment is feasible; the message counts the reasons.
 
@@ -89,12 +89,12 @@ def decode_frontier(
 
 
 def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
-    """Grid of instances of a space for a setup.
+    """Grid of the instances in a space, for a setup.
 
     Raises
     ------
     InputError
-        If fixed degrees contradict each other, the model, the limit or the kind of grid.
+        If fixed parallelism degrees contradict each other, the model, the limit or the kind of grid.
     NothingFitsError
         If the weights do not fit in the largest allowed instance.
     """
@@ -129,7 +129,7 @@ def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
 
 
 def _check_pins(setup: Setup, space: Space) -> None:
-    """Reject fixed degrees that contradict the setup or the space, without building a grid."""
+    """Reject fixed parallelism degrees that contradict the setup or the space, before a grid is built."""
     degrees = [name for name in space.pins.given() if name not in ("batch", "accelerators")]
     if space.grid == "paper" and degrees:
         raise InputError(
@@ -142,18 +142,19 @@ def _check_pins(setup: Setup, space: Space) -> None:
 def best_step_seconds(
     setup: Setup, accelerators: npt.ArrayLike, batch: npt.ArrayLike, *, new_tokens: int = 1, pipeline: bool = False
 ) -> np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]:
-    """Time of one decode step in the fastest layout of each instance [s].
+    """Time of one decode step in the fastest layout, for each instance [s].
 
     Parameters
     ----------
     setup : Setup
-        Model, GPU, formats and assumptions, at its context.
+        Model, GPU, formats and assumptions, at the context of the setup.
     accelerators, batch : array_like
-        Instance sizes [GPUs] and sequences [1], positive, possibly fractional; broadcast to a common shape (...).
+        Instance sizes [GPUs] and numbers of sequences [1]; positive, possibly fractional. They are broadcast to a
+        common shape (...).
     new_tokens : int
-        Tokens per sequence and step [1]: above 1 to verify a draft.
+        Tokens per sequence and step [1]; values above 1 verify a draft.
     pipeline : bool
-        Also try pipeline degrees above 1.
+        Also try pipeline parallelism.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Arithmetic intensity of a step: the batch, context or prompt length at which it becomes compute-bound."""
+"""Arithmetic intensity of a step, and the batch, context or prompt length at which it becomes compute-bound."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class IntensitySweep:
     Attributes
     ----------
     name, unit : str
-        Operator, with all rows of its name, and its compute unit; empty for the step.
+        Operator name (for all rows with this name), and its compute unit; both empty for the whole step.
     flop, moved_bytes, compute_seconds, memory_seconds, worked_seconds : ndarray, shape (n,)
-        Arithmetic [FLOP] and memory traffic [B] of one GPU. Time of arithmetic alone, of memory traffic alone, and of
-        both with overlap [s]. Network time and launch overhead are excluded.
+        Arithmetic [FLOP] and memory traffic [B] of one GPU. Time of the arithmetic alone, of the memory traffic alone,
+        and of both with overlap [s]. Network time and launch overhead are excluded.
     turns_at : float or None
-        Smallest integer value from which ``bound`` stays the limit; None if all values have the same limit.
+        Smallest integer value above which the limit stays ``bound``; None if all values have the same limit.
     closed_form : float or None
-        Estimate of ``turns_at`` from the peaks of the GPU and weight traffic alone; None without weights, or if the
+        Estimate of ``turns_at`` from the GPU's peak rates and weight traffic alone; None without weights, or if the
         context varies.
     """
 
@@ -57,7 +57,7 @@ class IntensitySweep:
 
     @property
     def bound(self) -> str:
-        """Limit at the largest value: compute or memory."""
+        """Limit at the largest value of the variable: compute or memory."""
         return "compute" if self.compute_seconds[-1] >= self.memory_seconds[-1] else "memory"
 
     @property
@@ -67,7 +67,7 @@ class IntensitySweep:
 
     @property
     def flops_per_second(self) -> Array:
-        """Arithmetic rate while the operator runs, network and launches excluded, shape (n,) [FLOP/s]."""
+        """Arithmetic rate while the operator runs, without network and launch overhead, shape (n,) [FLOP/s]."""
         return _over(self.flop, self.worked_seconds)
 
 
@@ -80,7 +80,7 @@ class Intensity(Shown):
     setup : Setup
         Model, GPU, formats and assumptions, with the context of the first value.
     layout : dict
-        Degrees by the names of their options.
+        Parallelism degrees by the names of their options.
     over : str
         Variable: batch, context or prompt.
     values : ndarray, shape (n,)
@@ -88,15 +88,15 @@ class Intensity(Shown):
     batch : float
         Decoded sequences; the first value if the batch varies [1].
     prompt : float or None
-        Prompt tokens per sequence and step; the first value if they vary; None for a decode step [tokens].
+        Prompt tokens per sequence and step [tokens]; the first value if they vary, None for a decode step.
     operators : tuple of Sweep
-        Operators with both arithmetic and memory traffic, in the order of a step.
+        Operators that have both arithmetic and memory traffic, in the order of a step.
     step : Sweep
         Sum of all operators, including those without arithmetic.
     room : float or None
-        Largest integer value that fits in memory; None if all values fit.
+        Largest integer value of the variable that fits in memory; None if all values fit.
     sparsity : float
-        Experts per active expert of a token, in the sparsest layers; 1 for dense models [1].
+        Number of experts divided by active experts per token, in the sparsest layers; 1 for dense models [1].
     """
 
     page = "report.questions.intensity:IntensityPage"
@@ -123,7 +123,7 @@ class Intensity(Shown):
         return [self.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return the result as plain data; null without memory traffic."""
+        """Return the result as plain data; intensities without memory traffic are null."""
         setup = self.setup
         units = dict.fromkeys(unit for sweep in self.operators for unit in sweep.unit.split("+"))
         return {
@@ -165,30 +165,32 @@ def intensity(
     cut: TensorLayout = "1d",
     spread: float = 0.0,
 ) -> Intensity:
-    """Compute the arithmetic intensity of a step for each batch, context or prompt, and where it becomes compute-bound.
+    """Compute the arithmetic intensity of a step, and find the batch, context or prompt where compute limits it.
 
     Parameters
     ----------
     setup : Setup
         Model, GPU, formats and assumptions.
     pins : Pins
-        Deployment, as in :func:`inference_econ.explain`; without a batch if the batch varies.
+        Deployment, as in :func:`inference_econ.explain`. Leave out the batch if the batch varies.
     over : {'batch', 'context', 'prompt'}
-        Variable: decoded sequences, cached tokens per sequence, or prompt tokens per sequence and step.
+        Variable: number of decoded sequences, cached tokens per sequence, or prompt tokens per sequence and step.
     most : float, optional
-        Largest value; by default 16,384 sequences, 1,048,576 tokens of context or 65,536 prompt tokens.
+        Largest value of the variable; by default 16,384 sequences, 1,048,576 tokens of context or 65,536 prompt tokens.
     context, prompt, cut, spread
-        As in :func:`inference_econ.explain`; omit the variable.
+        As in :func:`inference_econ.explain`; leave out the variable.
 
     Returns
     -------
     Intensity
-        With the largest value that fits in memory. Larger values are computed as for a GPU with more memory.
+        The result includes the largest value that fits in memory. Larger values are computed as for a GPU with more
+        memory.
 
     Raises
     ------
     InputError
-        If a degree does not divide the model, a number is out of range, or the variable is also given.
+        If a parallelism degree does not divide the model, a number is out of range, or the variable is also given as an
+        input.
     NothingFitsError
         If the smallest value does not fit in memory.
 
@@ -196,8 +198,8 @@ def intensity(
     -----
     An operator is compute-bound if its arithmetic takes at least as long as its memory traffic, at the assumed rates of
     its kernels. The step is compute-bound if the sum of the compute times is at least the sum of the memory times. The
-    turning point is bisected over integers between the last two values with different limits. Tile effects below that
-    value are ignored.
+    turning point is bisected over integers, between the last two values that have different limits. Tile effects below
+    that value are ignored.
 
     Examples
     --------
@@ -232,7 +234,7 @@ def intensity(
 
 @dataclass(frozen=True, eq=False)
 class _Varied:
-    """One deployment at any value of the variable."""
+    """One deployment, with a variable batch, context or prompt length."""
 
     setup: Setup
     deployment: Plans
@@ -249,7 +251,7 @@ class _Varied:
 
     @cached_property
     def by_name(self) -> Callable[[float], Mapping[str, Sequence[OperatorCosts]]]:
-        """Operator table at a value, grouped by name; each value is computed once."""
+        """Operator table at a value of the variable, grouped by name; each value is computed once."""
 
         @cache
         def rows(value: float) -> Mapping[str, Sequence[OperatorCosts]]:
@@ -261,12 +263,12 @@ class _Varied:
         return rows
 
     def rows(self, name: str, value: float) -> Sequence[OperatorCosts]:
-        """Rows of an operator over all kinds of layers; all rows if the name is empty."""
+        """Rows of an operator in all kinds of layers; all rows if the name is empty."""
         groups = self.by_name(value)
         return groups.get(name, ()) if name else [row for rows in groups.values() for row in rows]
 
     def swept(self, name: str, values: Array, closed_form: float | None = None) -> IntensitySweep:
-        """Sweep of an operator, or of the step if the name is empty, with its turning point."""
+        """Sweep of an operator with its turning point; sweep of the whole step if the name is empty."""
         rows = [self.rows(name, value) for value in values.tolist()]
 
         def computes(value: float) -> bool:
@@ -286,13 +288,13 @@ class _Varied:
         return IntensitySweep(name, "+".join(units), flop, moved, compute, memory_seconds, together, turn, closed_form)
 
     def fits(self, value: float) -> bool:
-        """True if a value fits in memory."""
+        """True if a value of the variable fits in memory."""
         setup, plans = self.at(value)
         return int(np.ravel(setup.reasons(plans, self.cut))[0]) == memory.FITS
 
 
 def _check(over: Axis, most: float | None, values: Mapping[str, float | None]) -> None:
-    """Reject a variable that is unknown, also given as an input, or without values."""
+    """Reject a variable that is unknown, has no values, or is also given as an input."""
     if over not in _USUAL_MOST:
         raise InputError(f"over: got {over!r}; allowed: {', '.join(_USUAL_MOST)}")
     if values[over] is not None:
@@ -310,10 +312,11 @@ def _bisected(low: float, high: float, holds: Callable[[float], bool]) -> float:
 
 
 def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str, float]:
-    """Values at which operators with weights become compute-bound, from peaks and weight traffic alone, by name [1].
+    """Values of the variable at which operators with weights become compute-bound [1], by operator name.
 
-    Weights are read for a share of the tokens: experts for the tokens that are routed to them, copies of weights for
-    the tokens of their group. The share is computed once, at a large number of tokens.
+    They use only peak rates and weight traffic. Each weight is used by a share of the tokens. An expert serves the
+    tokens that are routed to it, and a weight copy serves the tokens of its group. This share is computed once, at a
+    large number of tokens.
     """
     work = setup.work(deployment)
     forms: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Layouts as services, with an optional limit on concurrent requests."""
+"""Layouts of a model as services, with an optional limit on concurrent requests."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def with_slots(layouts: Services, slots: int) -> Services:
     Returns
     -------
     Services
-        Layouts with their steady states up to the limit.
+        Layouts whose steady states end at the limit.
 
     Raises
     ------
     InputError
-        If the limit is not positive, or above the token limit of a step, in which each request has one token.
+        If the limit is not positive, or exceeds the token limit of a step. Each request has one token in a step.
     """
     if slots < 1:
         raise InputError(f"slots must be an integer >= 1, got {slots:g}")
@@ -73,13 +73,13 @@ def with_slots(layouts: Services, slots: int) -> Services:
 
 
 def check_space(setup: Setup, space: Space) -> None:
-    """Reject fixed degrees that can be checked before the search.
+    """Reject invalid parallelism degrees that are fixed, where this is possible before the search.
 
     Raises
     ------
     InputError
-        If degrees are not integers where required, or contradict each other, the model, the engines or the largest
-        instance.
+        If a parallelism degree is not an integer, or degrees contradict each other, the model, the engines or the
+        largest instance.
     """
     pins, largest = space.pins, space.max_accelerators
     if space.grid == "whole":
@@ -96,13 +96,15 @@ def check_space(setup: Setup, space: Space) -> None:
 
 
 def refuse_impossible(setup: Setup, space: Space) -> None:
-    """Reject fixed degrees that do not divide the model at any memory size: each degree alone, then all together.
+    """Reject fixed parallelism degrees that do not divide the model, whatever the memory.
+
+    Each degree is checked alone, then all together.
 
     Raises
     ------
     InputError
-        If the fixed degrees do not divide the model; the message has the degrees and what they do not divide. Degrees
-        that are not fixed are never rejected.
+        If the fixed parallelism degrees do not divide the model; the message has these degrees and the dimensions that
+        they do not divide. Degrees that are not fixed are never rejected.
     """
     pinned = space.pins.given()
     for some in (*({name: value} for name, value in pinned.items()), pinned):
@@ -113,7 +115,7 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
 
 
 def deployments(setup: Setup, pins: Pins) -> plans.Plans:
-    """Layouts with the fixed degrees, shape (n,).
+    """Layouts that have the fixed parallelism degrees, shape (n,).
 
     If expert parallelism is not fixed, every divisor of the ranks is tried.
     """
@@ -148,12 +150,12 @@ def offer(
     Returns
     -------
     Services
-        Smallest instances first.
+        Layouts with the smallest instances first.
 
     Raises
     ------
     InputError
-        If the price is unknown, an input is out of range, or fixed degrees do not divide the model.
+        If the price is unknown, an input is out of range, or fixed parallelism degrees do not divide the model.
     NothingFitsError
         If no layout fits.
 
@@ -204,14 +206,16 @@ def offer(
 
 
 def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
-    """Return the fewest layers on the CPU with which a model fits on one desk GPU; empty if that does not help.
+    """Return the smallest number of CPU layers with which a model fits on one desktop GPU.
+
+    It is empty if CPU layers do not help.
 
     Parameters
     ----------
     setup : Setup
-        Model, GPU and formats, at the context that must fit [tokens].
+        Model, GPU and formats; its context must fit.
     start : str
-        Start of the text.
+        Words at the start of the returned text.
     """
     layers, link = setup.model.layers, setup.hardware.host_link_bytes_per_second_one_way
     if not (setup.hardware.desk and link and any(engine.name == "llama_cpp" for engine in setup.engines)):
@@ -227,7 +231,7 @@ def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
 
 
 def beyond_model(model: ModelSpec, requests: Requests) -> str:
-    """Return a note that requests exceed the maximum context of a model, and what to do; empty otherwise."""
+    """Return a note that requests exceed the maximum context of a model, with advice; empty otherwise."""
     tokens, most = requests.isl.mean + requests.osl.mean, model.max_context
     if most is None or tokens <= most:
         return ""

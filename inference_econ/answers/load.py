@@ -57,15 +57,17 @@ class LoadPoint:
     Attributes
     ----------
     sheet : Sheet
-        Load of one instance, bill, and cost of tokens.
+        Costs of tokens, bill, and load of one instance.
     kept : float or None
-        Share of completed requests that meet all SLOs, with the confidence margin if one is set [1]; None without SLOs.
+        Share of completed requests that meet all SLOs, with the confidence margin if there is one [1]; None without
+        SLOs.
     simulated : Trace or None
         Simulation of one instance at this load, if it was run.
     chances : Chances
-        Probabilities that the SLOs are met at their percentile.
+        Probability that each SLO is met at its percentile.
     closed : Loaded
-        Load of one instance by the analytical model. ``sheet`` has the simulated load outside the validated range.
+        Load of one instance, predicted by the analytical model. Outside the validated range of this model, ``sheet``
+        has the simulated load.
     """
 
     sheet: Sheet
@@ -91,18 +93,18 @@ class LoadPoint:
 
     @property
     def good_per_second(self) -> float | None:
-        """Completed requests that meet all SLOs [1/s]; None without SLOs."""
+        """Rate of completed requests that meet all SLOs [1/s]; None without SLOs."""
         return None if self.kept is None else self.kept * self.completed_per_second
 
     @property
     def hit_rate(self) -> float | None:
-        """Share of prompt tokens found in the cache [1], if the simulation tracked blocks; else None."""
+        """Share of prompt tokens found in the cache [1]; None if the simulation did not track blocks."""
         if self.simulated is None or not simulator.block_tokens(self.sheet.service):
             return None
         return sum(self.simulated.hit_rates.values())
 
     def record(self, targets: Targets) -> dict[str, object]:
-        """Return plain data, with the latency of each SLO; unbounded latencies are null."""
+        """Return the load as plain data, with the latency of each SLO; unbounded latencies are null."""
         bill = self.sheet
         record: dict[str, object] = {
             **bounded_load(bill.service, self.load, bill.replicas, targets),
@@ -126,13 +128,13 @@ class LoadCurve(Shown):
     Attributes
     ----------
     points : tuple of LoadPoint
-        One per load.
+        Results, one per load.
     targets : Targets
         SLOs.
     arrival_scv : float
         Assumed squared coefficient of variation of the interarrival times [1].
     bursts : Burstiness or None
-        Fleet under the assumed and under other arrivals; None without simulations.
+        Fleet under the assumed arrivals and under other arrivals; None without simulations.
     pick : Pick
         Rule that selected the layout.
     """
@@ -173,14 +175,17 @@ def load(
     simulate: bool | None = None,
     progress: Progress | None = None,
 ) -> LoadCurve:
-    """Evaluate a fleet of the layout with the cheapest tokens under several loads (``inference_econ.load``).
+    """Evaluate a fleet of one layout under several loads (``inference_econ.load``).
+
+    The layout is the one with the cheapest tokens.
 
     Parameters
     ----------
     offers : Services or sequence of Candidate
-        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`); fixed degrees leave a single layout.
+        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`). If all parallelism degrees are fixed, a
+        single layout remains.
     replicas : int, optional
-        Instances that share the load evenly [1]; by default the most that fit on ``gpus``, or one.
+        Instances that share the load evenly [1]; by default the maximum that fits on ``gpus``, or one.
     gpus : int, optional
         Maximum number of GPUs of all instances [1].
     requests_per_second, targets, arrival_scv, simulate, progress
@@ -189,7 +194,7 @@ def load(
     Returns
     -------
     LoadCurve
-        In the order of the loads, with the effect of bursts unless simulations are off.
+        One result per load, in the given order. The effect of bursts is included unless simulations are off.
 
     Raises
     ------
@@ -224,10 +229,10 @@ def load(
 
 
 def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
-    """Layout with the most throughput per dollar within the SLOs, and this rule as text.
+    """Layout with the highest throughput per dollar within the SLOs, and a description of this rule.
 
-    If no layout meets the SLOs, they are ignored. Simpler deployments are preferred. Each layout runs under the engine
-    of its candidate.
+    If no layout meets the SLOs, the rule ignores them. Simpler deployments are preferred at similar cost. Each layout
+    runs under the engine of its candidate.
     """
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)
@@ -267,19 +272,19 @@ def sweep(
     replicas : int
         Instances that share the load evenly [1].
     targets : Targets, optional
-        SLOs. Their percentile affects P(SLO met), but not the share of requests that meet them.
+        SLOs. SLOs. Their percentile is used for P(SLO met), but not for the share of requests that meet them.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times of the fleet [1].
     simulate : bool, optional
-        True: simulate every load, in about half a second each. False: simulate none. Default: simulate the loads for
-        which :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
+        True: simulate every load, about half a second for each. False: simulate no load. Default: simulate the loads
+        for which :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
     list of LoadPoint
-        In the order of the loads.
+        One result per rate, in the given order.
 
     Raises
     ------

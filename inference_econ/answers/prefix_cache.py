@@ -1,4 +1,4 @@
-"""Prefix caching: recompute a repeated prefix, or read its KV cache from HBM or an offload tier."""
+"""Prefix caching: recompute a repeated prefix, or read its KV cache from HBM or from an offload tier."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Conversation:
     turns : float
         Turns per conversation [1].
     user_tokens, answer_tokens : float
-        New tokens of a question and of its answer [tokens].
+        New tokens of a user turn, and tokens of its response [tokens].
     think_seconds : float
-        Mean time between an answer and the next question [s].
+        Mean time between a response and the next turn of the user [s].
     lifetime_seconds : float
         Longest time that the cache of a turn is kept [s].
     system_tokens : float
-        System prompt shared by all users [tokens].
+        Length of the system prompt that all users share [tokens].
     replicas : int
-        Instances behind a router that share the requests evenly [1].
+        Number of instances behind a router [1]; they share the requests evenly.
     routing : {'prefix_aware', 'round_robin'}
         ``prefix_aware`` sends all turns of a conversation to the replica with its cache. ``round_robin`` sends each
         turn to the next replica.
@@ -55,8 +55,8 @@ class Conversation:
     Raises
     ------
     InputError
-        If there is less than one turn, a length or time is negative, a lifetime is unlimited, a round-robin router has
-        a fractional number of turns, or the routing is unknown.
+        If there is less than one turn, or a length or time is negative. Also if a lifetime is unlimited, a round-robin
+        router has a fractional number of turns, or the routing is unknown.
     """
 
     turns: float
@@ -77,18 +77,18 @@ class Conversation:
         self.mean(1.0)
 
     def mean(self, returning: float) -> prefix_cache.Turns:
-        """Mean request if the cache of the previous turn is found with probability ``returning``."""
+        """Mean request if a turn finds the cache of the previous turn with probability ``returning``."""
         return prefix_cache.turns(
             self.turns, self.user_tokens, self.answer_tokens, system_tokens=self.system_tokens, returning=returning
         )
 
     @property
     def scattered(self) -> bool:
-        """True if turns may reach replicas without the cache of the previous turn."""
+        """True if the router may send turns to replicas without the cache of the previous turn."""
         return self.replicas > 1 and self.routing == "round_robin"
 
     def found(self, lifetime_seconds: float) -> prefix_cache.Turns:
-        """Mean request if unused entries stay for a time [s]."""
+        """Mean request if the cache keeps unused entries for a time [s]."""
         if not self.scattered:
             return self.mean(float(prefix_cache.returning(lifetime_seconds, self.think_seconds)))
         return routing.scattered_turns(
@@ -97,14 +97,14 @@ class Conversation:
         )  # fmt: skip
 
     def stored_tokens(self, requests_per_second: float, lifetime_seconds: float) -> float:
-        """Cached tokens that wait on an instance for reuse, at a request rate of the instance [tokens]."""
+        """Tokens that wait in an instance's cache for reuse [tokens], at a request rate of the instance."""
         lengths = requests_per_second, self.turns, self.user_tokens, self.answer_tokens
         if self.scattered:
             return routing.scattered_tokens(*lengths, self.replicas, lifetime_seconds=lifetime_seconds, **self._pauses)
         return float(prefix_cache.stored_tokens(*lengths, lifetime_seconds=lifetime_seconds, **self._pauses))
 
     def lifetime(self, requests_per_second: float, tokens: float) -> float:
-        """Time that entries stay in a cache of some tokens, at most ``lifetime_seconds`` [s]."""
+        """Time that entries stay in a cache of a given size [tokens], up to ``lifetime_seconds`` [s]."""
         if self.stored_tokens(requests_per_second, self.lifetime_seconds) <= tokens:
             return self.lifetime_seconds
         lengths = tokens, requests_per_second, self.turns, self.user_tokens, self.answer_tokens
@@ -119,18 +119,18 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class TierReuse:
-    """Reuse of conversations in one tier.
+    """Reuse of cached conversations in one tier.
 
     Attributes
     ----------
     lifetime_seconds : float
-        Time that an unused entry stays [s]; shorter than wanted if the capacity is too small.
+        Time that an unused entry stays in the tier [s]; it is shorter than wanted if the capacity is too small.
     needed_bytes : float
         Capacity that the wanted lifetime needs [B].
     returning : float
-        Share of turns that find their previous turn in the cache of their replica [1].
+        Share of turns that find their previous turn in the cache of the replica [1].
     cached_tokens : float
-        Tokens of the mean prompt that are cache hits [tokens].
+        Number of cache hits in the mean prompt [tokens].
     hit_rate : float
         Share of all prompt tokens that are cache hits [1].
     """
@@ -152,7 +152,7 @@ def reuse(
     conversation : Conversation
         Conversations of users.
     requests_per_second : float
-        Turns of all conversations that reach the instance [1/s].
+        Rate at which turns of all conversations reach the instance [1/s].
     capacity_bytes : float
         Capacity [B].
     bytes_per_token : float
@@ -161,7 +161,7 @@ def reuse(
     Returns
     -------
     Reuse
-        Cache hits, and the capacity that the wanted lifetime needs.
+        Cache hits, and the capacity that the wanted lifetime would need.
 
     Raises
     ------
@@ -188,7 +188,7 @@ _NEARLY = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Cost and time of reading a prefix from one tier.
+    """Cost and time to read a prefix from one tier.
 
     Attributes
     ----------
@@ -197,22 +197,22 @@ class Reading:
     bytes_per_second : float
         Read rate for the cache of one prompt [B/s]; ``inf`` for HBM.
     capacity_bytes : float
-        Capacity per instance [B]; for HBM, what weights and running requests leave free.
+        Capacity of the tier per instance [B]; for HBM, the memory that weights and running requests leave free.
     seconds : float
         Time to read the prefix [s].
     dollars_per_million : float
-        Cost if the GPUs wait for the read [USD per 1e6 tokens]. It is an upper limit: reads may overlap with other
-        work.
+        Cost of the prefix if the GPUs wait for the read [USD per 1e6 tokens]. This cost is an upper limit, because
+        reads may overlap with other work.
     ttft_seconds : float
-        Time to read the prefix and prefill the new tokens [s].
+        Time to read the prefix and then prefill the new tokens [s].
     utilization : float
-        Share of the tier's bandwidth that is used if every request reads its prefix from it [1].
+        Used share of the tier's bandwidth if every request reads its prefix from the tier [1].
     break_even_tokens : float
-        Prefix length from which reading is faster than recomputing [tokens]; ``inf`` if above a million.
+        Prefix length above which reading is faster than recomputing [tokens]; ``inf`` if it exceeds a million.
     reuse : Reuse or None
-        Reuse by conversations, if they are given.
+        Reuse by conversations; None if no conversations are given.
     hit_rate : float or None
-        Share of prompt tokens found in this tier, but not in a faster one, by simulated sessions [1].
+        Share of prompt tokens that simulated sessions find in this tier, but not in a faster one [1].
     """
 
     tier: str
@@ -229,7 +229,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Offloading(Shown):
-    """Comparison of recomputing and reading a repeated prefix on one instance.
+    """Comparison of two choices for a repeated prefix on one instance: recompute it, or read its KV cache.
 
     Attributes
     ----------
@@ -242,21 +242,22 @@ class Offloading(Shown):
     requests_per_second : float
         Request rate of the instance [1/s].
     conversation : Conversation or None
-        Conversations that set the lengths, if given.
+        Conversations that define the lengths; None if lengths are given.
     bytes_per_prefix : float
-        KV cache of the prefix, without copies [B].
+        KV cache of the prefix, stored once [B].
     computing_seconds : float
-        Time that the prefix adds to a prefill if it is recomputed [s].
+        Time that the prefix adds to a prefill when it is recomputed [s].
     computing_dollars_per_million : float
         Cost of recomputing the prefix [USD per 1e6 tokens].
     ttft_seconds : float
         TTFT without a cache [s].
     holding_dollars_per_million_hour : float
-        Cost of a million tokens in HBM for one hour, by their share of the KV-cache memory [USD per 1e6 tokens].
+        Cost to keep a million tokens in HBM for one hour, in proportion to the KV-cache memory that they occupy [USD
+        per 1e6 tokens].
     readings : tuple of Reading
-        HBM first, then the requested tiers.
+        Results per tier: HBM first, then the requested tiers.
     traffic : str or None
-        Name of the workload with the simulated sessions.
+        Name of the workload whose sessions are simulated.
     """
 
     page = "report.questions.prefix_cache:PrefixCachePage"
@@ -283,7 +284,7 @@ class Offloading(Shown):
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions) / tokens
 
     def subjects(self) -> tuple[Instances]:
-        """Instance that recomputes the prefix."""
+        """Instance on which the prefix is recomputed."""
         service, requests = self.service, self.service.requests
         layouts = layout_keys(service.plans, service.setup.assumptions.layout)
         sizes = [float(service.accelerators)]
@@ -291,7 +292,7 @@ class Offloading(Shown):
 
     @property
     def keeping_seconds(self) -> float:
-        """Time in HBM after which recomputing a prefix is cheaper than keeping it [s]; Gray and Putzolu (1987)."""
+        """Time in HBM above which recomputing a prefix is cheaper than keeping it [s]; Gray and Putzolu (1987)."""
         return _HOUR * self.computing_dollars_per_million / self.holding_dollars_per_million_hour
 
     @property
@@ -352,7 +353,7 @@ class Offloading(Shown):
 def prompt(
     isl: float | None = None, hit_rate: float | None = None, *, conversation: Conversation | None = None
 ) -> tuple[float, float]:
-    """Compute the tokens of a prompt and of its cached prefix.
+    """Compute the number of tokens of a prompt, and of its cached prefix.
 
     Parameters
     ----------
@@ -361,17 +362,17 @@ def prompt(
     hit_rate : float, optional
         Share of the prompt that is a cached prefix [1].
     conversation : Conversation, optional
-        Conversations; their mean request replaces both inputs.
+        Conversations; if given, their mean request replaces the other two inputs.
 
     Returns
     -------
     (float, float)
-        Prompt and prefix [tokens].
+        Number of tokens in the prompt, and in its prefix [tokens].
 
     Raises
     ------
     InputError
-        If the share is not from 0 to 1, or leaves no new token.
+        If the share is outside 0 to 1, or no new token is left.
     """
     if conversation is not None:
         mean = conversation.mean(1.0)
@@ -401,29 +402,30 @@ def offload(
     layouts : Services
         Layouts of a model on a GPU (``offer``). The smallest layout within 10% of the lowest cost per request is used.
     tiers : sequence of TierSpec
-        Offload tiers of the hosts.
+        Offload tiers of the host machines.
     prefix_tokens : float
-        Tokens of a prompt that repeat, see :func:`prompt` [tokens].
+        Number of repeated tokens in a prompt [tokens]; see :func:`prompt`.
     conversation : Conversation, optional
-        Conversations, from which the reuse in each tier is computed.
+        Conversations, which determine the reuse in each tier.
     requests_per_second : float, optional
         Request rate of the instance [1/s]; by default :data:`inference_econ.answers.slo.FILLED` of its capacity.
 
     Returns
     -------
     Offloading
-        Time and cost of every choice, and the reuse in each tier.
+        Time and cost of recomputing and of reading from each tier, and the reuse in each tier.
 
     Raises
     ------
     InputError
-        If the prefix leaves no new token, a rate is not positive, or the host link of the GPU is unknown.
+        If the prefix leaves no new token, a rate is not positive, or the bandwidth of the GPU's host link is unknown.
 
     Notes
     -----
-    The cost of recomputing is the time that the prefix adds to a prefill of the new tokens. The KV cache of a prefix is
-    spread over the GPUs of one attention group and over all stages. Each GPU reads its part over its own host link, or
-    from its share of a slower tier. Reads do not overlap with other work, and writes are ignored.
+    The cost of recomputing follows from the time that the prefix adds to a prefill of the new tokens. The KV cache of a
+    prefix is distributed over the GPUs of one attention group, in all pipeline stages. Each GPU reads its part over its
+    own host link, or with its share of a slower tier's bandwidth. Reads are assumed not to overlap with other work, and
+    writes are ignored.
     """
     tokens, prefix = layouts.requests.isl.mean, prefix_tokens
     if not 0 <= prefix <= tokens - 1:
@@ -454,7 +456,7 @@ def offload(
 
 
 def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
-    """Compute the time of each choice as the prefix grows, with constant new tokens.
+    """Compute the time of recomputing and of reading as the prefix grows; the number of new tokens is constant.
 
     Parameters
     ----------
@@ -466,7 +468,7 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
     Returns
     -------
     dict of str to ndarray, shape (n,)
-        ``computed``, then every tier except HBM by name [s].
+        Times [s] by name: ``computed``, then every tier except HBM.
     """
     lengths = np.asarray(prefixes, dtype=float)
     case = _Case(offloading.service, offloading.new_tokens)
@@ -487,12 +489,12 @@ def _cheapest(layouts: Services) -> int:
 
 
 def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
-    """Return the offload tiers of an instance in blocks, for the simulator.
+    """Return the offload tiers of an instance for the simulator, with capacities in blocks.
 
     Raises
     ------
     InputError
-        If the host link of the GPU is unknown.
+        If the bandwidth of the GPU's host link is unknown.
     """
     setup, requests = service.setup, service.requests
     block = setup.assumptions.capacity.kv_block
@@ -523,12 +525,12 @@ def _read_rate(service: Service, tier: TierSpec) -> float:
 
 
 def _cache_chips(service: Service) -> float:
-    """GPUs that hold the KV cache of one sequence [1]."""
+    """Number of GPUs that store the KV cache of one sequence [1]."""
     return float((service.plans.attention_ranks * service.plans.pp)[0])
 
 
 class _Case:
-    """Prompts on one instance with a constant number of new tokens."""
+    """Prompts on one instance, all with the same number of new tokens."""
 
     def __init__(self, service: Service, new_tokens: float) -> None:
         self.service, self.new_tokens = service, new_tokens
@@ -539,17 +541,17 @@ class _Case:
         return request_seconds(self.service.setup, cached) + self.prefill(tokens, cached)[0]
 
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
-        """Duration of a prefill alone, and instance time that it uses when steps are full [s]."""
+        """Duration of a prefill alone, and the instance time that it uses when steps are full [s]."""
         prompt = self.service.reading(tokens, cached)
         return float(prompt.seconds[0]), self.service.full_prefill_seconds(tokens, cached)
 
     def _computing(self, prefix: float) -> tuple[float, float]:
-        """Recomputing time of a prefix: duration, and instance time when steps are full [s]."""
+        """Time to recompute a prefix [s]: its duration, and the instance time when steps are full."""
         whole, rest = self.prefill(prefix + self.new_tokens, 0.0), self.prefill(self.new_tokens, prefix)
         return max(whole[0] - rest[0], 0.0), max(whole[1] - rest[1], 0.0)
 
     def bytes(self, tokens: float) -> float:
-        """KV cache of some tokens, without copies [B]."""
+        """KV cache of a number of tokens, stored once [B]."""
         setup = self.service.setup
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
 
@@ -582,7 +584,7 @@ def _reading(
 
 
 def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
-    """Prefix length from which reading is faster than recomputing [tokens]."""
+    """Prefix length above which reading is faster than recomputing [tokens]."""
 
     def slower(prefix: float) -> bool:
         return access + case.bytes(prefix) / bytes_per_second > case.computing(prefix)[0]
@@ -662,7 +664,7 @@ def cache(
     osl : float
         Output length [tokens].
     conversation : Conversation, optional
-        Conversations, which replace ``isl`` and ``hit_rate``.
+        Conversations; if given, they replace ``isl`` and ``hit_rate``.
     tiers : sequence of str
         Names or paths of tiers; by default all tiers of the package.
     requests_per_second : float, optional
@@ -671,7 +673,7 @@ def cache(
     Returns
     -------
     Offloading
-        Instance, prefix and tiers.
+        Comparison of recomputing with reading from each tier.
 
     Raises
     ------

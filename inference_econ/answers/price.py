@@ -1,4 +1,4 @@
-"""Cost of each kind of token for a workload."""
+"""Cost of each kind of token in a workload."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class UsualSpeed:
     """Reference speed of a model: the median of API offers, or a default."""
 
     tokens_per_second: float
-    """Output tokens of one user [tokens/s]."""
+    """Output speed of one user [tokens/s]."""
     source: str
-    """Source of the speed with date and reference, or the reason for the default."""
+    """Source of the speed, with date and reference; for the default, the reason why it is used."""
     offered: bool
-    """True for the median of recorded offers, False for :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+    """True for the median of recorded offers. False for :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
 
 
 
@@ -50,24 +50,27 @@ class UsualSpeed:
 
     @property
     def targets(self) -> Targets:
-        """SLO of that speed, on the mean time per output token."""
+        """SLO that requires this speed, on the mean time per output token."""
         return Targets(tpot_seconds=1.0 / self.tokens_per_second, tpot_percentile=MEAN)
 
 
 def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tuple[Priced, UsualSpeed]:
-    """Price a model at its reference speed, or at the default speed if no deployment reaches it; return that speed too.
+    """Price a model at its reference speed, and return this speed.
+
+    If no deployment reaches it, the default speed is used.
 
     Parameters
     ----------
     model : ModelSpec
-        Model that is sold by the token.
+        Model whose API price is per token.
     priced : callable
-        Returns the result within some SLOs; raises :class:`~inference_econ.errors.NothingFitsError` if none meets them.
+        Function that returns the result within given SLOs; raises :class:`~inference_econ.errors.NothingFitsError` if
+        no deployment meets them.
 
     Raises
     ------
     NothingFitsError
-        If no deployment reaches the default speed either, with advice.
+        If no deployment reaches the default speed either; the message has advice.
     """
     usual = usual_speed(model)
     try:
@@ -83,15 +86,15 @@ def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tu
 
 
 def usual_speed(model: ModelSpec) -> UsualSpeed:
-    """Median speed of the API offers of a model, on the last day with enough recorded offers.
+    """Median speed of the API offers of a model, on the last day with enough offers on record.
 
-    With fewer than three offers it is :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`. Checkpoints in
-    other formats share the offers of the model.
+    With fewer than three offers, the speed is :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+    Checkpoints in other formats use the offers of the original model.
 
     Parameters
     ----------
     model : ModelSpec
-        Model that is sold by the token.
+        Model whose API price is per token.
 
     Examples
     --------
@@ -113,7 +116,7 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
 
 
 def offers_of(model: ModelSpec) -> list[Offer]:
-    """Offers of a model and of its checkpoints in other formats, in the order of their files."""
+    """Offers of a model and of its checkpoints in other formats, in file order."""
     listed = known_offers()
     named = {
         name for name in {offer.model for offer in listed if offer.model} if catalog.is_one_of(model, _files(name))
@@ -122,15 +125,15 @@ def offers_of(model: ModelSpec) -> list[Offer]:
 
 
 def offer_by(model: ModelSpec, text: str) -> Offer:
-    """Latest recorded offer of a model by a provider.
+    """Latest recorded offer of a model from one provider.
 
     Parameters
     ----------
     model : ModelSpec
-        Model that is sold by the token.
+        Model whose API price is per token.
     text : str
-        Provider, such as ``deepinfra``; ``zai/glm-4.6`` if it has several offers; ``deepseek:peak`` if prices vary by
-        hour.
+        Provider, such as ``deepinfra``. If a provider has several offers, add the model: ``zai/glm-4.6``. If prices
+        vary by hour, add the period: ``deepseek:peak``.
 
     Raises
     ------
@@ -163,9 +166,9 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
 
 
 def prices_of(offer: Offer) -> dict[str, float]:
-    """Prices of an offer by kind of token [USD per 1e6].
+    """Prices of an offer by kind of token [USD per 1e6 tokens].
 
-    Cached input has the price of other input unless it is listed.
+    Without a listed price, cached input costs the same as other input.
     """
     plain, cached = offer.dollars_per_million_input_tokens, offer.dollars_per_million_cached_input_tokens
     output = offer.dollars_per_million_output_tokens
@@ -181,7 +184,7 @@ def _ours(reason: str) -> UsualSpeed:
 
 
 def _files(name: str) -> tuple[str, ...]:
-    """Catalog name of a model and the files of its checkpoints in other formats."""
+    """Catalog name of a model, and the files of its checkpoints in other formats."""
     return (name, *catalog.measured_names().checkpoints.get(name, {}).values())
 
 
@@ -193,34 +196,37 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sheet(Deployment, Shown):
-    """Bill of a deployment, and cost per million tokens of each kind."""
+    """Bill of a deployment, and costs per million tokens by kind of token."""
 
     page = "report.questions.price:PricePage"
 
     tokens_per_hour: Mapping[str, float] = field(kw_only=True)
-    """Tokens by kind (:data:`KINDS`) [1/h]; for a saturated service, its capacity."""
+    """Number of tokens per hour by kind (:data:`KINDS`) [1/h]; for a saturated service, its capacity."""
     average: Mapping[str, float] = field(kw_only=True)
-    """Cost by kind [USD per 1e6 tokens]; multiplied by ``tokens_per_hour`` it adds up to the bill."""
+    """Average cost by kind of token [USD per 1e6 tokens].
+
+    Multiplied by ``tokens_per_hour``, these costs add up to the bill.
+    """
     marginal: Mapping[str, float] = field(kw_only=True)
-    """Cost by kind if instances are full, so that more tokens need more instances [USD per 1e6 tokens]."""
+    """Marginal cost by kind of token [USD per 1e6 tokens]: instances are full, so more tokens need more instances."""
     targets: Targets = field(default_factory=Targets)
     """SLOs."""
     usual: UsualSpeed | None = None
-    """Reference speed that is used without an SLO."""
+    """Reference speed that replaces a missing SLO."""
     pick: SelectionRule | None = None
-    """Rule that selected the deployment; None if it was given."""
+    """Rule that selected the deployment; None if the deployment was given."""
     api: Mapping[str, float] | None = None
-    """API price by kind of token, if it is compared [USD per 1e6 tokens]."""
+    """API price by kind of token [USD per 1e6 tokens], if the query compares with one."""
     offer: Offer | None = None
-    """Recorded offer of that API; None if the user gave the price."""
+    """Recorded offer of that API; None if the user gave a price."""
     input_price: float | None = None
-    """Price of all input tokens, from which the break-even price of output tokens follows [USD per 1e6 tokens]."""
+    """Price of all input tokens [USD per 1e6 tokens]. The break-even price of output tokens follows from it."""
 
     __repr__ = Shown.__repr__
 
     @property
     def dollars_per_million_tokens(self) -> float:
-        """Bill divided by tokens of all kinds [USD per 1e6 tokens]."""
+        """Bill divided by the number of tokens of all kinds [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, sum(self.tokens_per_hour.values())))
 
     @property
@@ -240,12 +246,15 @@ class Sheet(Deployment, Shown):
         return 1.0 / tpot if tpot > 0.0 else None
 
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
-        """Revenue at prices by kind of token [USD/h]; prices are in USD per 1e6 tokens."""
+        """Revenue [USD/h] at the given prices by kind of token, which are in USD per 1e6 tokens."""
         return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / 1e6 for kind in KINDS)
 
     @property
     def break_even_output_price(self) -> float | None:
-        """Price of output tokens that covers the bill, given ``input_price`` [USD per 1e6 tokens]; None without it."""
+        """Price of output tokens at which revenue equals the bill, for the given ``input_price`` [USD per 1e6 tokens].
+
+        None without it.
+        """
         if self.input_price is None:
             return None
         revenue = self.revenue_per_hour({"input": self.input_price, "cached_input": self.input_price})
@@ -264,7 +273,7 @@ class Sheet(Deployment, Shown):
         return {**price_record(self, self.api), **promised, **pick_record(self.pick), **asked}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per kind of token. The total has the cost and the interval of the bill."""
+        """Return one record per kind of token. The record of all tokens has the cost and interval of the bill."""
         full = _when_full(self)
         return [
             {
@@ -304,14 +313,13 @@ def sheet(
     Returns
     -------
     Sheet
-        Averages add up to the bill exactly.
+        The average costs add up to the bill exactly.
 
     Notes
     -----
-    The bill is split in proportion to the time that the instance spends on each kind of token at this load. New input
-    tokens are charged the time of a prefill without a cached prefix. Cached tokens are charged the time that their
-    prefix adds to this prefill. Output tokens are charged the remaining time. Idle time is split in the same
-    proportion.
+    Each kind of token gets a share of the bill, in proportion to the instance time that it uses at this load. New input
+    tokens pay for the time of a prefill without a cached prefix. Cached tokens pay for the time that their prefix adds
+    to this prefill. Output tokens pay for the remaining time. Idle time is shared in the same proportion.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
@@ -336,18 +344,18 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     fleet : PooledFleet
         Prefill and decode instances under their load.
     found_tokens : float, optional
-        Cached tokens of the mean prompt; by default from the requests [tokens].
+        Number of cached tokens in the mean prompt [tokens]; by default from the requests.
 
     Returns
     -------
     Sheet
-        Averages add up to the bill exactly.
+        The average costs add up to the bill exactly.
 
     Notes
     -----
-    Output tokens are charged the busy time of decode instances. Input tokens are charged the busy time of prefill
-    instances. Cached tokens are charged the part of this time that their prefix adds. Idle time is split in the same
-    proportion. If there are few output tokens, input tokens therefore pay for most of an idle decode instance.
+    Output tokens pay for the busy time of decode instances. Input tokens pay for the busy time of prefill instances.
+    Cached tokens pay for the part of this time that their prefix adds. Idle time is shared in the same proportion. With
+    few output tokens, input tokens therefore pay for most of an idle decode instance.
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader = pools.prefill.services.service(fleet.prefill)
@@ -403,32 +411,33 @@ def price(
         Candidates on one kind of GPU (:func:`inference_econ.answers.deployments.serving_options.market`,
         :func:`inference_econ.answers.layout_services.offer`).
     requests_per_second : float, optional
-        Request rate [1/s]. Default: the share ``utilization`` (80%) of what the instance or group with the cheapest
-        tokens sustains within the SLOs. All candidates are compared at that rate.
+        Request rate [1/s]. Request rate [1/s]. Default: a share ``utilization`` (80%) of the rate that the instance or
+        prefill/decode group with the cheapest tokens sustains within the SLOs. All candidates are compared at the same
+        rate.
     targets : Targets, optional
-        SLOs. Default: the reference speed of the model, or 20 tokens/s if it is unknown or not reached
-        (:mod:`inference_econ.answers.price`). ``Targets()`` sets none.
+        SLOs. SLOs. Default: the reference speed of the model; 20 tokens/s if it is unknown or not reached
+        (:mod:`inference_econ.answers.price`). ``Targets()`` sets no SLO.
     replicas : int, optional
-        Instances [1]; by default the fewest that meet the SLOs. If the given number of instances is overloaded, the
-        result reports it.
+        Number of instances [1]; by default the smallest that meets the SLOs. If this number is too small for the load,
+        the result reports the overload.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     utilization : float
-        Maximum load of a replica as a share of its capacity, above 0 and at most 1; without a rate, the actual load
-        [1].
+        Share of a replica's capacity, above 0 and at most 1 [1]. With a request rate, it is the maximum load; without
+        one, it is the load itself.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
     Sheet
-        Tokens by kind, their costs, and the load. The load is simulated outside the validated range of the analytical
-        model (:func:`inference_econ.serving.analytical_validity.simulate_where_needed`).
+        Number of tokens by kind, their costs, and the load. The load is simulated outside the validated range of the
+        analytical model (:func:`inference_econ.serving.analytical_validity.simulate_where_needed`).
 
     Raises
     ------
     InputError
-        If a rate, number or SLO is out of range, or ``replicas`` is given and all candidates are disaggregated.
+        If a rate, number or SLO is out of range, or if all candidates are disaggregated and ``replicas`` is given.
     NothingFitsError
         If no layout meets the SLOs.
     """
@@ -535,7 +544,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
 
 
 def _when_full(sheet: Sheet) -> dict[str, Any]:
-    """Cost by kind of token on instances with all slots in use, with interval ends [USD per 1e6 tokens]."""
+    """Cost by kind of token if instances run at maximum concurrency, with interval ends [USD per 1e6 tokens]."""
     (instances,) = sheet.subjects()
     costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
     return bounds.bounded(costs, bounds.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))

@@ -1,7 +1,7 @@
-"""Prefill of one prompt on several copies of the model: context parallelism and the prefill chain of KV-Runahead.
+"""Prefill of one prompt on several copies of the model, by context parallelism or by a prefill chain (KV-Runahead).
 
-A process is one copy of the model, on one GPU or on several tensor-parallel GPUs. In a prefill chain, each process
-prefills one part of the prompt and sends the KV cache of all earlier tokens to the next process.
+Each copy of the model is a process, on one GPU or on several tensor-parallel GPUs. In a prefill chain, each process
+prefills one part of the prompt, then sends the KV cache of all earlier tokens to the next process.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _PIECES = ("before", "after")
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Timing of one way to prefill a prompt.
+    """Timing of one method to prefill a prompt.
 
     Attributes
     ----------
     seconds : float
         TTFT on otherwise idle GPUs [s].
     linked_seconds : float
-        Part of ``seconds`` that would disappear with infinitely fast links [s].
+        Part of ``seconds`` that infinitely fast links would remove [s].
     moved_bytes : float
         Traffic between all GPUs for the prompt [B].
     parts : tuple of int
-        Prompt tokens of each process of a prefill chain, in prompt order [tokens]; empty for other ways.
+        Number of prompt tokens in each process of a prefill chain, in prompt order [tokens]; empty for other methods.
     """
 
     seconds: float
@@ -53,20 +53,21 @@ class Way:
 
 @dataclass(frozen=True)
 class Processes:
-    """Ways to split prompts over copies of the model (processes) with the same number of GPUs.
+    """Processes (copies of the model) with equal numbers of GPUs, and methods to split prompts over them.
 
     Attributes
     ----------
     setup, free : Setup
-        Setup as given, and with infinitely fast links.
+        Setup as given, and the same setup with infinitely fast links.
     process : Plans
         Layout of one copy of the model, shape (1,).
     longest : float
         Longest prompt [tokens].
     cached, prompts : float
-        Tokens before each prompt that every process has in its cache [tokens], and prompts per batch [1].
+        Tokens before each prompt that are in the cache of every process [tokens], and number of prompts per batch [1].
     known : dict
-        Parts that were timed already; the keys are links (real or infinitely fast), tokens and earlier tokens.
+        Times of prompt parts that were computed already. The keys are the links (real or infinitely fast), tokens and
+        earlier tokens.
     """
 
     setup: Setup
@@ -79,22 +80,22 @@ class Processes:
 
     @classmethod
     def of(cls, setup: Setup, process: Plans, longest: float, cached: float = 0.0, prompts: float = 1.0) -> Processes:
-        """Create processes for a setup, with real and with infinitely fast links."""
+        """Create the processes of a setup, with real and with infinitely fast links."""
         free = replace(setup, assumptions=setup.assumptions.changed({"network.collectives": Free(kind="free")}))
         return cls(setup, free, process, longest, cached, prompts)
 
     def alone(self, tokens: float) -> Way:
-        """Prefill of the whole prompt on one process."""
+        """Time to prefill the whole prompt on one process."""
         seconds, unlinked = (self._whole(linked, tokens, 0.0) for linked in (True, False))
         return Way(seconds, seconds - unlinked, self.moved_bytes(tokens, 0.0))
 
     def gathered(self, tokens: float, processes: int) -> Way:
-        """Context parallelism with all-gather: in every layer, all caches are gathered before attention."""
+        """Context parallelism with all-gather: in every layer, all processes exchange their caches before attention."""
         gather = engine.gathering_seconds(self.setup, processes, self._cache_bytes(tokens), self._domains(processes))
         return self._balanced(tokens, processes, gather)
 
     def ring(self, tokens: float, processes: int) -> Way:
-        """Ring attention: caches pass around a ring of processes while attention works on the previous cache."""
+        """Ring attention: processes pass caches around a ring while they compute attention with the previous one."""
         hop = float(
             engine.hand_over_seconds(
                 self.setup, self._cache_bytes(tokens / processes), min(self._domains(processes), 2.0)
@@ -106,7 +107,10 @@ class Processes:
         return self._balanced(tokens, processes, (processes - 1) * max(hop - of_process, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
-        """Time of equal parts of a prompt with equal attention work, plus exposed communication of every layer [s]."""
+        """Prefill time if the prompt is split into parts with equal attention work [s].
+
+        The exposed communication of every layer is included.
+        """
         part = self._balanced_part(tokens, processes)
         seconds, unlinked = (self._whole(linked, *part) for linked in (True, False))
         seconds += self.setup.model.layers * exposed
@@ -115,20 +119,21 @@ class Processes:
         return Way(seconds, seconds - unlinked, inside + passed)
 
     def _balanced_part(self, tokens: float, processes: int) -> tuple[float, float]:
-        """Tokens per process, and the prefix length at which a process has the mean attention work [tokens].
+        """Tokens per process, and the prefix length for which attention has the mean work per process [tokens].
 
-        Each process has tokens from both ends of the prompt. Without causal skipping all parts have equal work.
+        Each process has tokens from both ends of the prompt. If masked scores are not skipped, all parts have equal
+        work.
         """
         share = tokens / processes
         return share, (tokens - share) / self._masked
 
     @property
     def _masked(self) -> float:
-        """Attention scores of a prompt per computed score [1]: 2 if masked scores are skipped, else 1."""
+        """Attention scores of a prompt divided by the computed ones [1]: 2 if masked scores are skipped, else 1."""
         return 2.0 if self.setup.assumptions.attention.masked_scores == "skipped" else 1.0
 
     def between(self, parts: Array, before: Array) -> Array:
-        """Interpolated time of a layer before and after it needs the cache, shape (2, ...) [s].
+        """Interpolated times of a layer, before and after the point where it needs the cache, shape (2, ...) [s].
 
         Times are linear between timed part lengths and between timed prefix lengths.
         """
@@ -145,7 +150,7 @@ class Processes:
         )
 
     def hops(self, before: Array, domains: Array) -> Array:
-        """Transfer time of the cache of all earlier tokens, within one link domain or between two [s]."""
+        """Time to transfer the cache of all earlier tokens [s], within one link domain and between two."""
         return engine.hand_over_seconds(self.setup, [self._cache_bytes(float(cached)) for cached in before], domains)
 
     def hops_between(self, before: Array, domains: Array) -> Array:
@@ -155,7 +160,7 @@ class Processes:
 
     @cached_property
     def _times(self) -> tuple[Array, Array]:
-        """Timed part lengths, shape (n,) [tokens], and times by prefix length, shape (2, m, n) [s]."""
+        """Part lengths, shape (n,) [tokens], and their times by prefix length, shape (2, m, n) [s]."""
         lengths = np.geomspace(max(self.longest * _SHORTEST, 1.0), self.longest, _LENGTHS)
         parts = [[self.part(True, n, c) for n in lengths] for c in self._cached]
         return lengths, np.array(
@@ -168,12 +173,12 @@ class Processes:
 
     @cached_property
     def _hops(self) -> list[Array]:
-        """Transfer times of the timed prefixes, within one link domain and between two [s]."""
+        """Times to transfer the prefixes [s], within one link domain and between two."""
         sizes = [self._cache_bytes(cached) for cached in self._cached]
         return [engine.hand_over_seconds(self.setup, sizes, domains) for domains in (1.0, 2.0)]
 
     def part(self, linked: bool, tokens: float, cached: float) -> PromptPart:
-        """Time of some tokens after earlier tokens of the prompt, with real or infinitely fast links."""
+        """Prefill time of some tokens that follow earlier tokens of the prompt, with real or infinitely fast links."""
         # A process of one GPU has no links.
         key = (linked or self.chips == 1, float(tokens), float(cached))
         if key not in self.known:
@@ -194,28 +199,30 @@ class Processes:
         return self.prompts * engine.moved_bytes(self.setup, self.process, tokens, self.cached + before)
 
     def sent_bytes(self, tokens: float) -> float:
-        """KV cache of some tokens over all layers and GPUs of a process [B]."""
+        """KV cache of a number of tokens in all layers and on all GPUs of a process [B]."""
         return self._cache_bytes(tokens) * self.setup.model.layers * self.chips
 
     def _domains(self, processes: int) -> float:
-        """Link domains that adjacent processes span [1]."""
+        """Number of link domains that two adjacent processes span [1]."""
         chips = processes * self.chips
         return float(min(np.ceil(chips / self.setup.hardware.link_domain), processes))
 
     @property
     def chips(self) -> int:
-        """GPUs of one process [1]."""
+        """Number of GPUs of one process [1]."""
         return int(self.process.accelerators[0])
 
 
 @dataclass(frozen=True)
 class PrefillChain:
-    """Prefill chain: each process passes the cache of all earlier tokens on, possibly to another kind of GPU.
+    """Pipeline of processes that prefill one prompt (KV-Runahead).
+
+    Each process sends the cache of all earlier tokens to the next one, possibly on another kind of GPU.
 
     Attributes
     ----------
     runs : tuple of (Processes, int)
-        Processes of one kind and their number, in prompt order.
+        Groups of equal processes, each with its number of processes, in prompt order.
     """
 
     runs: tuple[tuple[Processes, int], ...]
@@ -227,16 +234,19 @@ class PrefillChain:
 
     @property
     def _slices(self) -> list[tuple[Processes, slice]]:
-        """Positions of the processes of each group of equal processes."""
+        """Range of process positions for each group of equal processes."""
         ends = np.cumsum([number for _, number in self.runs]).tolist()
         return [(run, slice(end - number, end)) for (run, number), end in zip(self.runs, ends, strict=True)]
 
     def even(self, tokens: int) -> Way:
-        """Prefill chain in which all processes have the same number of tokens."""
+        """Prefill chain in which all processes prefill the same number of tokens."""
         return self._of_parts(_whole_tokens(kv_runahead.even_partition(tokens, self.processes)))
 
     def searched(self, tokens: int) -> Way:
-        """Prefill chain with the fastest split; the search starts from equal lengths and from equal times."""
+        """Prefill chain with the fastest split of the prompt.
+
+        The search starts from parts with equal token counts and from parts with equal times.
+        """
 
         def about_seconds(parts: Array) -> Array:
             ahead, after = self._between(parts)
@@ -256,7 +266,7 @@ class PrefillChain:
         return min(ways, key=lambda way: way.seconds)
 
     def _of_parts(self, parts: tuple[int, ...]) -> Way:
-        """Prefill chain with the given tokens per process."""
+        """Prefill chain for given numbers of tokens per process."""
         before, times = np.cumsum([0, *parts[:-1]]), []
         each = list(self._each(parts, before))
         for linked, hops in ((True, self._hops(before, "hops")), (False, np.zeros(len(parts)))):
@@ -269,7 +279,7 @@ class PrefillChain:
         return Way(seconds, seconds - unlinked, inside + passed, parts)
 
     def busiest_seconds(self, parts: tuple[int, ...]) -> float:
-        """Time that a prompt occupies the busiest process or link, without waits [s]."""
+        """Longest time that one prompt occupies a process or link, without waits [s]."""
         before = np.cumsum([0, *parts[:-1]])
         read = [run.part(True, n, c) for run, n, c in self._each(parts, before)]
         seconds = [self._layers * (part.before + part.after) for part in read]
@@ -285,12 +295,12 @@ class PrefillChain:
         return self.runs[0][0].setup.model.layers
 
     def _between(self, parts: Array) -> Array:
-        """Interpolated time of a layer before and after it needs the cache, shape (2, ..., processes) [s]."""
+        """Interpolated times of a layer before and after it needs the cache, shape (2, ..., processes) [s]."""
         before = _before(parts)
         return np.concatenate([run.between(parts[..., at], before[..., at]) for run, at in self._slices], axis=-1)
 
     def _hops(self, before: Array, how: Literal["hops", "hops_between"]) -> Array:
-        """Transfer time to each process [s]; between different GPUs, the slower side limits."""
+        """Time of the transfer to each process [s]; between different kinds of GPUs, the slower side limits it."""
         domains = self.domains_of_hops()
         hops = [np.array(getattr(run, how)(before[..., at], domains[at])) for run, at in self._slices]
         for (run, at), received in zip(self._slices, hops[1:], strict=False):
@@ -299,7 +309,7 @@ class PrefillChain:
         return np.concatenate(hops, axis=-1)
 
     def domains_of_hops(self) -> Array:
-        """Link domains of the transfer to each process, 1 or 2 [1]; GPUs of one kind are adjacent."""
+        """Number of link domains that the transfer to each process spans, 1 or 2; GPUs of one kind are adjacent."""
         domains = []
         for run, number in self.runs:
             domain, chips = run.setup.hardware.link_domain, float(run.chips)
@@ -311,12 +321,12 @@ class PrefillChain:
 
 
 def read_whole(setup: Setup) -> Setup:
-    """Setup without chunked prefill, for layouts that no engine needs to support."""
+    """Setup without chunked prefill, for layouts that need no engine support."""
     return replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
 
 
 def check_kept(setup: Setup) -> None:
-    """Reject chunked prefill if no KV cache is stored."""
+    """Reject chunked prefill if the model stores no KV cache."""
     if setup.assumptions.attention.cache == "recomputed":
         raise InputError(
             "parts of a prompt need the cache of those before, and none is kept: attention.cache is recomputed"
@@ -324,7 +334,7 @@ def check_kept(setup: Setup) -> None:
 
 
 def _before(parts: Array) -> Array:
-    """Tokens of the prompt before the part of each process [tokens]."""
+    """Number of prompt tokens before the part of each process [tokens]."""
     return np.asarray(np.cumsum(parts, axis=-1) - parts)
 
 

@@ -19,9 +19,9 @@ class Means:
     accelerators : int or None
         Maximum GPUs, including idle GPUs of rented machines [1].
     dollars_per_hour : float or None
-        Maximum total cost [USD/h].
+        Maximum total cost per hour [USD/h].
     provisioned_watts : float or None
-        Maximum facility power, with GPUs at their power limit [W].
+        Maximum power of the facility, with all GPUs at their power limit [W].
 
     Raises
     ------
@@ -48,16 +48,16 @@ class Means:
 
     @property
     def amount(self) -> float:
-        """Limit: GPUs [1], cost [USD/h] or power [W], plus a rounding tolerance."""
+        """Value of the limit plus a rounding tolerance: GPUs [1], cost [USD/h] or power [W]."""
         return next(value for value in self._kinds if value is not None) * (1.0 + 1e-9)
 
     def taken(self, setup: Setup) -> float:
-        """Amount per GPU: 1, its price [USD/h], or its provisioned power [W].
+        """Amount of the limit that one GPU uses: 1, its price [USD/h], or its provisioned power [W].
 
         Raises
         ------
         InputError
-            If the limit is a power and the GPU has no power data.
+            If the limit is a power, and the GPU has no power data.
         """
         if self.accelerators is not None:
             return 1.0
@@ -69,7 +69,7 @@ class Means:
         return chip.provisioned_watts
 
     def in_words(self, amount: float) -> str:
-        """Another amount of the same kind, as text."""
+        """Another amount in the unit of the limit, as text."""
         if self.accelerators is not None:
             return f"{amount:.6g} accelerators"
         return f"${amount:,.2f} per hour" if self.dollars_per_hour is not None else f"{amount / 1e3:,.3g} kW"
@@ -79,7 +79,7 @@ class Means:
         return math.floor(self.amount / self.taken(setup))
 
     def most_instances(self, setup: Setup, accelerators: int) -> int:
-        """Largest number of instances of a size with all their machines within the limit [1]."""
+        """Largest number of instances of one size within the limit, with all their machines [1]."""
         chips = self.most_accelerators(setup)
         counts = range(1, chips // accelerators + 1)
         return bisect_left(counts, True, key=lambda count: bool(setup.rented(count, accelerators) > chips))

@@ -1,4 +1,4 @@
-"""Operating point of a measured deployment, and its gap to a frontier."""
+"""Operating point of a measured deployment, and the gap between it and a frontier."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class OperatingPoint:
     throughput: float
     """Output rate of all users [tokens/s]."""
     mfu: float
-    """Useful arithmetic over the dense peak, MFU [1]."""
+    """Useful arithmetic divided by the dense peak (MFU) [1]."""
     dollars_per_million_output_tokens: float
-    """Cost [USD per 1e6 tokens]."""
+    """Cost of output tokens [USD per 1e6 tokens]."""
     instances: int = 1
-    """Equal instances that share the GPUs [1]."""
+    """Number of equal instances that share the GPUs [1]."""
 
     @property
     def instance_accelerators(self) -> int:
-        """GPUs of one instance [1]."""
+        """Number of GPUs of one instance [1]."""
         return self.accelerators // self.instances
 
     @property
@@ -66,13 +66,13 @@ class OperatingPoint:
 
     @property
     def seconds(self) -> float:
-        """Time per output token of a user [s]."""
+        """Time per output token of one user [s]."""
         return 1.0 / self.tokens_per_second_per_user
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Measured speed of a deployment, with its utilization, batch or throughput.
+    """Measured speed of a deployment, with one of utilization, batch and throughput.
 
     Raises
     ------
@@ -85,15 +85,18 @@ class Observation:
     accelerators: int
     """Number of GPUs [1]."""
     utilization: float | None = None
-    """Useful arithmetic over the dense peak (MFU) [1], of output tokens; for a service also of its prompts."""
+    """Useful arithmetic divided by the dense peak (MFU) [1].
+
+    It includes output tokens, and for a service also prompts.
+    """
     batch: float | None = None
     """Mean concurrent sequences on all GPUs [1]; for a service, its concurrent requests."""
     throughput: float | None = None
     """Output rate of all GPUs [tokens/s]."""
     instances: int = 1
-    """Equal instances that share the GPUs [1]."""
+    """Number of equal instances that share the GPUs [1]."""
     ttft_seconds: float | None = None
-    """Mean time to first token [s]; by default the predicted one."""
+    """Mean time to first token [s]; by default, the predicted value is used."""
 
     @classmethod
     def of(
@@ -107,7 +110,7 @@ class Observation:
         instances: int = 1,
         ttft_seconds: float | None = None,
     ) -> Observation:
-        """Create an observation; the speed may be derived from throughput and batch.
+        """Create an observation; a missing speed is derived from throughput and batch.
 
         Raises
         ------
@@ -142,17 +145,17 @@ class Observation:
 
     @property
     def instance_accelerators(self) -> int:
-        """GPUs of one instance [1]."""
+        """Number of GPUs of one instance [1]."""
         return self.accelerators if self.instances == 1 else self.accelerators // self.instances
 
     @property
     def fullness(self) -> tuple[str, float]:
-        """Name and value of the quantity that was given: utilization, batch or throughput."""
+        """Name and value of the given quantity: utilization, batch or throughput."""
         return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
 
 
 def instance_count(accelerators: int, pins: Pins) -> int:
-    """Number of equal instances of some GPUs [1]; 1 unless fixed degrees set the instance size.
+    """Number of equal instances on a number of GPUs [1]; 1 unless fixed parallelism degrees define the instance size.
 
     Raises
     ------
@@ -176,19 +179,20 @@ def instance_count(accelerators: int, pins: Pins) -> int:
 
 
 def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
-    """Complete an operating point from an observation.
+    """Compute the operating point from an observation.
 
     Parameters
     ----------
     setup : Setup
-        Sets the useful arithmetic per token, the peak and the price.
+        Setup that defines the useful arithmetic per token, the peak and the price.
     observed : Observation
         Speed, GPUs, and one of utilization, batch and throughput.
 
     Returns
     -------
     OperatingPoint
-        throughput = batch x speed; MFU by :func:`inference_econ.engine.step.mfu`; dollars by eq. (2) of Erdil (2025).
+        Throughput is batch x speed, MFU is :func:`inference_econ.engine.step.mfu`, and the cost is eq. (2) of Erdil
+        (2025).
 
     Raises
     ------
@@ -223,7 +227,7 @@ Verdict = Literal["behind", "on", "ahead"]
 
 
 def useful_seconds(setup: Setup, requests: Requests) -> float:
-    """Time of the useful arithmetic of a request, prompt and output, on one GPU at its peaks [s]."""
+    """Time of the useful arithmetic of one request, for prompt and output, on one GPU at its peaks [s]."""
     reading = replace(setup, context=requests.cached, spread=0.0, shared_prefix=0.0)
     prompt = float(mfu(reading, 1.0, 1.0, 1.0, prompt=requests.new_tokens))
     return prompt + requests.decode_steps * float(mfu(setup, 1.0, 1.0, 1.0))
@@ -231,7 +235,7 @@ def useful_seconds(setup: Setup, requests: Requests) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SteadyService:
-    """Service with constant concurrency, to compare with a measured one."""
+    """Service at constant concurrency, for the comparison with a measured service."""
 
     setup: Setup
     """Model, GPU, formats, price and assumptions, at the mean context of the requests."""
@@ -250,12 +254,14 @@ class SteadyService:
     requests_per_second: float
     """Completed requests [1/s]."""
     deployed: ServicePoint | None = None
-    """Point of a frontier that the service represents, if any. For a disaggregated point, ``plans`` has the decode
-    layout."""
+    """Frontier point that the service represents; None if there is none.
+
+    For a disaggregated point, ``plans`` has the decode layout.
+    """
 
     @property
     def accelerators(self) -> float:
-        """GPUs of the instance, or of the whole disaggregated deployment [1]."""
+        """Number of GPUs of the instance, or of the whole disaggregated deployment [1]."""
         return float(self.plans.accelerators[0]) if self.deployed is None else self.deployed.accelerators
 
     @property
@@ -276,12 +282,12 @@ class SteadyService:
 
     @property
     def mfu(self) -> float:
-        """Useful arithmetic of prompts and outputs divided by the theoretical peak, MFU [1]."""
+        """Useful arithmetic of prompts and outputs, divided by the theoretical peak (MFU) [1]."""
         return self.requests_per_second * useful_seconds(self.setup, self.requests) / self.accelerators
 
     @property
     def layout(self) -> Mapping[str, float | str]:
-        """Degrees by the names of their options."""
+        """Parallelism degrees by the names of their options."""
         if self.deployed is not None:
             return self.deployed.layout
         return self.setup.layout_record(self.plans, self.setup.assumptions.layout.tensor_layouts[0])
@@ -323,58 +329,61 @@ class Gap:
     measured: OperatingPoint
     """Measured operating point."""
     setup: Setup
-    """Setup of the frontier, with the fitted profile or the ideal bound."""
+    """Setup of the frontier, under the fitted profile or the ideal bound."""
     frontier: Frontier | ServiceFrontier
-    """Frontier; its search included the measured batch or concurrency."""
+    """Frontier to compare with; the search included the measured batch or concurrency."""
     speeds: Array
-    """Speeds of the frontier, shape (n,) [tokens/s]."""
+    """Speeds of the frontier's points, shape (n,) [tokens/s]."""
     dollars: Array
-    """Costs of the frontier, shape (n,) [USD per 1e6 tokens]."""
+    """Costs of the frontier's points, shape (n,) [USD per 1e6 tokens]."""
     faster: ComparedPoint | None
-    """Fastest deployment at no higher cost; None if no deployment is as cheap."""
+    """Fastest deployment of the frontier at the measured cost or below; None if no deployment is as cheap."""
     cheaper: ComparedPoint | None
-    """Cheapest deployment at no lower speed; None if no deployment is as fast."""
+    """Cheapest deployment of the frontier at the measured speed or above; None if no deployment is as fast."""
     on_it_seconds: float
-    """Time per token at which the measured GPUs and batch would be on the frontier [s]."""
+    """Time per token with which the measured GPUs and batch would lie on the frontier [s]."""
     subject: Subject
     """The measured deployment."""
 
     def instances(self, deployment: ComparedPoint) -> Instances:
-        """A deployment of the frontier as an instance, to compare it with measured servers."""
+        """Deployment of the frontier as an instance, for the comparison with measured servers."""
         size, load, key = deployment.accelerators, deployment.batch, recorded_key(deployment.layout)
         return Instances(self.setup, [size], [load], self.subject.isl, self.subject.osl, layouts=[key])
 
     @property
     def speed_factor(self) -> float | None:
-        """Frontier speed at equal cost divided by the measured speed [1]; None if no deployment is as cheap."""
+        """Frontier speed divided by measured speed, at equal cost [1]; None if no deployment is as cheap."""
         if self.faster is None:
             return None
         return self.faster.tokens_per_second_per_user / self.measured.tokens_per_second_per_user
 
     @property
     def cost_factor(self) -> float | None:
-        """Measured cost divided by frontier cost at equal speed [1]; None if no deployment is as fast."""
+        """Measured cost divided by frontier cost, at equal speed [1]; None if no deployment is as fast."""
         if self.cheaper is None:
             return None
         return self.measured.dollars_per_million_output_tokens / self.cheaper.dollars_per_million_output_tokens
 
     @property
     def tokens_per_second_lost(self) -> float | None:
-        """Frontier speed at equal cost minus the measured speed [tokens/s]; negative if the point is ahead."""
+        """Frontier speed minus measured speed, at equal cost [tokens/s]; negative if the measured point is better."""
         if self.faster is None:
             return None
         return self.faster.tokens_per_second_per_user - self.measured.tokens_per_second_per_user
 
     @property
     def dollars_lost(self) -> float | None:
-        """Measured cost minus frontier cost at equal speed [USD per 1e6 tokens]; negative if the point is ahead."""
+        """Measured cost minus frontier cost, at equal speed [USD per 1e6 tokens].
+
+        Negative if the measured point is better.
+        """
         if self.cheaper is None:
             return None
         return self.measured.dollars_per_million_output_tokens - self.cheaper.dollars_per_million_output_tokens
 
     @property
     def seconds(self) -> float:
-        """Measured time per token minus the time on the frontier with the same GPUs and batch [s]."""
+        """Measured time per token minus the time on the frontier, for the same GPUs and batch [s]."""
         return self.measured.seconds - self.on_it_seconds
 
     @property
@@ -384,13 +393,13 @@ class Gap:
 
     @property
     def certain(self) -> bool | None:
-        """True if the gap exceeds the usual prediction error; None without an error estimate."""
+        """True if the gap is larger than the usual prediction error; None without an error estimate."""
         likely = self.likely_seconds
         return None if likely is None else not likely.low <= self.measured.seconds <= likely.high
 
     @property
     def verdict(self) -> Verdict:
-        """Position of the point: behind the frontier, on it (within 2%), or ahead of it."""
+        """Position of the measured point relative to the frontier: behind it, on it (within 2%), or ahead of it."""
         # Both factors are above 1, or neither is.
         most = max(self.speed_factor or 0.0, self.cost_factor or 0.0)
         if most > 1.0 + NEAR:
@@ -400,17 +409,20 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class StepPart:
-    """One part of the step of the measured deployment."""
+    """One part of the decode step of the measured deployment."""
 
     name: str
-    """Part of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``."""
+    """Name of the part, from :data:`inference_econ.engine.step.PARTS`, or ``unexplained``."""
     seconds: float
-    """Time under the fitted profile [s]. Unexplained time is measured time minus all parts; it may be negative."""
+    """Time of the part under the fitted profile [s].
+
+    The unexplained time is the measured time minus all other parts; it may be negative.
+    """
     ideal_seconds: float
-    """Time of the part in the ideal step with the same GPUs and batch [s]."""
+    """Time of the part in the ideal step, with the same GPUs and batch [s]."""
 
     def closes(self, gap: Gap) -> float:
-        """Share of a gap that closes if this part alone drops to its ideal time [1]; 0 without a gap."""
+        """Share of a gap that disappears if only this part drops to its ideal time [1]; 0 without a gap."""
         if gap.seconds <= 0.0:
             return 0.0
         return min(max(self.seconds - self.ideal_seconds, 0.0) / gap.seconds, 1.0)
@@ -418,16 +430,16 @@ class StepPart:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Lack of memory for the measured batch."""
+    """Missing memory for the measured batch."""
 
     batch: float
-    """Measured sequences [1]."""
+    """Measured number of sequences [1]."""
     needed_bytes: float
-    """Weights and KV cache, in the layout that lacks the least memory [B]."""
+    """Memory for weights and KV cache [B], in the layout that lacks the least memory."""
     available_bytes: float
-    """Memory of that layout [B]."""
+    """Available memory of that layout [B]."""
     most: int
-    """Sequences that fit in that layout [1]."""
+    """Number of sequences that fit in that layout [1]."""
 
 
 def compared_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:
@@ -459,11 +471,11 @@ def gap(
     front : Frontier or ServiceFrontier
         Frontier.
     curve : tuple of ndarray, shape (n,)
-        Speeds of the frontier [tokens/s], ascending, and costs [USD per 1e6 tokens].
+        Speeds of the frontier [tokens/s], ascending, and their costs [USD per 1e6 tokens].
     point : callable
-        Returns a deployment of the frontier by position.
+        Function that returns a deployment of the frontier by position.
     subject : Subject
-        Measured deployment.
+        The measured deployment.
     """
     speeds, costs = curve
     speed, dollars = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens

@@ -1,4 +1,4 @@
-"""Conversion of settings from scenarios and the command line: setup, layouts, requests, SLOs, speculation."""
+"""Conversion of scenario and command-line settings into a setup, layouts, requests, SLOs and speculation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -
     settings : Settings
         Model, GPU, formats, price and assumptions by name.
     engines : str or tuple of str, optional
-        Replaces the engine of the settings: several engines, or any layout.
+        Engine that replaces the engine of the settings: several engines, or layouts that need none.
 
     Raises
     ------
@@ -46,26 +46,26 @@ def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -
 
 
 def pins_of(settings: Settings, write: Callable[[str, object], str] = as_setting) -> Pins:
-    """Return the fixed degrees and batch of settings.
+    """Return the parallelism degrees and batch that settings fix.
 
     Parameters
     ----------
     settings : Settings
-        Given degrees, batch and instance size.
+        Settings with parallelism degrees, batch and instance size.
     write : callable
-        Formats a name and its value in error messages.
+        Function that formats a name and its value for error messages.
 
     Raises
     ------
     InputError
-        If the degrees contradict the instance size.
+        If the parallelism degrees contradict the instance size.
     """
     degrees = {name: getattr(settings, name) for name in ("tp", "pp", "dp", "ep")}
     return instance_pins(degrees, settings.instance_gpus, batch=settings.batch, dcp=settings.dcp, write=write)
 
 
 def space_of(settings: Settings, write: Callable[[str, object], str] = as_setting) -> Space:
-    """Return the instances that settings allow; see :func:`pins_of` for the other inputs."""
+    """Return the instances that settings allow to search; see :func:`pins_of` for the other inputs."""
     pipeline = True if settings.pipeline is None else settings.pipeline
     grid, largest = settings.grid or "whole", settings.max_instance_gpus
     return Space(pins_of(settings, write), largest, pipeline, grid, bool(settings.any_group), settings.gpus)
@@ -86,12 +86,12 @@ def promises_of(settings: Settings) -> Targets:
 
 
 def speculation_of(settings: Settings, setup: Setup) -> Speculation | None:
-    """Return the speculation method, or None.
+    """Return the speculation method; None without speculation.
 
     Raises
     ------
     InputError
-        If a name is unknown, or the maximum draft length and the list of probabilities differ in length.
+        If a name is unknown, or the maximum draft length differs from the length of the probability list.
     """
     proposer = next((name for name in PROPOSERS if getattr(settings, name)), None)
     if proposer is None:

@@ -16,7 +16,7 @@ from inference_econ.inputs import HardwareSpec, LayoutAssumptions
 
 
 class _Deployed(Protocol):
-    """Fields of a deployment that this module uses."""
+    """Deployment fields that this module uses."""
 
     @property
     def service(self) -> Any: ...
@@ -36,21 +36,24 @@ _SAME_SPEED = 1e-3
 
 
 def complexity(hardware: HardwareSpec, plans: Plans, *, disaggregated: bool) -> Indices:
-    """Distance of deployments from the simplest kind: one kind of instance, no pipeline, one machine.
+    """Distance of deployments from the simplest kind.
+
+    The simplest has one kind of instance, no pipeline and one machine.
 
     Parameters
     ----------
     hardware : HardwareSpec
         GPU.
     plans : Plans
-        Layouts of shape (n,); for disaggregated deployments, the decode layouts.
+        Layouts of shape (n,); the decode layouts for disaggregated deployments.
     disaggregated : bool
         True if separate instances prefill.
 
     Returns
     -------
     ndarray of int, shape (n,)
-        0 for the simplest. Disaggregation weighs more than a pipeline, and a pipeline more than several machines.
+        Distance; 0 for the simplest kind. Disaggregation has a larger weight than a pipeline, and a pipeline has a
+        larger weight than several machines.
     """
     machine = max(node(hardware), hardware.link_domain)
     levels = 4 * disaggregated + 2 * (plans.pp > 1) + (plans.accelerators > machine)
@@ -58,17 +61,17 @@ def complexity(hardware: HardwareSpec, plans: Plans, *, disaggregated: bool) -> 
 
 
 def is_plain(plans: Plans, layout: LayoutAssumptions) -> npt.NDArray[np.bool_]:
-    """True where layouts have tensor parallelism only: no attention DP, no pipeline; shape (n,)."""
+    """True for layouts that use only tensor parallelism (no attention DP, no pipeline), shape (n,)."""
     return np.broadcast_to((attention_groups(plans, layout) == 1) & (plans.pp == 1), np.shape(plans.accelerators))
 
 
 def simplest(costs: npt.ArrayLike, levels: npt.ArrayLike) -> int:
-    """Index of the least complex deployment within 10% of the lowest cost; ties go to the cheapest.
+    """Index of the simplest deployment within 10% of the lowest cost; among equally simple ones, the cheapest.
 
     Parameters
     ----------
     costs, levels : array_like, shape (n,)
-        Costs in any unit, and :func:`complexity` [1].
+        Costs in any unit, and values of :func:`complexity` [1].
 
     Examples
     --------
@@ -86,9 +89,9 @@ def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[Deplo
     Parameters
     ----------
     choices : sequence of Deployment
-        Deployments; their order is kept.
+        Deployments; the order does not change.
     cost : callable
-        Returns the cost of a deployment in any unit.
+        Function that returns the cost of a deployment, in any unit.
     """
 
     def is_worth(choice: DeploymentT) -> bool:

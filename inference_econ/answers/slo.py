@@ -1,4 +1,4 @@
-"""SLOs, the margin for a confidence, and the probability that a measured server meets them."""
+"""SLOs, the safety margin for a confidence, and the probability that a measured server meets the SLOs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PROMISED: Mapping[str, tuple[Quantity, str]] = {
 
 
 class Margins(NamedTuple):
-    """Divisors of SLOs before they are compared with predictions; at least 1, shape (n,) [1]."""
+    """Divisors that make SLOs stricter before they are compared with predictions, at least 1, shape (n,) [1]."""
 
     ttft: Array
     """Divisor of the TTFT SLO."""
@@ -48,16 +48,16 @@ class Margins(NamedTuple):
     e2e: Array
     """Divisor of the end-to-end SLO."""
     throughput: Array
-    """Divisor of the maximum load; 1 if no throughput error was fitted."""
+    """Divisor of the maximum load; 1 if the throughput error is unknown."""
 
 
 def margins(layouts: Services | Service, confidence: float, promised: Collection[str]) -> Margins:
-    """Compute the margins of n layouts.
+    """Compute the safety margins of n layouts.
 
     Parameters
     ----------
     layouts : Services or Service
-        Layouts under an engine.
+        Layouts with their engine.
     confidence : float
         Probability that each SLO is met [1].
     promised : collection of {'ttft', 'tpot', 'e2e'}
@@ -66,7 +66,7 @@ def margins(layouts: Services | Service, confidence: float, promised: Collection
     Returns
     -------
     Margins
-        1 for latencies without an SLO.
+        Margins; 1 for latencies without an SLO.
 
     Raises
     ------
@@ -89,12 +89,12 @@ def margins(layouts: Services | Service, confidence: float, promised: Collection
 
 
 def margin_of(instances: Instances, quantity: Quantity, confidence: float) -> float | None:
-    """Margin of the instance that is least similar to measured ones [1]; None without an error estimate."""
+    """Margin of the instance that differs most from measured ones [1]; None without an error estimate."""
     return margin(instances.setup.assumptions, quantity, confidence, bounds.subjects_of(instances))
 
 
 def instances_of(layouts: Services | Service) -> Instances:
-    """Layouts as n instances at any load, to compare with measured servers."""
+    """Layouts as n instances, for a comparison with measured servers at any load."""
     requests = layouts.requests
     return Instances(
         layouts.setup,
@@ -133,22 +133,22 @@ class Targets:
     Attributes
     ----------
     ttft_seconds, tpot_seconds : float
-        Longest time to first token, and per output token [s]; ``inf`` for no SLO.
+        Longest time to first token, and longest time per output token [s]; ``inf`` for no SLO.
     percentile : str
         Default statistic of the SLOs: ``mean``, or a percentile from ``p1`` to ``p99.9``.
     e2e_seconds : float
-        Longest time to last token [s]; ``inf`` for no SLO.
+        Longest time to the last token [s]; ``inf`` for no SLO.
     confidence : float or None
         Probability that a measured server meets each SLO, above 0.5 and at most 0.9 [1]; None for no margin.
     fullest : float
-        Largest planned load as a share of the capacity [1]: by default :data:`FULLEST`, or :data:`FILLED` without SLOs.
+        Largest planned load as a share of the capacity [1]; by default :data:`FULLEST`, or :data:`FILLED` without SLOs.
     ttft_percentile, tpot_percentile, e2e_percentile : str or None
-        Statistic of each SLO; None for ``percentile``.
+        Statistic of each SLO; None for the default in ``percentile``.
 
     Raises
     ------
     InputError
-        If a time is not positive, a percentile is unknown, or the confidence is out of range or given without an SLO.
+        If a time is not positive, a percentile is unknown, the confidence is out of range, or a confidence has no SLO.
 
     Examples
     --------
@@ -185,11 +185,11 @@ class Targets:
 
     @property
     def every(self) -> dict[str, float]:
-        """All three SLOs by name [s]; ``inf`` for no SLO."""
+        """Values of all three SLOs by name [s]; ``inf`` for no SLO."""
         return {name: getattr(self, f"{name}_seconds") for name in NAMES}
 
     def record(self) -> dict[str, object]:
-        """Return the SLOs as plain data; null for no SLO."""
+        """Return the SLOs as plain data; missing SLOs are null."""
         return {
             **{f"{name}_seconds": finite_or_none(seconds) for name, seconds in self.every.items()},
             **{f"{name}_percentile": self.percentile_of(name) for name in self.every},
@@ -198,7 +198,7 @@ class Targets:
 
     @property
     def given(self) -> dict[str, float]:
-        """Given SLOs by name [s]."""
+        """Values of the SLOs that are set, by name [s]."""
         return {name: seconds for name, seconds in self.every.items() if seconds < math.inf}
 
     def percentile_of(self, name: str) -> str:
@@ -206,34 +206,34 @@ class Targets:
         return getattr(self, f"{name}_percentile") or self.percentile
 
     def finds_few(self, name: str) -> bool:
-        """True if requests at the percentile of an SLO share the server with few others.
+        """True if requests at the percentile of an SLO share the server with few other requests.
 
-        The latency in the steady state is then no bound on the latency of these requests.
+        For these requests, the steady-state latency is not a bound.
         """
         share = percentiles.share(self.percentile_of(name))
         return share is not None and share < _FEW
 
     @property
     def common(self) -> str | None:
-        """Statistic that all latencies share, including those without an SLO; None if they differ."""
+        """Statistic of all latencies, including those without an SLO; None if statistics differ."""
         distinct = {self.percentile_of(name) for name in self.given or NAMES}
         return distinct.pop() if len(distinct) == 1 else None
 
     def statistic(self, name: str, load: Loaded) -> float:
-        """Latency of one kind under a load, at the statistic of its SLO [s]."""
+        """One latency under a load, at the statistic of its SLO [s]."""
         times: Mapping[str, float] = getattr(load, f"{name}_seconds")
         return times[self.percentile_of(name)]
 
     def relaxed(self, name: str, seconds: float) -> Targets:
-        """Copy with another value for one SLO [s]; without a confidence if no other SLO remains."""
+        """SLOs with another value for one of them [s]. If no other SLO remains, they have no confidence."""
         times = {**self.every, name: seconds}
         confidence = self.confidence if any(limit < math.inf for limit in times.values()) else None
         return self._timed(times, confidence)
 
     def like(self, first_load: Loaded, second_load: Loaded) -> Targets:
-        """Convert the SLOs from one prediction of a load to another.
+        """Convert the SLOs so that they apply to another prediction of the same load.
 
-        The returned SLOs for the first prediction are as strict as these SLOs for the second prediction.
+        For the first prediction, the converted SLOs are as strict as the original SLOs are for the second one.
         """
         times = {}
         for name, seconds in self.every.items():
@@ -245,7 +245,7 @@ class Targets:
         return self._timed(times, self.confidence)
 
     def predicted(self, service: Service) -> Targets:
-        """Stricter SLOs for predictions, so that a measured server meets these SLOs with the given confidence."""
+        """Stricter SLOs for predictions. A measured server then meets the original SLOs with the given confidence."""
         return self if self.confidence is None else self.less(self.margins(service))
 
     def margins(self, layouts: Services | Service) -> Margins:
@@ -255,13 +255,13 @@ class Targets:
         return margins(layouts, self.confidence, self.given)
 
     def less(self, by: Margins) -> Targets:
-        """SLOs divided by the largest margins of all layouts, without a confidence."""
+        """SLOs divided by the largest margin of all layouts, without a confidence."""
         widest = {name: float(factors.max()) for name, factors in by._asdict().items()}
         times = {name: limit / widest[name] for name, limit in self.every.items()}
         return replace(self._timed(times, None), fullest=self.fullest / widest["throughput"])
 
     def _timed(self, times: Mapping[str, float], confidence: float | None) -> Targets:
-        """SLOs with other values [s] and another confidence."""
+        """SLOs with other times [s] and another confidence."""
         ttft, tpot, e2e = (times[name] for name in NAMES)
         return replace(self, ttft_seconds=ttft, tpot_seconds=tpot, e2e_seconds=e2e, confidence=confidence)
 
@@ -278,18 +278,18 @@ class Targets:
         return f"{', '.join(texts)} ({beside})" if texts and beside else ", ".join(texts)
 
     def first_violated(self, load: Loaded) -> str | None:
-        """First SLO that a load misses: capacity, ttft, tpot or e2e; None if all are met."""
+        """First SLO that a load misses: capacity, ttft, tpot or e2e; None if it meets all."""
         if load.saturated or load.utilization > self.fullest * (1.0 + 1e-9):
             return "capacity"
         return next((name for name, seconds in self.given.items() if self.statistic(name, load) > seconds), None)
 
 
 def promised_rates(layouts: Services, targets: Targets) -> Array:
-    """Largest steady rate of each layout with mean latencies within the SLOs [1/s]; 0 if there is none.
+    """Largest steady request rate of each layout with mean latencies within the SLOs [1/s]; 0 if there is none.
 
-    Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. A
-    percentile of a loaded instance is at least the latency of a request of that length on an idle instance. Requests at
-    percentiles below the median meet few others at any load, so this bound does not apply to them.
+    Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. Under
+    load, a latency percentile is at least the latency of a request of that length on an idle instance. Requests at
+    percentiles below the median may meet few other requests at any load, so this bound does not apply to them.
     """
     states = layouts.states
     tpot, ttft, e2e = (_least_seconds(layouts, name, targets) for name in ("tpot", "ttft", "e2e"))
@@ -315,9 +315,9 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
 
 
 def _least_seconds(layouts: Services, name: str, targets: Targets) -> Array:
-    """Lower bound on the percentile of an SLO in every steady state, shape (n, k) [s].
+    """Lower bound on the latency at the SLO's percentile, in every steady state, shape (n, k) [s].
 
-    The bound is the time of a prompt, or an output, of that percentile's length alone.
+    The bound is the time of a single prompt or output whose length is at that percentile.
     """
     states, requests = layouts.states, layouts.requests
     fixed, share = states.fixed_seconds, percentiles.share(targets.percentile_of(name))
@@ -329,7 +329,7 @@ def _least_seconds(layouts: Services, name: str, targets: Targets) -> Array:
 
 
 def _least_of_length(layouts: Services, name: str, share: float) -> Array:
-    """Lower bound on the TTFT or end-to-end latency of requests at a quantile of the length [s]."""
+    """Lower bound on the TTFT or end-to-end latency of requests whose length is at a quantile [s]."""
     states, requests, which = layouts.states, layouts.requests, np.array([share])
     prompt, shortest = (float(new_tokens(requests, some)[0]) for some in (which, np.array([_SHORTEST])))
     first, soonest = (
@@ -343,11 +343,11 @@ def _least_of_length(layouts: Services, name: str, share: float) -> Array:
 
 
 def check_mean(promises: Targets | None) -> Targets:
-    """Return the SLOs, by default none.
+    """Return the SLOs if all apply to means; by default, SLOs without any limit.
 
     Raises
     ------
-    InputError If the SLOs do not apply to means: a steady state has no queue and no distribution of latencies.
+    InputError If an SLO does not apply to a mean: a steady state has no queue and no latency distribution.
     """
     if promises is None:
         return Targets(percentile="mean")
@@ -360,16 +360,17 @@ def check_mean(promises: Targets | None) -> Targets:
 
 
 def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> npt.NDArray[np.bool_]:
-    """States that meet the SLOs on means, shape (n, k).
+    """True for states that meet the SLOs on means, shape (n, k).
 
-    ``seen`` has the means by name, TPOT included. A state that does not exist has TPOT NaN and meets no SLO.
+    ``seen`` has the mean latencies by name, including TPOT. A TPOT of NaN marks a state that does not exist, which
+    meets no SLO.
     """
     kept = [seen[name] <= limit for name, limit in promises.given.items()]
     return np.asarray(np.logical_and.reduce([np.isfinite(seen["tpot"]), *kept]))
 
 
 def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> str:
-    """SLO that no state meets, and the smallest value that could be met, as text."""
+    """SLO that no state meets, with the smallest feasible value, as text."""
     promised = " and ".join(f"{name.upper()} of {1e3 * value:.4g} ms" for name, value in promises.given.items())
     least = []
     for name in promises.given:
@@ -387,16 +388,16 @@ def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], 
 
 
 def _upwards(seconds: float) -> str:
-    """Time with four digits, rounded up [ms]."""
+    """Time rounded up to four digits [ms]."""
     milliseconds = 1e3 * seconds
     digit = 10.0 ** (math.floor(math.log10(milliseconds)) - 3)
     return f"{math.ceil(milliseconds / digit) * digit:.4g}"
 
 
 class Chances(NamedTuple):
-    """Probabilities in the range 0.05 to 0.95 [1]; the ends mean "at most" and "at least".
+    """Probabilities of meeting SLOs, from 0.05 to 0.95 [1]. The ends mean "at most 0.05" and "at least 0.95".
 
-    None without an SLO, or if the assumptions have no error estimate.
+    A probability is None without an SLO, or if the assumptions have no error estimate.
     """
 
     ttft: float | None
@@ -410,19 +411,19 @@ class Chances(NamedTuple):
 
 
 def least_chance(chances: Chances) -> float:
-    """Smallest probability among the latency SLOs; 1 if none is known [1]."""
+    """Smallest known probability among the latency SLOs [1]; 1 if none is known."""
     return min((value for value in chances[:3] if value is not None), default=1.0)
 
 
 def chances(service: Service, load: Loaded, targets: Targets) -> Chances:
-    """Compute the probability of each SLO separately, for an instance under a load.
+    """Compute the probability of meeting each SLO separately, for an instance under a load.
 
     Parameters
     ----------
     service : Service
         One instance.
     load : Loaded
-        Its predicted load.
+        Predicted load of the instance.
     targets : Targets
         SLOs; their confidence is ignored.
     """
@@ -431,7 +432,7 @@ def chances(service: Service, load: Loaded, targets: Targets) -> Chances:
 
 
 def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: Targets) -> Chances:
-    """Probabilities of SLOs met by separate prefill and decode instances."""
+    """Probabilities that separate prefill and decode instances meet the SLOs."""
     seen = {name: targets.statistic(name, load) for name in targets.given}
     room = math.inf if not load.utilization > 0.0 else 1.0 / load.utilization
     return Chances(
@@ -457,7 +458,7 @@ def _chance(instances: Instances, quantity: Quantity, slack: float) -> float | N
 def chances_record(chances: Chances) -> dict[str, float | None]:
     """Probabilities as plain data; null if unknown or without an SLO.
 
-    Error quantiles are known from 5% to 95%. So 0.05 means at most 5%, and 0.95 means at least 95%.
+    Error quantiles are known only from 5% to 95%. For this reason, 0.05 means at most 5%, and 0.95 means at least 95%.
     """
     names = {"capacity": "p_capacity_sufficient"}
     return {names.get(name, f"p_{name}_met"): value for name, value in chances._asdict().items()}
@@ -472,16 +473,16 @@ _ROOM, _MORE, _TIMES = 1.02, 1.1, 12
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """One SLO, relaxed until all others can be met.
+    """One SLO that is relaxed until all other SLOs can be met.
 
     Attributes
     ----------
     name : str
-        Relaxed SLO: ttft, tpot or e2e.
+        Name of the relaxed SLO: ttft, tpot or e2e.
     seconds : float
-        Smallest feasible value, in two digits [s].
+        Smallest feasible value of this SLO, to two digits [s].
     service : Service
-        Instance of the deployment that meets it.
+        Instance of the deployment that meets the relaxed SLOs.
     """
 
     name: str
@@ -490,21 +491,21 @@ class Relaxed:
 
 
 def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]) -> str:
-    """Compose the message that no deployment meets the SLOs, with the SLO to relax and its smallest feasible value.
+    """Compose the message that no deployment meets the SLOs. It names the SLO to relax and its smallest feasible value.
 
     Parameters
     ----------
     every : sequence of Services
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     targets : Targets
         SLOs.
     keeps : callable
-        True if a deployment of a service can meet some SLOs under the load.
+        Function that returns True if a deployment of a service can meet the given SLOs under the load.
 
     Notes
     -----
-    No relaxation is searched if requests exceed the maximum context of the model. Shorter requests are the fix, and the
-    search would dominate the run time.
+    If requests exceed the maximum context of the model, no relaxation is searched. The user must then shorten requests,
+    and the search would take most of the run time.
     """
     sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
     if too_long := beyond_model(every[0].setup.model, every[0].requests):
@@ -521,9 +522,9 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
 def relaxations(
     every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]
 ) -> Iterator[Relaxed]:
-    """Yield each SLO alone at the smallest value with which all others are met, if relaxing it alone is enough.
+    """Yield each SLO whose relaxation alone is sufficient, at its smallest feasible value.
 
-    Smaller values may be feasible on instances that are nearly always idle.
+    On instances that are nearly always idle, smaller values may be feasible.
     """
     idle = [
         (service, _filled(service, _IDLE)) for layouts in every for service in map(layouts.service, range(len(layouts)))
@@ -545,7 +546,10 @@ def relaxations(
 def _least_kept(
     service: Service, targets: Targets, name: str, least: float, keeps: Callable[[Service, Targets], bool]
 ) -> float | None:
-    """Smallest feasible SLO of a service next to all others, from its idle latency up [s]; None if there is none."""
+    """Smallest feasible SLO of a service with all other SLOs met, searched from its idle latency upward [s].
+
+    None if there is none.
+    """
     wanted = least * _ROOM
     for _ in range(_TIMES):
         seconds = _rounded_up(wanted)
@@ -556,7 +560,7 @@ def _least_kept(
 
 
 def _rounded_up(seconds: float) -> float:
-    """Next larger number with two digits [s]."""
+    """Next larger number that has two digits [s]."""
     unit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
     return float(f"{math.ceil(seconds / unit - 1e-9) * unit:.2g}")
 
@@ -566,7 +570,7 @@ def _filled(service: Service, share: float) -> Loaded:
 
 
 def _label(service: Service) -> str:
-    """GPUs and degrees of an instance as text."""
+    """GPUs and parallelism degrees of an instance, as text."""
     degrees = service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
     named = ", ".join(f"{name}{degrees[name]:g}" for name in ("tp", "dp", "pp", "ep") if degrees.get(name, 1) != 1)
     chips = f"{service.accelerators} x {service.setup.hardware.name}"
@@ -574,7 +578,7 @@ def _label(service: Service) -> str:
 
 
 def best_reachable(every: Sequence[Services], targets: Targets) -> str:
-    """Latencies of the fastest layouts on each GPU with one request, as text."""
+    """Latencies of the fastest layouts with one request, for each GPU, as text."""
     chips: dict[str, list[tuple[Loaded, Service]]] = {}
     for layouts in every:
         services = map(layouts.service, range(len(layouts)))
@@ -604,17 +608,20 @@ class Likely(NamedTuple):
     """Predicted cost with its 80% interval."""
 
     dollars: float
-    """Predicted cost, in any common unit."""
+    """Predicted cost, in a unit that all compared costs share."""
     low: float | None
-    """Lower end of the 80% interval of measured servers; None without an error estimate."""
+    """Lower end of the 80% interval; None without an error estimate."""
     high: float | None
-    """Upper end; None without an error estimate, or if no deployment is as fast at that end."""
+    """Upper end of the 80% interval; None without an error estimate, or if no deployment is fast enough at that end."""
     instances: Instances
-    """Instances with this cost."""
+    """Instances that have this cost."""
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """Mean and standard deviation of ln(measured) for normal errors [1]; None without an error estimate."""
+        """Mean and standard deviation of ln(measured / predicted), with errors assumed normal [1].
+
+        None without an error estimate.
+        """
         if self.low is None or self.high is None:
             return None
         low, high = math.log(self.low), math.log(self.high)
@@ -628,11 +635,11 @@ _WIDTH_MEASURED, _WIDTH_UNMEASURED, _WIDTH_DISAGGREGATED, _WIDTH_UNKNOWN = 0.55,
 
 
 def interval_scale(instances: Instances) -> float:
-    """Exponent that scales the ends of a cost's 80% interval [1].
+    """Exponent that narrows or widens the 80% interval of a cost [1].
 
-    :func:`likely_ends` raises the ratio of each end to the predicted cost to this power. The ends combine the errors of
-    speed and throughput. Both come from the same step times, so their combination is usually too wide. Deployments
-    without measurements have larger errors.
+    :func:`likely_ends` raises the ratio of each end to the predicted cost to the power of this exponent. The interval
+    ends combine the errors of speed and throughput. Both errors result from the same step times, so the combined
+    interval is usually too wide. Deployments without measurements have larger errors.
     """
     setup, levels = instances.setup, instances.setup.levels
     if levels is not None and levels.apart:
@@ -645,7 +652,7 @@ def interval_scale(instances: Instances) -> float:
 
 
 def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Array, Array]:
-    """Compute the 80% intervals of the lowest costs at some speeds.
+    """Compute 80% intervals for the lowest costs at some speeds.
 
     Parameters
     ----------
@@ -654,20 +661,20 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
     speeds : ndarray, shape (n,)
         Output speeds of a user [tokens/s].
     instances : Instances
-        Cheapest instances, which set the errors.
+        Cheapest instances; the intervals use their prediction errors.
 
     Returns
     -------
     (ndarray, ndarray), shape (n,)
-        Lower end: cost if TPOT is at the low end of its error interval and throughput at the high end. Upper end: cost
-        if TPOT is at the high end and throughput at the low end. Both are NaN without an error estimate, and infinite
-        if no deployment reaches the speed.
+        The lower end is the cost with TPOT at the low end of its error interval, and throughput at the high end. The
+        upper end is the cost with TPOT at the high end, and throughput at the low end. Both ends are NaN without an
+        error estimate, and infinite if no deployment reaches the speed.
 
     Notes
     -----
-    The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
-    measured. The user can return to a measured layout. The upper end is therefore at least the upper end of the
-    cheapest measured layout, which is assumed to have the same errors.
+    The cheapest of many candidates is probably more expensive than predicted, especially if its layout was never
+    measured. A user can switch to a measured layout instead. The upper end is therefore at least that of the cheapest
+    measured layout, which is assumed to have the same errors.
     """
     tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
     if tpot is None or rate is None:
@@ -684,7 +691,7 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
 
 
 def of_throughput(dollars: float, instances: Instances) -> Likely:
-    """Cost that is inversely proportional to throughput, with its interval."""
+    """Cost with its interval, if the cost is inversely proportional to the throughput."""
     likely = bounds.around(instances, "throughput")
     if likely is None:
         return Likely(dollars, None, None, instances)
@@ -692,22 +699,22 @@ def of_throughput(dollars: float, instances: Instances) -> Likely:
 
 
 def chance_below(first: Likely, second: Likely) -> float | None:
-    """Compute the probability that the first cost is below the second; None without an error estimate of both.
+    """Compute the probability that the first cost is below the second; None if a cost has no error estimate.
 
     Parameters
     ----------
     first, second : Likely
-        Costs in one unit.
+        Costs in the same unit.
 
     Returns
     -------
     float or None
-        From 0.05 to 0.95, which mean at most and at least, because tails are unknown [1].
+        Probability from 0.05 to 0.95 [1]. The ends mean "at most" and "at least", because the tails are unknown.
 
     Notes
     -----
-    ln(measured / predicted) of both costs is assumed normal, with the mean and width of its 80% interval and the
-    correlation of :func:`shared_share`. Their difference is then also normal.
+    For both costs, ln(measured / predicted) is assumed normal. Mean and width follow from the 80% interval, and the
+    correlation from :func:`shared_share`. The difference of the logarithms is then also normal.
     """
     spread, other = first.spread, second.spread
     if spread is None or other is None:
@@ -723,14 +730,14 @@ def chance_below(first: Likely, second: Likely) -> float | None:
 def shared_share(first: Instances, second: Instances) -> float:
     """Share of the error variance that two predictions have in common [1].
 
-    The share is 0 for different profiles, models or GPUs. TPOT errors of two GPUs under the same engine, model and load
-    are nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``).
+    The share is 0 if the profiles, models or GPUs differ. For two GPUs with the same engine, model and load, TPOT
+    errors are nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``).
 
-    For one model, GPU and profile, the share follows from the spreads of the measured corrections
-    (:class:`inference_econ.inputs.MeasuredLevels`). Both predictions share the spread by model on GPU and the spread by
-    version. They share the spread by speculation if both speculate or neither does, and the spread by layout if the
-    layouts are equal. The share is 0 if no correction was measured. A what-if on the GPU or model has the errors of the
-    unchanged one, so all of its variance is shared.
+    For one model, GPU and profile, the share follows from the variances of the measured corrections
+    (:class:`inference_econ.inputs.MeasuredLevels`). Both predictions share the variance of the model on the GPU, and
+    the variance of the engine version. They share the variance of speculation if both or neither use it, and the
+    variance of the layout if their layouts are equal. Without measured corrections, the share is 0. A what-if variant
+    of a GPU or model has the errors of the original, so the two share all of their variance.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

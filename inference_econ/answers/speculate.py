@@ -1,4 +1,4 @@
-"""Speculative decoding compared with plain decoding on one deployment, and measured acceptance rates."""
+"""Comparison of speculative decoding with plain decoding on one deployment, and measured acceptance rates."""
 
 from __future__ import annotations
 
@@ -50,22 +50,23 @@ _TARGET, _DRAFT, _POSITION = "target_logprob", "draft_logprob", "position"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Speculated(Shown):
-    """One deployment with and without speculation; arrays of shape (n,) over the concurrency.
+    """One deployment with and without speculation; arrays of shape (n,), one value per concurrency.
 
     Attributes
     ----------
     plain, speculating : Service
-        Same layout without and with speculation. The second fits fewer requests if the draft model needs memory.
+        Service without speculation, and service with speculation, in the same layout. With speculation, fewer requests
+        may fit, because the draft model needs memory.
     concurrency : ndarray
-        Concurrent requests, ascending integers up to the slots of ``speculating`` [1].
+        Numbers of concurrent requests: ascending integers up to the memory limit of ``speculating`` [1].
     plain_state, state : Steady
-        Steady states of both.
+        Steady states without and with speculation.
     drafted : ndarray of int
-        Best draft length; 0 where plain decoding is fastest [1].
+        Best draft length at each concurrency [1]; 0 where plain decoding is fastest.
     tokens : ndarray
         Expected tokens per speculation round [1].
     draft_seconds : ndarray
-        Time to draft one token for every sequence [s]; ``inf`` if no layout of a draft model fits.
+        Time to draft one token for every sequence [s]; ``inf`` if the draft model fits in no layout.
     """
 
     page = "report.questions.speculate:SpeculationPage"
@@ -86,12 +87,12 @@ class Speculated(Shown):
 
     @property
     def speedup(self) -> Array:
-        """TPOT without speculation divided by TPOT with speculation, prefill of other requests included [1]."""
+        """TPOT without speculation divided by TPOT with speculation [1]; both include the prefill of other requests."""
         return np.asarray(self.plain_state.tpot_seconds / self.state.tpot_seconds)
 
     @property
     def pays(self) -> npt.NDArray[np.bool_]:
-        """Points at which speculation is faster per token."""
+        """True for points at which speculation is faster per token."""
         return np.asarray(self.speedup > 1.0 + _NONE)
 
     def dollars(self, state: Steady) -> Array:
@@ -100,7 +101,7 @@ class Speculated(Shown):
         return money.dollars_per_million_tokens(self.plain.accelerators, 1.0, tokens, self.dollars_per_accelerator_hour)
 
     def at(self, wanted: npt.ArrayLike) -> Speculated:
-        """Results at some concurrencies, or at the next larger evaluated concurrencies."""
+        """Results at the given concurrencies, or at the next larger concurrencies that were evaluated."""
         chosen = np.searchsorted(self.concurrency, np.asarray(wanted, dtype=float).clip(1.0, self.concurrency[-1]))
         concurrency = self.concurrency[chosen]
         return replace(
@@ -114,7 +115,7 @@ class Speculated(Shown):
         )
 
     def subjects(self) -> tuple[Instances]:
-        """Both deployments at the concurrencies of :attr:`powers`."""
+        """Deployments with and without speculation, at the concurrencies of :attr:`powers`."""
         requests, flights = self.plain.requests, self.powers
         sizes = [float(self.plain.accelerators)] * len(flights)
         layouts = layout_keys(self.plain.plans, self.plain.setup.assumptions.layout)
@@ -132,7 +133,7 @@ class Speculated(Shown):
         return [*powers[powers < last].tolist(), last]
 
     def full_dollars(self) -> tuple[float, float]:
-        """Cost with all slots in use, without and with speculation [USD per 1e6 output tokens]."""
+        """Cost at maximum concurrency, without and with speculation [USD per 1e6 output tokens]."""
         plain, speculating = (
             float(self.dollars(service.at(service.slots))) for service in (self.plain, self.speculating)
         )
@@ -195,7 +196,7 @@ class Speculated(Shown):
 
 
 def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: Pins | None = None) -> Speculated:
-    """Compare one deployment with and without speculation, from one request to the memory limit.
+    """Compare one deployment with and without speculation, from one request up to the memory limit.
 
     Parameters
     ----------
@@ -206,20 +207,21 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     speculation : Speculation
         Speculation method and acceptance rate.
     pins : Pins, optional
-        Layout. Unspecified degrees are 1. Expert parallelism defaults to the degree with the highest throughput that an
-        engine supports.
+        Parallelism degrees of the deployment. Degrees that are not given are 1. By default, expert parallelism has the
+        degree with the highest throughput that an engine supports.
 
     Returns
     -------
     Speculated
-        Both at equal concurrencies.
+        Results with and without speculation, at equal concurrencies.
 
     Raises
     ------
     InputError
-        If the price is unknown, a degree is invalid, outputs have one token, or the model does not support the method.
+        If the price is unknown, a parallelism degree is invalid, outputs have one token, or the model does not support
+        the method.
     NothingFitsError
-        If the model and the draft model do not fit.
+        If the model and the draft model do not fit in memory together.
     """
     if requests.decode_steps <= 0:
         raise InputError(f"answers of {requests.osl.mean:g} token need no decode step that speculation could speed up")
@@ -252,21 +254,24 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
 
 
 def measured_acceptance(path: Path | str, longest: int | None) -> float | list[float]:
-    """Read acceptance rates from a CSV file with one line per draft token: one per position, or one for all [1].
+    """Read acceptance rates from a CSV file that has one line per draft token [1].
+
+    The result has one rate per position, or one for all.
 
     Parameters
     ----------
     path : Path or str
         File with the columns ``target_logprob`` and ``draft_logprob``, and optionally ``position`` (1 for the first
-        token of a draft). The first two are natural logarithms of the probability that each model gives the token.
-        Rates per position assume that earlier tokens were accepted, so leave out tokens after a rejection.
+        token of a draft). The first two columns are natural logarithms of the probability that each model assigns to
+        the token. A rate at a position assumes that all earlier tokens were accepted, so leave out tokens after a
+        rejection.
     longest : int or None
         Maximum draft length [1]; None for all positions of the file.
 
     Raises
     ------
     InputError
-        If the file cannot be read, lacks a column, lines or positions, or has an invalid entry.
+        If the file cannot be read, lacks a column, line or position, or has an invalid entry.
     """
     frame = _frame(path)
     target, draft = (_numbers(path, frame, name) for name in (_TARGET, _DRAFT))
@@ -292,7 +297,7 @@ def measured_acceptance(path: Path | str, longest: int | None) -> float | list[f
 
 
 def _frame(path: Path | str) -> pd.DataFrame:
-    """Lines of a file as text."""
+    """File contents as a table of text."""
     import pandas as pd
 
     try:

@@ -45,7 +45,7 @@ _ROOMS = tuple(round(10 ** (power / 2)) for power in range(2, 17))
 
 
 class Spread(NamedTuple):
-    """Distribution of a length of requests [tokens]."""
+    """Distribution of a request length [tokens]."""
 
     mean: float
     p50: float
@@ -55,21 +55,21 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, tokens: Array) -> Spread:
-        """Distribution in a sample."""
+        """Distribution of the values in a sample."""
         p50, p90, p99 = (float(value) for value in np.quantile(tokens, (0.5, 0.9, 0.99)))
         return cls(float(tokens.mean()), p50, p90, p99, float(tokens.max()))
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSessions:
-    """Sessions of a trace."""
+    """Sessions in a trace."""
 
     count: int
     """Number of sessions [1]."""
     mean_turns: float
     """Mean requests per session [1]."""
     most_turns: int
-    """Requests of the longest session [1]."""
+    """Number of requests in the longest session [1]."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,28 +81,28 @@ class TraceProfile(Shown):
     origin, form : str
         File and its format.
     requests, broken : int
-        Valid and invalid lines [1].
+        Number of valid lines, and of invalid lines [1].
     mistakes : tuple of str
-        First invalid lines, with their line numbers.
+        First invalid lines of the file, with their line numbers.
     seconds : float or None
-        Time from the first to the last arrival [s]; None if the trace has no times of a common clock.
+        Time from the first to the last arrival [s]; None if the times in the trace have no common clock.
     windows : mapping of int to tuple of int
-        Requests in consecutive windows, by window size in seconds [1].
+        Number of requests in consecutive windows [1], by window size in seconds.
     times : ndarray, shape (n,)
         Arrival times of the first requests, relative to the first arrival, ascending [s]; empty if unknown.
     first, sample : ndarray, shape (n, 3)
-        Input tokens, output tokens and reused input tokens, of the first requests in order of arrival, and of random
-        requests [tokens].
+        Input, output and reused input tokens per request, for two samples: the earliest requests (``first``), and
+        random requests (``sample``) [tokens].
     distances : StackDistances
         Reuse of blocks, if the trace has block hashes.
     block_tokens : int
         Tokens per block; 0 without block hashes [tokens].
     sessions : Sessions or None
-        Sessions, if the trace identifies them.
+        Sessions; None if the trace does not identify them.
     blocks : tuple of tuple of int
         Blocks of the prompts in ``first``; empty tuples without block hashes.
     longest : tuple of (int, int)
-        Line and context (input plus output) of the longest request [tokens].
+        Line number and context length (input plus output) of the longest request [tokens].
     """
 
     page = "report.questions.traffic:ProfilePage"
@@ -125,7 +125,7 @@ class TraceProfile(Shown):
 
     @property
     def rate(self) -> float | None:
-        """Request rate [1/s]; None if times are unknown or all equal."""
+        """Mean request rate [1/s]; None if times are unknown or all equal."""
         return (self.requests - 1) / self.seconds if self.seconds else None
 
     @property
@@ -136,7 +136,7 @@ class TraceProfile(Shown):
 
     @property
     def dispersion(self) -> dict[int, float]:
-        """Index of dispersion of the requests per window: variance over mean, 1 for Poisson arrivals [1]."""
+        """Index of dispersion of the requests per window [1]: variance divided by mean, 1 for Poisson arrivals."""
         full = {size: np.array(counts[:-1]) for size, counts in self.windows.items() if len(counts) > _LEAST_WINDOWS}
         return {size: float(np.var(counts) / np.mean(counts)) for size, counts in full.items()}
 
@@ -146,7 +146,7 @@ class TraceProfile(Shown):
         return {name: Spread.of(self.sample[:, column]) for column, name in enumerate(("isl", "osl"))}
 
     def quantiles(self, name: str, shares: Sequence[float]) -> list[float]:
-        """Quantiles of the input (``isl``) or output (``osl``) lengths at some shares [tokens]."""
+        """Quantiles of the input (``isl``) or output (``osl``) lengths at the given shares [tokens]."""
         return [float(value) for value in np.quantile(self.sample[:, ("isl", "osl").index(name)], shares)]
 
     @property
@@ -158,7 +158,10 @@ class TraceProfile(Shown):
 
     @property
     def reused(self) -> float | None:
-        """Share of prompt blocks that earlier requests had [1]; a share of prompt tokens if the trace has no blocks."""
+        """Share of prompt blocks that occurred in earlier requests [1].
+
+        If the trace has no blocks, a share of prompt tokens.
+        """
         if self.block_tokens:
             return self.distances.share
         share = float(self.sample[:, 2].sum() / self.sample[:, 0].sum())
@@ -166,7 +169,7 @@ class TraceProfile(Shown):
 
     @property
     def found(self) -> dict[int, float]:
-        """Hit rate of a least-recently-used cache by its size in blocks [1]."""
+        """Hit rate of a cache with least-recently-used eviction, by cache size in blocks [1]."""
         if not self.block_tokens:
             return {}
         rooms = [room for room in _ROOMS if room < self.distances.distinct]
@@ -175,7 +178,7 @@ class TraceProfile(Shown):
 
     @cached_property
     def traffic(self) -> TrafficSpec:
-        """Workload fitted to the trace: rates and bursts, a table of lengths, reuse."""
+        """Workload that is fitted to the trace: rates and bursts, a table of lengths, and prefix reuse."""
         fitted: dict[str, Any] = {"arrivals": _fitted_arrivals(self), "lengths": _fitted_lengths(self.sample)}
         if self.reused is not None:
             reuse = self.found
@@ -195,7 +198,7 @@ class TraceProfile(Shown):
 
     @property
     def replay(self) -> Requests:
-        """First requests, for replay at their recorded times.
+        """First requests of the trace, for a replay at their recorded times.
 
         Raises
         ------
@@ -264,12 +267,13 @@ def trace(path: Path | str) -> TraceProfile:
     Parameters
     ----------
     path : path or str
-        File in a format of :func:`inference_econ.inputs.workload.traces.read_trace`.
+        Trace file in a format of :func:`inference_econ.inputs.workload.traces.read_trace`.
 
     Returns
     -------
     TraceProfile
-        Profile of its requests. Run time is proportional to the lines of the file, memory to the number of windows.
+        Profile of the requests in the trace. Run time is proportional to the number of lines in the file, memory to the
+        number of windows.
 
     Raises
     ------
@@ -287,7 +291,7 @@ def trace(path: Path | str) -> TraceProfile:
 
 
 class _TraceCounts:
-    """Counters that are updated line by line."""
+    """Statistics of a trace that are updated line by line."""
 
     def __init__(self) -> None:
         self.requests = self.broken = self.block_tokens = self.without_time = 0
@@ -304,7 +308,7 @@ class _TraceCounts:
         self.kept_of = 1
 
     def take(self, line: traces.TraceLine) -> None:
-        """Count one line."""
+        """Add one line to the statistics."""
         event = line.event
         if isinstance(event, traces.Broken):
             self.broken += 1
@@ -379,16 +383,19 @@ class _TraceCounts:
 
 
 def _filled(counts: Counter[int]) -> tuple[int, ...]:
-    """Requests of consecutive windows, including empty ones; empty if there are too many windows."""
+    """Number of requests in consecutive windows, including empty ones.
+
+    The result is empty if there are too many windows.
+    """
     first, last = min(counts), max(counts)
     return tuple(counts[window] for window in range(first, last + 1)) if last - first < _MOST_WINDOWS else ()
 
 
 def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:
-    """Rates by interval, and the variation of gaps that reproduces the dispersion within intervals.
+    """Rates by interval, and the variation of interarrival times that reproduces the dispersion within intervals.
 
-    The index of dispersion of a renewal process tends to the squared coefficient of variation of its gaps: Cox and
-    Lewis (1966), section 4.4.
+    The index of dispersion of a renewal process tends to the squared coefficient of variation of its interarrival
+    times: Cox and Lewis (1966), section 4.4.
     """
     span, rate = profile.seconds, profile.rate
     if not span or rate is None:
@@ -422,7 +429,10 @@ def _digits(value: float) -> float:
 
 
 def _fitted_lengths(sample: Array) -> dict[str, Any]:
-    """Table of mean lengths, grouped by quantiles of new tokens, and within a group by quantiles of outputs."""
+    """Table of mean lengths.
+
+    Requests are grouped by quantiles of new tokens, and within a group by quantiles of outputs.
+    """
     rows: list[tuple[float, float, float, float]] = []
     for prompts in _between(sample, sample[:, 0] - sample[:, 2]):
         for cell in _between(prompts, prompts[:, 1]):

@@ -1,4 +1,4 @@
-"""Prediction intervals of result columns: factors from a prediction to its bounds, and the columns of bounds."""
+"""Prediction intervals of result columns: factors from a prediction to both bounds, and columns of bounds."""
 
 from __future__ import annotations
 
@@ -57,14 +57,15 @@ FULL: Follows = {
 
 
 def around(instances: Instances, quantity: Quantity) -> Interval | None:
-    """Interval of measured / predicted that contains the interval of every given instance [1]."""
+    """Interval of measured / predicted that contains the intervals of all given instances [1]."""
     return _around(instances, [quantity])[quantity]
 
 
 def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
     """Intervals of measured / predicted, one for each of several quantities [1].
 
-    The interval of a request is at least as wide as the interval of its TPOT, because a request consists of its tokens.
+    The interval of a request is at least as wide as the interval of its TPOT, because most of a request's time is
+    decoding.
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
     errors = {quantity: likely_errors(assumptions, quantity, subjects) for quantity in {*quantities, "tpot"}}
@@ -76,13 +77,13 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
 
 
 def subjects_of(instances: Instances) -> list[Subject]:
-    """Subjects whose prediction errors apply to instances.
+    """Subjects whose prediction errors apply to the given instances.
 
-    The first has the properties that all instances share. The others are the instances that differ most from
-    measured ones.
+    The first subject has the properties that all instances share. The other subjects are the instances that differ most
+    from measured ones.
 
-    The list is empty with speculative decoding if no similar server was measured. The widest errors of the profile then
-    apply.
+    With speculative decoding, the list is empty if no similar server was measured. The widest errors of the profile
+    apply to an empty list.
     """
     calibration = instances.setup.assumptions.calibration
     if calibration is None or (instances.speculates and not instances.subject.corrected):
@@ -92,7 +93,7 @@ def subjects_of(instances: Instances) -> list[Subject]:
 
 
 def extremes(instances: Instances, calibration: Calibration) -> Iterator[Subject]:
-    """Subjects outside the measured range of instance sizes, or of requests per accelerator."""
+    """Subjects whose instance size, or number of requests per accelerator, is outside the measured range."""
     for size in _beyond(instances.accelerators, calibration.accelerators):
         yield instances.subject._replace(accelerators=size)
     pairs = zip(instances.concurrency, instances.accelerators, strict=True) if instances.concurrency else ()
@@ -104,7 +105,7 @@ def extremes(instances: Instances, calibration: Calibration) -> Iterator[Subject
 
 
 def _beyond(values: Sequence[float], measured: Range) -> list[float]:
-    """The smallest value if it is below the range, and the largest value if it is above the range."""
+    """Smallest value if it is below the range, and largest value if it is above the range."""
     if not values:
         return []
     low, high = float(min(values)), float(max(values))
@@ -137,8 +138,8 @@ def bounded(columns: Mapping[str, Any], factors: Ends) -> dict[str, Any]:
     Returns
     -------
     dict
-        The columns, each followed by ``NAME_low`` and ``NAME_high``. Bounds are None if the assumptions were not fitted
-        to the quantity.
+        The columns; columns with an interval are followed by ``NAME_low`` and ``NAME_high``. Bounds are None if the
+        assumptions were not fitted to the quantity.
     """
     beside: dict[str, Any] = {}
     for name, value in columns.items():

@@ -23,14 +23,14 @@ def kv_bytes_per_sequence(
 ) -> float:
     """KV cache and states of one sequence of ``context`` tokens over all layers, without copies [B].
 
-    Without assumptions, the context is not rounded up to blocks, and MLA caches the latent.
+    Without assumptions, the context is not rounded up to blocks, and MLA stores the latent.
     """
     held = sum(block.layers * _kept(block.attention, precision, context, assumptions) for block in model.blocks)
     return float(held * _held_share(model, assumptions))
 
 
 def _held_share(model: ModelSpec, assumptions: Assumptions | None) -> float:
-    """Share of the layers whose cache is in memory at once [1]."""
+    """Share of the layers whose cache must be in memory at the same time [1]."""
     recomputed = assumptions is not None and assumptions.attention.cache == "recomputed"
     return 1.0 / model.layers if recomputed else 1.0
 
@@ -89,7 +89,7 @@ def held_cache(
 
 
 def _in_separate_pools(held: dict[str, Array | float], assumed: CapacityAssumptions) -> dict[str, Array | float]:
-    """Memory that a sequence takes from two pools of fixed sizes: the pool that fills first limits both."""
+    """Memory that a sequence uses in two pools of fixed sizes; the pool that is full first limits both."""
     share, states, keys = assumed.state_share, held["state"], held["kv_cache"]
     if share is None or np.all(np.asarray(states) == 0.0) or np.all(np.asarray(keys) == 0.0):
         return held
@@ -98,7 +98,7 @@ def _in_separate_pools(held: dict[str, Array | float], assumed: CapacityAssumpti
 
 
 def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | None:
-    """Tokens of keys and values that fit in a page, if pages also store recurrent states [tokens]; None without pages.
+    """Tokens whose keys and values fit in a page, if pages also store recurrent states [tokens]; None without pages.
 
     A page has the size of a recurrent layer's state on one rank, rounded up to full attention blocks.
     """
@@ -144,5 +144,5 @@ def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool
 
 
 def _apart(spec: Attention, assumed: AttentionAssumptions) -> float:
-    """Number of heads whose cache or state can be placed on different chips [1]."""
+    """Number of heads whose cache or state can be on different chips [1]."""
     return spec.heads if spec.cache.has_state or _decompressed(spec, assumed) else spec.cache.heads

@@ -1,4 +1,4 @@
-"""Steps that decode and prefill together (chunked prefill), and the time that they save over separate steps."""
+"""Steps that combine decode and prefill (chunked prefill), and the time that they save compared with separate steps."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float,
     plans : Plans
         Deployments with their decode batch, shape (...).
     tokens, cached : float
-        New tokens of each prompt, and its tokens in the cache [tokens].
+        New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts : ndarray, shape (...)
         Prompts of a micro-batch, distributed over its attention-DP groups [1].
 
     Returns
     -------
     ndarray, shape (...)
-        Time of one forward pass [s]. It reads weights and launches each kernel once for decode and prefill tokens.
-        Decode attention and prefill attention run one after the other.
+        Time of one forward pass [s]. The pass reads weights and launches each kernel once for decode and prefill tokens
+        together. Decode attention and prefill attention run one after the other.
     """
     groups = reading_groups(setup, plans)
     fullest = dealt(prompts, groups) * groups / prompts

@@ -30,12 +30,12 @@ class Network:
     Attributes
     ----------
     model : NcclTree, Mesh or Free
-        Model of collectives.
+        Model that computes the time of collectives.
     protocols, exchange_protocols : sequence of Protocol
-        Protocols that NCCL and engines choose from, for all-reduces and for other collectives.
+        Protocols from which NCCL and engines choose: for all-reduces, and for other collectives.
     inside, between : float
         Sustained one-way bandwidth of a chip within a link domain, and between domains [B/s]. A missing link is
-        infinitely fast here; plans that need it are rejected elsewhere.
+        infinitely fast here, because plans that need it are rejected elsewhere.
     overhead : float
         Synchronization time of the ranks before a collective [s].
     neighbours : float or None
@@ -96,7 +96,7 @@ class Network:
         return self.protocols if kind == "all_reduce" else self.exchange_protocols
 
     def inside_for(self, ranks: Array, domains: Array) -> Array | float:
-        """Bandwidth of a chip to the members of its group in its domain [B/s]."""
+        """Bandwidth of a chip to the members of its group within the link domain [B/s]."""
         return self.inside if self.peers is None else self.inside * nccl.mesh_share(ranks, domains, self.peers)
 
 
@@ -116,7 +116,7 @@ def collective_seconds(network: Network, collective: Collective, tokens: Array) 
 def _sent(
     network: Network, model: NcclTree, collective: Collective, tokens: Array
 ) -> tuple[nccl.Kind, Array, Array, Array, Sequence[nccl.Protocol], Array]:
-    """Arguments of :func:`formulas.collectives.nccl_seconds`."""
+    """Arguments for :func:`formulas.collectives.nccl_seconds`."""
     size, domains = collective.bytes_per_token * tokens, collective.domains
     per_byte = _seconds_per_byte(network, model, collective, domains)
     if model.chain is not None and not np.all(np.less_equal(domains, 1.0)):
@@ -144,7 +144,7 @@ def collective_parts(network: Network, collective: Collective, tokens: Array) ->
 
 
 def _protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
-    """Tree and ring protocols, and all-reduce kernels within a domain, with latencies multiplied by ``slower``."""
+    """Tree and ring protocols, and all-reduce kernels within a domain. Their latencies are multiplied by ``slower``."""
     algorithms: tuple[tuple[nccl.Shape, dict[ProtocolName, ProtocolConstants]], ...]
     algorithms = (("tree", model.protocols), ("ring", model.ring))
     chain = np.inf if model.chain is None else model.chain
@@ -197,7 +197,7 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
 
 
 def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:
-    """Lower bound of the time of a collective, for every number of ranks between two given numbers [s].
+    """Lower bound on the time of a collective, valid for every number of ranks between two given numbers [s].
 
     The tensor of a group must not grow with the number of its ranks.
     """

@@ -1,4 +1,4 @@
-"""Evidence for a predicted deployment: the number of similar servers that were measured."""
+"""Evidence for a predicted deployment: the number of measured servers that are similar to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: tuple[Kind, ...] = ("measured", "near", "model only")
 
 
 class Facts(NamedTuple):
-    """Properties that identify similar measured servers."""
+    """Properties that two similar servers have in common."""
 
     engine: str
     """Engine name, without the version."""
@@ -32,7 +32,7 @@ class Facts(NamedTuple):
     hardware: str
     """Display name of the GPU."""
     arrangement: tuple[str, bool]
-    """``aggregated`` or ``disaggregated``, and whether speculative decoding is used."""
+    """``aggregated`` or ``disaggregated`` serving, and whether speculative decoding is used."""
 
     @classmethod
     def of(
@@ -44,22 +44,25 @@ class Facts(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Number and degree of similarity of measured servers."""
+    """Number of similar measured servers, and how similar they are."""
 
     kind: Kind
-    """``measured``: servers with the same engine, model, weight format, GPU and arrangement. ``near``: servers that
-    differ in exactly one of these properties. ``model only``: no measured server is that similar."""
+    """``measured``: servers with the same engine, model, weight format, GPU and arrangement.
+
+    ``near``: servers that differ in exactly one of these properties. ``model only``: no measured server is that
+    similar.
+    """
     runs: int = 0
     """Number of similar measured runs [1]."""
 
     @property
     def order(self) -> int:
-        """0 for ``measured``, 1 for ``near``, 2 for ``model only``."""
+        """Sort key of the kind: 0 for ``measured``, 1 for ``near``, 2 for ``model only``."""
         return KINDS.index(self.kind)
 
     @property
     def text(self) -> str:
-        """Text of a table cell: the kind, and for measured deployments the number of runs.
+        """Text of a table cell: the kind of evidence, and for measured deployments the number of runs.
 
         Examples
         --------
@@ -91,7 +94,7 @@ def bare_name(model: str, weights: str) -> str:
 def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evidence:
     """Evidence for a deployment of one engine; ``model only`` if the setup does not fix an engine.
 
-    Source: ``scenarios/measured/evidence.csv``, the runs of all shipped measurements.
+    The source is ``scenarios/measured/evidence.csv``, which lists the runs of all measurements in the package.
     """
     arrangement = "disaggregated" if disaggregated else "aggregated", speculates
     engine = setup.engines[0].name if len(setup.engines) == 1 else ""
@@ -112,7 +115,7 @@ class Runs:
 
     @cached_property
     def by_facts(self) -> Mapping[Facts, int]:
-        """Number of runs by their facts [1]."""
+        """Number of runs by properties of the server [1]."""
         counts: Counter[Facts] = Counter()
         for line in self.lines:
             arrangement = line["arrangement"], line["speculates"] == "yes"
@@ -121,11 +124,11 @@ class Runs:
         return counts
 
     def engines(self, model: str, hardware: str) -> frozenset[str]:
-        """Names of the engines measured with a model on a GPU."""
+        """Names of the engines that were measured with a model on a GPU."""
         return frozenset(facts.engine for facts in self.by_facts if (facts.model, facts.hardware) == (model, hardware))
 
     def layouts(self, model: str, hardware: str) -> KnownLayouts:
-        """Layouts measured with a model on a GPU."""
+        """Layouts that were measured with a model on a GPU."""
         alike = [line for line in self.lines if line["hardware"] == hardware and _is_of(line, model)]
         apart = [line for line in alike if line["arrangement"] == "disaggregated"]
         together = frozenset(line["layout"] for line in alike if line not in apart)

@@ -1,4 +1,4 @@
-"""Measured corrections: factors between measured and predicted step times of servers similar to a setup."""
+"""Measured corrections: factors between measured and predicted step times, for servers similar to a setup."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
 
 class KnownLayouts(NamedTuple):
-    """Layouts of the measured servers of a model on a GPU under any engine, without expert-parallel degrees."""
+    """Layouts of measured servers for a model on a GPU, under any engine; expert-parallel degrees are left out."""
 
     aggregated: frozenset[str]
     decode: frozenset[str]
-    """Decode instances of disaggregated servers."""
+    """Layouts of decode instances in disaggregated servers."""
     prefill: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class SetupLevels:
-    """Measured corrections of an engine that apply to a model on a GPU: factors on the time of every step.
+    """Measured corrections of an engine for a model on a GPU: factors on the time of every step.
 
     Attributes
     ----------
     engine : str
         Engine of the measurements.
     widest : MeasuredLevel or None
-        Correction for the engine version. If that version was not measured, the correction for the model on the GPU;
-        None if neither was measured.
+        Correction for the engine version, over all layouts. If this version was not measured, it is the correction for
+        the model on the GPU; None if neither was measured.
     versions : tuple of MeasuredVersion
         Engine versions measured with the model on the GPU.
     ways : tuple of MeasuredWay
@@ -61,17 +61,18 @@ class SetupLevels:
     apart, speculates : bool
         Serving mode: disaggregated, and with speculative decoding.
     pull : (float, float)
-        ln of the factors on decode and prefill steps of an engine without measurements of the model on the GPU [1]. The
-        factors move the times of this engine towards the times of other engines, see
+        For an engine without measurements of the model on the GPU: ln of the factors on decode and prefill steps [1].
+        These factors move the times of the engine toward the times of other engines, see
         :mod:`inference_econ.engine.posterior`.
     known : KnownLayouts or None
-        Layouts measured with the model on the GPU, under any engine; None if unmeasured layouts get no factor.
+        Layouts measured with the model on the GPU, under any engine; None if layouts without measurements get no
+        factor.
     unknown : float
-        ln of the factor on steps of unmeasured layouts [1].
+        ln of the factor on steps of layouts without measurements [1].
     newest : str
         Newest measured release of the engine; empty if unknown.
     ahead : int
-        Number of releases in the engine's file that are newer than this, up to that of the setup [1].
+        Number of newer releases in the engine's file, up to the release of the setup [1].
     """
 
     engine: str
@@ -100,9 +101,9 @@ class SetupLevels:
     ) -> SetupLevels | None:
         """Corrections of a model on a GPU under an engine version; None if nothing similar was measured.
 
-        An empty version means measurements of an unknown version. Without a version, the newest one in the catalog is
-        used. ``release`` is the catalog entry that applies to the version, empty if none does; by default the entry at
-        the version.
+        An empty version means measurements of an unknown version. Without a version, the newest version in the catalog
+        is used. ``release`` is the catalog entry that applies to the version; empty if none applies. By default, it is
+        the entry at the version.
         """
         if levels is None:
             return None
@@ -125,7 +126,7 @@ class SetupLevels:
 
     @property
     def version(self) -> str | None:
-        """Engine version of the correction, if that version was measured."""
+        """Engine version of the correction; None if that version was not measured."""
         return self.widest.version if isinstance(self.widest, MeasuredVersion) else None
 
     def _alike(self, ways: Iterable[MeasuredWay]) -> list[MeasuredWay]:
@@ -142,7 +143,7 @@ class SetupLevels:
 
     @property
     def deployed(self) -> frozenset[str]:
-        """Layouts measured in this serving mode and weight format, under any version."""
+        """Layouts that were measured in this serving mode and weight format, under any version."""
         alike = self._alike(way for version in self.versions for way in version.ways)
         return frozenset(entry.layout for way in alike for entry in way.deployments if entry.weights == self.weights)
 
@@ -153,7 +154,7 @@ class SetupLevels:
 
     @property
     def _beside(self) -> tuple[float, float]:
-        """Sums of the shared log corrections of decode and prefill steps [1]."""
+        """Sums of the shared log corrections, for decode steps and for prefill steps [1]."""
         return sum(level.decode for level in self.counted), sum(level.prefill for level in self.counted)
 
     def level(self, layout: str) -> MeasuredLevel | None:
@@ -170,9 +171,9 @@ class SetupLevels:
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
     def unseen(self, layouts: Sequence[str]) -> Unseen | None:
-        """Property in which the least similar layout differs from all measurements of the engine.
+        """Property in which the least similar of some layouts differs from all measurements of the engine.
 
-        Pass an empty list for a layout without measurements.
+        An empty list represents a layout without measurements.
         """
         if self.widest is None:
             return "subject"
@@ -205,13 +206,16 @@ class SetupLevels:
         return factor
 
     def takes_as(self, other: SetupLevels) -> bool:
-        """True if steps take the same time as under the corrections of another serving mode."""
+        """True if the times of steps equal those under the corrections of another serving mode."""
         mine, others = ((it._way or it.widest, it._deployments, it.pull, it._known) for it in (self, other))
         return mine == others
 
     @property
     def _known(self) -> frozenset[str] | None:
-        """Measured layouts of decoding instances in this serving mode; None if unmeasured layouts get no factor."""
+        """Measured layouts of decode instances in this serving mode.
+
+        It is None if layouts without measurements get no factor.
+        """
         if self.known is None or not self.unknown:
             return None
         return self.known.decode if self.apart else self.known.aggregated

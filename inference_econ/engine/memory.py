@@ -1,4 +1,4 @@
-"""Memory of a deployment: weights, KV cache and workspace, and the check whether they fit."""
+"""Memory of a deployment for weights, KV cache and workspace, and the check whether they fit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _BESIDE_LAYERS = ("embeddings", "vision", "adapters")
 class Memory:
     """Memory that plans need, summed over the accelerators of an instance, with copies.
 
-    If pipeline stages are uneven, all stages are assumed to have the size of the fullest.
+    If pipeline stages are uneven, all stages are assumed to be as large as the largest one.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Memory:
     workspace_bytes : ndarray, broadcastable to (...)
         Activations of the largest step [B].
     prefix_bytes : ndarray, broadcastable to (...)
-        Part of the cache for a prefix that all sequences share; independent of the number of sequences [B].
+        Part of the cache for a prefix that all sequences share [B]; it does not depend on the number of sequences.
     pageable_bytes : ndarray, broadcastable to (...)
         Further cache, which may be placed in host memory [B].
     host_bytes : ndarray, broadcastable to (...)
@@ -108,14 +108,14 @@ class Memory:
     def filled(self) -> float:
         """Share of the available memory that a single plan needs for weights and cache [1].
 
-        The larger of two shares: of accelerator memory without the pageable cache, and of all memory with it.
+        It is the larger of two shares: of accelerator memory without the pageable cache, and of all memory with it.
         """
         least = self.weight_bytes + self.kv_bytes
         most = (least + self.pageable_bytes) / (self.available_bytes + self.host_bytes)
         return float(np.max(np.maximum(least / self.available_bytes, most)))
 
     def of_one_plan(self) -> tuple[float, float, float]:
-        """Weights, cache on the accelerators, and available memory of a single plan [B]."""
+        """Memory of a single plan: weights, cache on the accelerators, and available memory [B]."""
         cached = self.kv_bytes + self.pageable_bytes - np.minimum(self.paged_bytes, self.host_bytes)
         weights, cache, available = (
             float(np.ravel(value)[0]) for value in (self.weight_bytes, cached, self.available_bytes)
@@ -131,9 +131,9 @@ def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0
 
 
 def streamed_bytes(setup: Served, plans: Plans) -> Array:
-    """Weights that each accelerator reads from host memory while a step passes all stages [B].
+    """Weights that each accelerator reads from host memory while a step passes through all stages [B].
 
-    Each accelerator reads its own copies. In a pipeline, the fullest stage determines the time.
+    Each accelerator reads its own copies. In a pipeline, the stage with the most weights determines the time.
     """
     layers = {**_all_weights(setup, plans), **dict.fromkeys(_BESIDE_LAYERS, 0.0)}
     return np.asarray(setup.assumptions.capacity.host_weights * sum(layers.values()) / plans.stage)
@@ -144,7 +144,7 @@ def _weight_groups(
 ) -> dict[str, float]:
     """Weights as stored, grouped by how they are split and copied [B].
 
-    With assumptions, only the weights that an engine loads.
+    With assumptions, only weights that an engine loads are included.
     """
     hidden, parts = model.hidden_size, model.parameter_parts()
     routed = shared = output = 0.0
@@ -173,7 +173,7 @@ def _weight_groups(
 
 
 def _held_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
-    """Weights in the memory of all accelerators of an instance, without those in host memory, by group [B]."""
+    """Weights in the memory of all accelerators of an instance, by group [B]; weights in host memory are left out."""
     groups, share = _all_weights(setup, plans), setup.assumptions.capacity.host_weights
     if not share:
         return groups
@@ -181,12 +181,12 @@ def _held_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 
 
 def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
-    """Weights of all accelerators of an instance, with copies and those in host memory, by group [B].
+    """Weights of all accelerators of an instance, by group [B]; copies and weights in host memory are included.
 
-    Each attention-DP group has a copy of attention and shared experts. Every rank has a copy of matrices that all heads
-    share and that engines do not split. In MoE models, each group may also have a copy of all weights except routed
-    experts. Every rank then has full routers. Expert-parallel ranks hold copies of some experts. All pipeline stages
-    are assumed to have as many layers as the fullest.
+    Each attention-DP group has a copy of attention and shared experts. Matrices that all heads share are copied to
+    every rank if engines do not split them. In MoE models, each group may also have a copy of all weights except routed
+    experts. Every rank then has the full routers. Expert-parallel ranks may have additional copies of some experts. All
+    pipeline stages are assumed to have as many layers as the largest one.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
@@ -223,9 +223,10 @@ def workspace_bytes(setup: Served, plans: Plans) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
     The step has ``workspace_tokens`` tokens. Activations are the residual stream, its normed copy, queries, and
-    attention output. The intermediate of the widest layer and 32-bit logits of the sequences are added. A profile run
-    that samples for all slots, or that encodes images, may need more. The largest of these is used. If MLA decompresses
-    keys and values in each step, the decompressed values of one layer are added.
+    attention output. They also include the intermediate values of the widest layer, and 32-bit logits of the sequences.
+    A profile run may need more memory if it samples for the maximum number of sequences, or encodes images. The largest
+    of these amounts is used. If MLA decompresses keys and values in each step, the decompressed values of one layer are
+    added.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     assumed, tokens, width = assumptions.capacity, assumptions.capacity.workspace_tokens, BYTES_PER_ELEMENT
@@ -260,12 +261,12 @@ def reserved_bytes(plans: Plans, assumed: CapacityAssumptions) -> Array:
 
 
 def _kept_tokens(setup: Served, plans: Plans) -> float:
-    """Tokens of a sequence in the cache after the step, including a prefilled prompt [tokens]."""
+    """Tokens of a sequence that are in the cache after the step, including a prefilled prompt [tokens]."""
     return setup.context + (plans.new_tokens if plans.prefill else 0.0)
 
 
 def need(setup: Served, plans: Plans) -> Memory:
-    """Memory that plans need, and memory that is available to them.
+    """Compute the memory that plans need, and the memory that is available to them.
 
     Parameters
     ----------
@@ -279,7 +280,7 @@ def need(setup: Served, plans: Plans) -> Memory:
     Returns
     -------
     Memory
-        Entries broadcastable to (...).
+        Memory of the plans; arrays are broadcastable to (...).
     """
     assumptions = setup.assumptions
     cache, prefix = _held_by_one(setup, plans)
@@ -313,7 +314,7 @@ def cpu_weight_bytes(setup: Served) -> float:
 
 
 def mixed(parts: Sequence[Memory], contexts: Contexts, plans: Plans) -> Memory:
-    """Memory of plans whose sequences have different contexts, averaged over the memory at each context."""
+    """Memory of plans whose sequences have different contexts: the mean of the memory at each context."""
     counts = [count for _, count in contexts]
     cache, pageable, on_cpu = (
         np.average([np.broadcast_to(held, plans.shape) for held in of_parts], axis=0, weights=counts)
@@ -323,7 +324,7 @@ def mixed(parts: Sequence[Memory], contexts: Contexts, plans: Plans) -> Memory:
 
 
 def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float], Array]:
-    """KV cache and states of one sequence, and the shared prefix, over all accelerators [B]."""
+    """KV cache and states of one sequence, and the shared prefix, each over all accelerators [B]."""
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     context = _kept_tokens(setup, plans)
     own_prompts = own_tokens(context, setup.shared_prefix, assumptions.capacity)
@@ -338,13 +339,13 @@ def host_memory(name: str) -> TierSpec:
 
 
 def paged_bytes(needed: Memory, plans: Plans, assumptions: Assumptions) -> Array:
-    """KV cache that each accelerator reads from host memory while a step passes all stages [B]."""
+    """KV cache that each accelerator reads from host memory while a step passes through all stages [B]."""
     at_once = plans.micro_batch / plans.batch if assumptions.capacity.kv == "batch" else 1.0
     return np.asarray(needed.paged_bytes * at_once / plans.stage)
 
 
 def _counted(plans: Plans, assumptions: Assumptions) -> Array:
-    """Sequences whose cache must fit, if all attention-DP groups are as full as the fullest [1]."""
+    """Number of sequences whose cache must fit, if all attention-DP groups are as full as the fullest one [1]."""
     sequences = plans.batch if assumptions.capacity.kv == "batch" else plans.micro_batch
     groups = attention_groups(plans, assumptions.layout)
     if not plans.whole or plans.fullest is not None or np.all(np.asarray(groups) == 1.0):
@@ -353,7 +354,7 @@ def _counted(plans: Plans, assumptions: Assumptions) -> Array:
 
 
 def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
-    """Memory of each accelerator of a single plan by purpose, as a mean over the fullest stage.
+    """Memory use of each accelerator in a single plan, by purpose; values are means over the largest stage.
 
     Parameters
     ----------
@@ -365,8 +366,8 @@ def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        Groups of weights, cache, shared prefix, states, workspace, reserved memory, head-room and free memory [B]. They
-        add up to the memory of an accelerator.
+        Amounts by purpose [B]: groups of weights, cache, shared prefix, states, workspace, reserved memory, headroom
+        and free memory. They add up to the memory of one accelerator.
     """
     assumed, hbm_bytes = setup.assumptions.capacity, setup.hardware.hbm_bytes
     cache, prefix = _held_by_one(setup, plan)
@@ -387,24 +388,25 @@ def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
 
 
 def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Assumptions) -> Array:
-    """Tokens of KV cache that fit on an instance, for sequences of a given length, over all groups [tokens].
+    """KV-cache capacity of an instance over all attention-DP groups, for sequences of a given length [tokens].
 
     Parameters
     ----------
     needed : Memory
-        Memory of the plans at that length without a shared prefix, from :func:`need`. With speculation, it includes the
-        draft model.
+        Memory that the plans need at this context length if requests share no prefix; computed by :func:`need`. With
+        speculation, it includes the memory of the draft model.
     plans : Plans
         Deployments, shape (...).
     context : float
-        Tokens of each sequence [tokens].
+        Context length of each sequence [tokens].
     assumptions : Assumptions
         As in :func:`need`.
 
     Returns
     -------
     ndarray
-        Tokens, broadcastable to the plans; 0 if the weights do not fit. Engines log this number as their cache size.
+        Capacity in tokens, broadcastable to the plans; 0 if the weights do not fit. Engines print this number as their
+        cache size.
     """
     of_one = needed.kv_bytes / _counted(plans, assumptions)
     return np.asarray(np.maximum(needed.available_bytes - needed.weight_bytes, 0.0) / of_one * context)

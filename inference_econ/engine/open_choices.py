@@ -1,4 +1,4 @@
-"""Fill in the choices that a query leaves open: the engine and the KV-cache format."""
+"""Resolve the choices that a query leaves open: the engine and the KV-cache format."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from inference_econ.inputs import ServingEngine, check_dtype, engines_for, lacks
 
 
 def has_recipes(setup: Setup) -> bool:
-    """True if engine recipes apply to a setup: its assumptions must be the default profiles."""
+    """True if recipes of engines apply to a setup, which requires the default profiles as assumptions."""
     return setup.left_open is not None and setup.left_open.assumptions == setup.assumptions
 
 
 def lacks_engine(setup: Setup) -> bool:
-    """True if no known engine can run the model on the chip in these formats; False for the published study."""
+    """True if no known engine can run the model on the chip in these formats; always False for the published study."""
     idle = setup.assumptions.layout.attention_groups == "idle"
     return not setup.engines and not idle and not engines_for(setup.model, setup.hardware, setup.precision)
 
 
 def with_cache(setup: Setup, kv: str | None) -> Setup:
-    """Setup with the KV-cache format of a recipe, if the query leaves the format open.
+    """Setup with the KV-cache format of a recipe, if the query leaves this format open.
 
-    A recipe without a format (None) uses the format of the activations.
+    A recipe without a cache format (None) uses the format of the activations.
 
     Raises
     ------
@@ -43,9 +43,9 @@ def with_cache(setup: Setup, kv: str | None) -> Setup:
 
 
 def for_engine(setup: Setup, engine: ServingEngine) -> Setup:
-    """Setup of one engine: its profile, its KV-cache format, and only layouts that it can start.
+    """Setup for one engine, with its profile, its KV-cache format, and only layouts that it can start.
 
-    If the setup allows any layout, only the profile changes.
+    If the setup needs no engine support, only the profile changes.
 
     Raises
     ------

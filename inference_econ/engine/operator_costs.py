@@ -1,4 +1,4 @@
-"""Operator table of one deployment with the time of each row."""
+"""Operator table of one deployment, with the time of each row."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class OperatorCosts:
     flop, moved_bytes : float
         Arithmetic [FLOP] and memory traffic [B] of one accelerator.
     collective_bytes : float
-        Size of the tensors that collectives reduce or exchange in a group of ranks [B].
+        Size of the tensors that a group of ranks reduces or exchanges in collectives [B].
     compute_seconds, memory_seconds, network_seconds, launch_seconds : float
         Time of each part alone, without overlap [s].
     achieved : float
-        Share of the theoretical limit that the row reaches in its time [1]: of the arithmetic peak or of the memory
-        bandwidth, whichever share is larger.
+        Share of the theoretical limit that the row reaches [1]. The limit is the arithmetic peak or the memory
+        bandwidth, whichever gives the larger share.
     together_seconds : float
         Time of arithmetic and memory traffic with the assumed overlap [s].
     joules : float or None
-        Energy of one accelerator in addition to idle power, without a power cap [J]; None if the hardware file lists no
-        power.
+        Energy of one accelerator [J], in addition to idle power and without a power cap; None if the hardware file
+        lists no power.
     """
 
     name: str
@@ -58,12 +58,12 @@ class OperatorCosts:
 
     @property
     def seconds(self) -> float:
-        """Total time: arithmetic and memory traffic with overlap, network, and kernel launches [s]."""
+        """Total time of the row: arithmetic and memory traffic with overlap, network, and kernel launches [s]."""
         return self.together_seconds + self.network_seconds + self.launch_seconds
 
     @property
     def bound(self) -> str:
-        """Part that takes longest: compute, memory, network or launch."""
+        """Part of the row that takes longest: compute, memory, network or launch."""
         times = {
             "compute": self.compute_seconds,
             "memory": self.memory_seconds,

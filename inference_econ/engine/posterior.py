@@ -1,4 +1,4 @@
-"""Expected step times of engines without measurements of a model on a GPU, based on all engines."""
+"""Expected step times of engines without measurements of a model on a GPU; they use the measurements of all engines."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _BATCHES, _TOKENS = (8.0, 64.0), 2000.0
 
 
 def opinions_of(engine: ServingEngine, hardware: HardwareSpec, changes: tuple[str, ...] = ()) -> Assumptions:
-    """Assumptions for an engine on a GPU: its profile, changed by the engine's rules and by what-ifs."""
+    """Assumptions for an engine on a GPU: the engine's profile, changed by its rules and by what-ifs."""
     opinions = without_exceptions(profiles.for_hardware(hardware, engine.name, changes=changes), changes)
     return with_engine(opinions, engine.facts, hardware, changed(changes))
 
 
 def expected(setup: Setup) -> Setup:
-    """Setup of one engine with the expected times of its steps.
+    """Setup of one engine, corrected so that steps take the expected time.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ def expected(setup: Setup) -> Setup:
     Returns
     -------
     Setup
-        Setup with two corrections. If other servers of the model on the GPU were measured, unmeasured layouts take
-        longer, see :data:`UNKNOWN_LAYOUT`. If the engine itself was not measured, its decode and prefill times move by
-        :data:`PULL` towards the geometric mean of all engines that support the model. Speculation rounds stay
-        unchanged, because engines support different speculation methods.
+        Setup with up to two corrections. First, layouts without measurements take longer if other servers of the model
+        on the GPU were measured, see :data:`UNKNOWN_LAYOUT`. Second, if the engine itself was not measured, its times
+        move by :data:`PULL` toward the geometric mean of all engines that support the model. This applies to decode and
+        prefill. Speculation rounds do not change, because engines support different speculation methods.
     """
     left = setup.left_open
     if left is None or len(setup.engines) != 1 or setup.assumptions != left.assumptions:
@@ -108,7 +108,7 @@ class _Question(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _times(question: _Question) -> Mapping[str, Array]:
-    """Mean ln of decode and prefill step times in common layouts, by engine, shape (2,) [1]."""
+    """Mean ln of decode and of prefill step times in common layouts, by engine, shape (2,) [1]."""
     model, hardware, precision, changes = question
     least = weight_bytes(model, precision) / hardware.hbm_bytes
     sizes = [size for size in (1.0, 2.0, 4.0, 8.0) if size > least] or [16.0]

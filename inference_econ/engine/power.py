@@ -19,20 +19,20 @@ from inference_econ.inputs import HardwareSpec, PowerShares, catalog
 
 @dataclass(frozen=True, slots=True)
 class ChipPower:
-    """Power of one accelerator with its share of the machine.
+    """Power of one accelerator and of its share of the machine.
 
     Attributes
     ----------
     shares : PowerShares
-        Shares of the board power from which the other values are computed.
+        Shares of the board power from which the other values follow.
     limit_watts, idle_watts : float
         Power limit of the board, and power with a loaded model but no work [W].
     joules_per_byte, joules_per_link_byte : float
         Energy of memory traffic, and of collectives [J/B].
     arithmetic_watts : float
-        Power of arithmetic at the peak of any math unit [W].
+        Power of arithmetic when a math unit works at its peak [W].
     host_watts, provisioned_host_watts : float
-        Power of host and network per accelerator: constant draw, and power to provision [W].
+        Power of the host and network per accelerator [W]: constant draw, and power to provision.
     pue : float
         Power of the facility divided by the power of its servers (PUE) [1].
     """
@@ -49,11 +49,11 @@ class ChipPower:
 
     @property
     def provisioned_watts(self) -> float:
-        """Facility power to provision for one accelerator, regardless of its draw [W]."""
+        """Facility power to provision for one accelerator, whatever its actual draw [W]."""
         return float(formulas.facility_watts(self.limit_watts, self.provisioned_host_watts, self.pue))
 
     def board_watts(self, joules: Array, seconds: Array | float) -> Array:
-        """Mean power of a board that uses ``joules`` for work within ``seconds`` [W]."""
+        """Mean power of a board that uses the energy ``joules`` for work in the time ``seconds`` [W]."""
         return formulas.drawn_watts(self.idle_watts, joules, seconds, self.limit_watts)
 
 
@@ -93,7 +93,10 @@ def chip_power(chip: HardwareSpec) -> ChipPower | None:
 
 
 def tokens_per_second_per_megawatt(chip: HardwareSpec, tokens_per_second: Array, accelerators: Array) -> Array | None:
-    """Throughput per provisioned facility power of the accelerators [tokens/s/MW]; None without power data."""
+    """Throughput divided by the provisioned facility power of the accelerators [tokens/s/MW].
+
+    None without power data.
+    """
     power = chip_power(chip)
     if power is None:
         return None
@@ -101,7 +104,7 @@ def tokens_per_second_per_megawatt(chip: HardwareSpec, tokens_per_second: Array,
 
 
 def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[Operator, Array]]:
-    """Energy of each row of a step's operator table, in addition to idle power and without a power cap.
+    """Energy of each row in the operator table of a step, in addition to idle power and without a power cap.
 
     Parameters
     ----------
@@ -115,7 +118,8 @@ def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[O
     Returns
     -------
     list of (Operator, ndarray)
-        Energy of all occurrences of a row on the mean accelerator [J]. Load imbalance affects times, but not energy.
+        Energy of all occurrences of each row, averaged over the accelerators [J]. Load imbalance affects times, but not
+        energy.
     """
     even = setup.assumptions.changed({"experts.spread": "even", "experts.imbalance": 1.0})
     work, layout = replace(setup, assumptions=even).work(plans), setup.assumptions.layout.tensor_layouts[0]
@@ -148,7 +152,7 @@ def no_watts(chip: str) -> InputError:
 
 
 def at_clock(setup: Setup, clock: float) -> Setup:
-    """Setup with math units at a share of their clock and no power cap; memory and links are unchanged."""
+    """Setup with math units at a reduced clock and without a power cap; memory and links are unchanged."""
     peaks = {unit: clock * peak for unit, peak in setup.peaks.items()}
     chip = setup.hardware.model_copy(update={"dense_flops_per_second": peaks, "power_cap": None})
     return replace(setup, hardware=chip)

@@ -42,7 +42,7 @@ class Prefill:
     chunks : int
         Steps of the prefill [1].
     chip_share : ndarray, shape (...)
-        Share of the time that the chips work; with short prompts they wait for kernel launches [1].
+        Share of the time in which the chips work [1]; for short prompts, they often wait for kernel launches.
     """
 
     seconds: Array
@@ -52,13 +52,13 @@ class Prefill:
     chip_share: Array
 
     def take(self, index: int | Indices) -> Prefill:
-        """Prefills of selected layouts, by position on the first axis."""
+        """Prefill times of selected layouts, by position on the first axis."""
         seconds, busy, full = (values[index] for values in (self.seconds, self.busy_seconds, self.full_seconds))
         return Prefill(seconds, busy, full, self.chunks, self.chip_share[index])
 
     @classmethod
     def stacked(cls, parts: Sequence[Prefill]) -> Prefill:
-        """Prefills of several sets of layouts in one; prompts must have the same length."""
+        """Prefill times of several sets of layouts, combined; all prompts must have the same length."""
         seconds, busy, full, chips = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("seconds", "busy_seconds", "full_seconds", "chip_share")
@@ -67,7 +67,7 @@ class Prefill:
 
 
 def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> Prefill:
-    """Time to prefill a prompt with ``tokens`` new tokens after ``cached`` ones.
+    """Compute the time to prefill a prompt of ``tokens`` new tokens after ``cached`` tokens.
 
     Parameters
     ----------
@@ -76,12 +76,12 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     plans : Plans
         Deployments, shape (...); the batch is ignored.
     tokens, cached : float
-        New tokens of the prompt, and its tokens in the cache [tokens].
+        New tokens of the prompt, and tokens of the prompt that are already in the cache [tokens].
 
     Returns
     -------
     Prefill
-        Times of a prefill on one attention-DP group while the others wait. With ``prefill_split: context``, all groups
+        Times of a prefill on one attention-DP group; the other groups wait. With ``prefill_split: context``, all groups
         share the prompt. Each pipeline stage works on another prompt.
 
     Notes
@@ -165,33 +165,33 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
 
 
 def request_seconds(setup: Setup, cached: Number) -> Number:
-    """CPU time per request before its first token, given the cached tokens of its prompt [s]."""
+    """CPU time per request before its first token, for a given number of cached prompt tokens [s]."""
     host = setup.assumptions.host
     return host.request_overhead + host.cached_token_overhead * cached
 
 
 def prompts_together(setup: Setup, plans: Plans) -> Array:
-    """Prompts that an instance can process at once: one per attention-DP group and stage [1]."""
+    """Number of prompts that an instance can process at once [1]: one per attention-DP group and pipeline stage."""
     return np.asarray(plans.pp * attention_groups(plans, setup.assumptions.layout))
 
 
 def reading_groups(setup: Setup, plans: Plans) -> Array:
-    """Attention-DP groups of a stage that prefill their own prompts and step together [1]."""
+    """Number of attention-DP groups in a stage that prefill their own prompts and step together [1]."""
     if setup.assumptions.serving.prefill_split != "prompts":
         return np.ones(np.shape(plans.pp))
     return np.asarray(prompts_together(setup, plans) / plans.pp)
 
 
 def prompts_of_a_step(setup: Setup, tokens: float) -> float:
-    """Prompts of ``tokens`` new tokens that an attention-DP group can prefill in one step, at least one [1].
+    """Number of prompts with ``tokens`` new tokens that fit in one step of an attention-DP group, at least one [1].
 
-    Without a limit (``prefill_chunk: 0``), a large limit is assumed, above which larger steps would save nothing.
+    Without a limit (``prefill_chunk: 0``), a large limit is assumed; steps above it would save no time.
     """
     return max((setup.assumptions.serving.prefill_chunk or _NO_LIMIT) // tokens, 1.0)
 
 
 def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: npt.ArrayLike) -> Array:
-    """Time per prompt if several prompts share steps, relative to a single prompt.
+    """Time per prompt if several prompts share steps, divided by the time of a single prompt.
 
     Parameters
     ----------
@@ -200,10 +200,10 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
     plans : Plans
         Deployments, shape (...); the batch is ignored.
     tokens, cached : float
-        New tokens of each prompt, and its tokens in the cache [tokens].
+        New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts : array_like, shape (..., k)
-        Waiting prompts [1]. They are distributed over pipeline stages and attention-DP groups. Each group processes up
-        to :func:`prompts_of_a_step` prompts in a step.
+        Number of waiting prompts [1]. They are distributed over pipeline stages and attention-DP groups. Each group
+        processes up to :func:`prompts_of_a_step` prompts in a step.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
     plans : Plans
         Deployments, shape (...); the batch is ignored.
     tokens, cached : float
-        New tokens of each prompt, and its tokens in the cache [tokens].
+        New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts, most : ndarray, shape (...)
         Prompts of a micro-batch, and of its fullest group [1].
     """
@@ -241,6 +241,6 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
 
 
 def fastest_cut(setup: Setup, plans: Plans, work: Work | None = None) -> Array:
-    """Time of a step with the faster way to split matrices [s]; see :func:`step_seconds` for ``work``."""
+    """Time of a step with the faster method of splitting matrices [s]; see :func:`step_seconds` for ``work``."""
     times = step_seconds(setup, plans, work)
     return times[0] if len(times) == 1 else np.minimum.reduce(times)

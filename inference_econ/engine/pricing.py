@@ -1,4 +1,4 @@
-"""Price of an accelerator-hour: listed, given, or computed for a purchased accelerator."""
+"""Price of an accelerator-hour: listed, given by the user, or computed for a purchased accelerator."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, p
 
 
 def or_unpriced(chip: catalog.Name, price: float | str | None) -> float | str | None:
-    """Given price of a chip. If no price is given or listed, a marker that removes costs from the result."""
+    """Price of a chip as given by the user.
+
+    If there is neither a given nor a listed price, a marker that removes costs from the result.
+    """
     unknown = price is None and hour_price(catalog.hardware(chip), None) is None
     return prices.UNPRICED if unknown else price
 
 
 def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | None:
-    """Price of an accelerator-hour; None if none is requested and the chip's file lists none.
+    """Price of an accelerator-hour; None if the query gives none and the chip's file lists none.
 
     Parameters
     ----------
     chip : HardwareSpec
         The accelerator.
     price : float, str or None
-        Price of an accelerator [USD/h], or of a node as ``23.60/node``. Also a kind of price that the chip's file
-        lists, or ``owned``. By default the best price of the file, or ``owned`` if the file lists only a purchase
-        price.
+        Price of an accelerator [USD/h], or of a node as ``23.60/node``. It may also be a kind of price in the chip's
+        file, or ``owned``. The default is the best price of the file. If the file lists only a purchase price, it is
+        ``owned``.
 
     Raises
     ------
     InputError
-        If the kind does not exist, the file lists no price of it, or the node size is unknown.
+        If the kind does not exist, the file lists no price of this kind, or the node size is unknown.
     """
     if price is None or price == prices.ALIKE:
         listed = prices.best(chip)
@@ -66,15 +69,15 @@ def no_price(chip: HardwareSpec) -> InputError:
 
 
 def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPrice:
-    """Cost per hour of use of an accelerator purchased at its list price, under the default ownership terms.
+    """Cost per hour of use for an accelerator that is purchased at its list price, under the default ownership terms.
 
     Parameters
     ----------
     chip : HardwareSpec
         The accelerator.
     utilisation : float, optional
-        Share of all hours in which the accelerator works; by default the share in the ownership terms. Use 1 if idle
-        hours are billed separately [1].
+        Share of all hours in which the accelerator works [1]; by default from the ownership terms. Use 1 if idle hours
+        are billed separately.
 
     Raises
     ------
@@ -109,7 +112,7 @@ def hour_cost(
     terms : Ownership
         Terms of use and financing.
     board_watts : float, optional
-        Power at work; by default from the chip's file [W].
+        Power of the board at work [W]; by default from the chip's file.
 
     Raises
     ------

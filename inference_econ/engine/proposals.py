@@ -34,7 +34,7 @@ class UsualDrafts:
     Attributes
     ----------
     who : str
-        Speculation method and target model, as text.
+        Speculation method and target model as text.
     acceptance : tuple of float
         Probability that the first, second, .. draft token is accepted, given that all before it were [1]. Unpublished
         positions are missing.
@@ -48,14 +48,16 @@ class UsualDrafts:
 
     @classmethod
     def of(cls, proposer: ProposerName, setup: Setup | None = None) -> UsualDrafts:
-        """Defaults from the setup's assumptions, else from published rates and the recipe of the setup's only engine.
+        """Defaults from the setup's assumptions.
+
+        If these have none, published rates are used, and the recipe of the setup's only engine.
 
         Parameters
         ----------
         proposer : str
             See :class:`Speculation`.
         setup : Setup, optional
-            Target. Without it, published rates that are not specific to a model are used.
+            Setup of the target model. Without it, published rates that are not specific to a model are used.
 
         Examples
         --------
@@ -79,7 +81,7 @@ class UsualDrafts:
         return cls(who, rates, longest if assumed.longest_draft == "recipe" else assumed.longest_draft)
 
     def positions(self, drafts: int) -> tuple[float, ...]:
-        """Acceptance of the first ``drafts`` draft tokens [1].
+        """Acceptance rates of the first ``drafts`` draft tokens [1].
 
         Raises
         ------
@@ -109,16 +111,16 @@ class Speculation:
         Probability that the first, second, .. draft token of a round is accepted, given that all before it were [1].
         The number of entries is the maximum draft length.
     model : ModelSpec or None
-        The draft model.
+        The draft model; None for methods without one.
     weights : str or None
-        Number format of the draft model or head; by default the published format of a draft model, or the format of the
-        target.
+        Number format of the draft model or head. The default is the published format of a draft model; for a head, it
+        is the format of the target.
     shortest : int
-        Minimum draft tokens per round [1]. 0 allows plain decoding; the maximum means rounds of a fixed length
-        (:meth:`fixed`).
+        Minimum draft tokens per round [1]. With 0, plain decoding is possible. With the maximum, all rounds have the
+        same length (:meth:`fixed`).
     host_seconds : (float, float)
-        CPU time per round, and per sequence of a round, that delays the chips [s]. It was measured on servers that do
-        not prepare the next round in advance.
+        CPU time per round, and CPU time per sequence of a round, that delay the chips [s]. They were measured on
+        servers that do not prepare the next round in advance.
 
     Raises
     ------
@@ -161,20 +163,20 @@ class Speculation:
         weights: str | None = None,
         setup: Setup | None = None,
     ) -> Speculation:
-        """Create a speculation from one acceptance rate for all positions, one per position, or published rates.
+        """Create a speculation method from acceptance rates: one for all positions, one per position, or published.
 
         Parameters
         ----------
         proposer : str
-            See the attributes.
+            Speculation method; see the attributes.
         acceptance : float or sequence of float, optional
             Acceptance rate of every draft token, or one rate for each position [1]. By default the published rates of
             the method and the target, see :class:`UsualDrafts`.
         longest : int, optional
-            Maximum draft tokens per round [1]. The default is the number of given rates, the value of the engine's
-            recipe, or the published value.
+            Maximum draft tokens per round [1]. Maximum draft length [1]. The default is the number of given rates, the
+            value of the engine's recipe, or the published value.
         model, weights
-            See the attributes.
+            Speculation method; see the attributes.
         setup : Setup, optional
             Target, whose model, engine and assumptions determine the defaults.
 
@@ -182,7 +184,7 @@ class Speculation:
         ------
         InputError
             If the number of probabilities differs from ``longest``, or the acceptance of some positions is unknown.
-            Also for the reasons of the class.
+            Also for the reasons that the class lists.
 
         Examples
         --------
@@ -218,29 +220,29 @@ class Speculation:
         model: ModelSpec | None = None,
         weights: str | None = None,
     ) -> Speculation:
-        """Rounds of a fixed draft length, given their mean acceptance length.
+        """Speculation rounds of a fixed draft length, from their mean acceptance length.
 
         Parameters
         ----------
         proposer : str
-            See the attributes.
+            Speculation method; see the attributes.
         length : int
             Draft tokens of every round [1].
         tokens : float
             Mean acceptance length: accepted draft tokens plus the token from the target [1].
         model, weights
-            See the attributes.
+            Speculation method; see the attributes.
 
         Raises
         ------
         InputError
-            If a round cannot yield that number of tokens. Also for the reasons of the class.
+            If a round cannot yield that number of tokens. Also for the reasons that the class lists.
 
         Notes
         -----
-        Times depend only on the mean. The distribution is the one with the least variance, as in engines with a
-        synthetic acceptance length. The first floor(tokens - 1) draft tokens are always accepted. The next token is
-        accepted with the remaining probability, and later tokens are never accepted.
+        Times depend only on the mean acceptance length. The assumed distribution has the smallest possible variance, as
+        in engines with a synthetic acceptance length. The first floor(tokens - 1) draft tokens are always accepted. The
+        next token is accepted with the remaining probability, and later tokens are never accepted.
 
         Examples
         --------
@@ -261,7 +263,7 @@ class Speculation:
         return cls(proposer, tuple(accepted.tolist()), model, weights, shortest=length)
 
     def of_one_length(self) -> Speculation:
-        """Copy in which every round has the maximum number of draft tokens.
+        """Speculation method in which every round has the maximum number of draft tokens.
 
         Examples
         --------
@@ -271,7 +273,7 @@ class Speculation:
         return replace(self, shortest=self.longest)
 
     def of_length(self, length: int) -> Speculation | None:
-        """Copy in which every round has ``length`` draft tokens, at most :attr:`longest`; None for 0 [1].
+        """Speculation method in which every round has ``length`` draft tokens, at most :attr:`longest`; None for 0 [1].
 
         Examples
         --------
@@ -286,7 +288,7 @@ class Speculation:
         return len(self.acceptance)
 
     def tokens(self, assumptions: ServingAssumptions) -> Array:
-        """Expected tokens of a round with 0, 1, .. draft tokens [1], shape (k + 1,).
+        """Expected number of tokens from a round with 0, 1, .. draft tokens [1], shape (k + 1,).
 
         Examples
         --------
@@ -299,7 +301,7 @@ class Speculation:
         return gains if assumptions.expected_tokens == "draft_length_plus_one" else np.append(1.0, gains[:-1])
 
     def verified(self, assumptions: ServingAssumptions) -> tuple[int, ...]:
-        """Tokens per sequence that the target processes in a round with 0, 1, .. draft tokens [1]."""
+        """Number of tokens per sequence that the target processes in a round with 0, 1, .. draft tokens [1]."""
         one_more = assumptions.expected_tokens == "draft_length_plus_one"
         return (1, *(length + one_more for length in range(1, self.longest + 1)))
 
@@ -315,7 +317,7 @@ class Speculation:
 
 
 def recorded_speculation(record: Mapping[str, Any]) -> Speculation:
-    """Speculation from a :meth:`Speculation.record`, for methods without a draft model.
+    """Speculation method from a :meth:`Speculation.record`, for methods without a draft model.
 
     Raises
     ------

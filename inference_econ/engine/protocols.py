@@ -1,4 +1,4 @@
-"""Interface of a setup for layouts, operator tables and memory."""
+"""Setup interface that layouts, operator tables and memory use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, Precisio
 
 
 class Served(Protocol):
-    """One model on one chip under one set of assumptions; see :class:`inference_econ.engine.setup.Setup`."""
+    """One model on one chip under one set of assumptions; :class:`inference_econ.engine.setup.Setup` implements it."""
 
     @property
     def model(self) -> ModelSpec: ...  # noqa: D102

@@ -34,7 +34,7 @@ _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 @dataclass(frozen=True, slots=True)
 class ChipRates:
-    """Sustained rates of one chip's kernels in given formats, and the kernels that it launches."""
+    """Sustained rates of one chip's kernels in given number formats, and the kernels that it launches."""
 
     hardware: HardwareSpec
     precision: Precision
@@ -44,11 +44,11 @@ class ChipRates:
 
     @property
     def peaks(self) -> Mapping[str, float]:
-        """Dense peak of every math unit of the chip [FLOP/s]."""
+        """Dense peak rate of each math unit of the chip [FLOP/s]."""
         return cast("Mapping[str, float]", self.hardware.dense_flops_per_second)
 
     def unit(self, dtype: str, kind: OperatorKind = "dense") -> str:
-        """Math unit for products with weights of ``dtype``, or for attention scores in a model with such weights."""
+        """Math unit that multiplies by weights of ``dtype``, or computes attention scores with such weights."""
         unit = self._units.get((dtype, kind))
         if unit is None:
             unit = self._units[dtype, kind] = self._unit(dtype, kind)
@@ -68,7 +68,7 @@ class ChipRates:
         return unit
 
     def operator_unit(self, operator: Operator) -> str:
-        """Math unit of a row of the operator table."""
+        """Math unit on which a row of the operator table runs."""
         return self.unit(operator.dtype, "dense" if operator.rates is not None else operator.kind)
 
     def operator_flops_per_second(self, operator: Operator) -> Array | float:
@@ -82,7 +82,7 @@ class ChipRates:
         return np.maximum(self.peaks[self.unit(operator.dtype)] * share / carried, bound)
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
-        """Sustained arithmetic rate of a kind of operator with weights of ``dtype`` [FLOP/s]."""
+        """Sustained arithmetic rate of one kind of operator with weights of ``dtype`` [FLOP/s]."""
         rate = self._rates.get((dtype, kind))
         if rate is None:
             rate = self._rates[dtype, kind] = self._flops_per_second(dtype, kind)
@@ -111,14 +111,14 @@ class ChipRates:
         return carried_share(unit_share, self.peaks[self.unit(dtype)] / vector / per_vector)
 
     def _kernel_efficiency(self, kind: OperatorKind) -> float:
-        """Efficiency of kernels in servers over their efficiency measured in isolation [1]."""
+        """Efficiency of kernels in servers divided by their efficiency in isolated measurements [1]."""
         assumed = self.assumptions
         if kind == "scores":
             return assumed.attention.score_efficiency
         return assumed.experts.kernel_efficiency if kind == "experts" else assumed.chip.product_efficiency
 
     def kernel(self, dtype: str, kind: OperatorKind) -> DenseKernel | ExpertKernel | None:
-        """Kernels of products with weights of ``dtype``; None for attention scores."""
+        """Kernels that multiply by weights of ``dtype``; None for attention scores."""
         if kind == "dense":
             return self.assumptions.chip.product(dtype)
         return self.assumptions.experts.kernel(dtype) if kind == "experts" else None
@@ -131,9 +131,9 @@ class ChipRates:
     def weight_bytes_per_second(
         self, dtype: str, kind: OperatorKind = "dense", rates: Rates | None = None
     ) -> Array | float:
-        """Sustained memory bandwidth for weights of a format in a kind of operator [B/s].
+        """Sustained memory bandwidth for weights of a number format, in one kind of operator [B/s].
 
-        ``rates`` are the measured efficiencies of the operator, if any; they apply to experts.
+        ``rates`` are the measured efficiencies of the operator, if there are any; they apply to experts.
         """
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         share: Array | float
@@ -151,7 +151,7 @@ class ChipRates:
         return self.hardware.hbm_bytes_per_second * share
 
     def kv_bytes_per_second(self, operator: Operator) -> float:
-        """Sustained memory bandwidth for the KV cache or states read by a row of the operator table [B/s]."""
+        """Sustained memory bandwidth for the KV cache or states that a row of the operator table reads [B/s]."""
         assumed = self.assumptions
         share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
         if operator.rates is not None and operator.kind == "scores":
@@ -160,7 +160,7 @@ class ChipRates:
 
     @property
     def host_bytes_per_second(self) -> float:
-        """Sustained bandwidth from host memory per accelerator [B/s]; 0 without a link."""
+        """Sustained bandwidth from host memory to each accelerator [B/s]; 0 without a link."""
         link = self.hardware.host_link_bytes_per_second_one_way or 0.0
         tier = memory.host_memory(self.assumptions.capacity.host_memory)
         return min(link * tier.link_efficiency, tier.read_bytes_per_second or math.inf)
@@ -176,7 +176,7 @@ class ChipRates:
         return 1.0 - assumed.experts.overlap if operator.kind == "experts" else 0.0
 
     def kernels(self, operator: Operator, work: Work) -> Array | float:
-        """Kernels per occurrence of a row [1]: counted in the assumed engine if known, else from the operator table."""
+        """Kernels per occurrence of a row [1]: from the assumed engine if known, else from the operator table."""
         multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
         narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
         # Activations of 16 bits are quantized first for a narrower unit.
@@ -190,7 +190,7 @@ class ChipRates:
         return kernels
 
     def fixed_seconds(self, operator: Operator, work: Work) -> Array | float:
-        """Fixed time of a row's kernels on the chip per occurrence, in CUDA graphs [s]."""
+        """Fixed time of a row's kernels on the chip per occurrence, if they run in CUDA graphs [s]."""
         assumed = self.assumptions
         latent_launch = assumed.attention.latent_graph_launch if operator.attention == "latent" else None
         return self.kernels(operator, work) * (assumed.host.graph_launch if latent_launch is None else latent_launch)

@@ -77,14 +77,15 @@ class Open:
     Attributes
     ----------
     engine : bool
-        True if any engine may serve, each under its own profile.
+        True if any engine may be used, each under its own profile.
     cache : bool
-        True if an engine's recipe may set the KV-cache format. Until a recipe is chosen, the format that all recipes
-        share is used.
+        True if an engine's recipe may set the KV-cache format. Until a recipe is chosen, the setup has the format that
+        all recipes share.
     changes : tuple of str
-        What-ifs of assumptions, which apply to every profile.
+        What-ifs on assumptions; they apply to the profile of every engine.
     assumptions : Assumptions
-        Assumptions of the setup. If the assumptions of a setup differ from these, engine profiles no longer apply.
+        Assumptions of the setup when it was created. If the setup's assumptions differ from these, engine profiles no
+        longer apply.
     """
 
     engine: bool
@@ -95,9 +96,9 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Model on a chip, in given formats, under a set of assumptions, at a price.
+    """Model on a chip in given number formats, under a set of assumptions, at a price.
 
-    Create a setup from names with :meth:`of`. Queries set the context; use :func:`dataclasses.replace` for other
+    Create a setup from names with :meth:`of`. Queries set the context. Use :func:`dataclasses.replace` for other
     changes.
 
     Attributes
@@ -115,26 +116,26 @@ class Setup:
     price : HourPrice, float or None
         Price of one accelerator [USD/h]; None if unknown.
     spread : float
-        Width of the uniform distribution of contexts around ``context``, from the prompt to the end of the output; 0 if
-        all are equal or the distribution is unknown [tokens].
+        Width of the uniform distribution of contexts around ``context`` [tokens]. It extends from the prompt to the end
+        of the output; 0 if all contexts are equal or the distribution is unknown.
     shared_prefix : float
         Tokens of the context that all sequences share, at most the context [tokens].
     contexts : tuple of (float, float)
-        Contexts of sequences if they differ [tokens], with the number or share of sequences that have each [1].
-        ``context`` is then their mean.
+        Context lengths, if sequences differ [tokens], each with the number or share of its sequences [1]. ``context``
+        then is the mean of these contexts.
     rent : {'gpu', 'node'}
         Unit of billing: the smallest machines that hold an instance, or full nodes. Chips without known machines are
         billed by the accelerator.
     grid : Grid or None
         Electricity grid for emissions.
     engines : tuple of ServingEngine
-        Engines that can serve the setup. Layouts with integer degrees are limited to layouts that at least one engine
-        can start. Without engines, any layout is allowed.
+        Engines that can serve the setup. Layouts with integer parallelism degrees are limited to those that at least
+        one engine can start. If there are no engines, any layout is allowed.
     left_out : tuple of str
-        Requested engines that cannot serve this setup, and disaggregated candidates that are not simulated, with the
-        reason.
+        Engines of the query that cannot serve this setup, and disaggregated candidates that are not simulated, with
+        reasons.
     left_open : Open or None
-        Choices left to :mod:`inference_econ.answers.deployments.serving_options`; None if all are fixed.
+        Choices that :mod:`inference_econ.answers.deployments.serving_options` makes later; None if all are fixed.
     levels : SetupLevels or None
         Measured corrections of the engine; None without an engine, or without similar measured servers.
 
@@ -239,27 +240,27 @@ class Setup:
         Parameters
         ----------
         model, hardware : spec, name or path
-            Model, and chip that it runs on.
+            Model, and chip that runs it.
         weights, activations, kv : str, optional
-            Number formats; by default as published, or the 16-bit format that the chip supports. The default KV-cache
-            format is the format of the engines' recipes if they all agree, otherwise the format of the activations. If
-            assumptions are given, recipes are used only for a named engine.
+            Number formats; by default the published ones, or the 16-bit format that the chip supports. The default
+            KV-cache format is the format of the engines' recipes if they all agree, otherwise the format of the
+            activations. If assumptions are given, recipes apply only to a named engine.
         assumptions : Assumptions, name or path, optional
             Assumptions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.engine.profiles.assumed`).
         price : float or str, optional
-            Price of one accelerator [USD/h], of a node (``23.60/node``), a kind that the chip's file lists
-            (``on_demand``, ``spot``), or ``owned`` for the cost of a purchased chip. By default the best price of the
-            file, see :func:`inference_econ.engine.pricing.hour_price`.
+            Price of one accelerator [USD/h], or of a node (``23.60/node``). It may be a kind of price in the chip's
+            file (``on_demand``, ``spot``), or ``owned`` for the cost of a purchased chip. The default is the best price
+            of the file, see :func:`inference_econ.engine.pricing.hour_price`.
         context : float
             Tokens in the cache of each sequence, for queries about single steps [tokens].
         changes : iterable of str
             What-ifs on named inputs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
         engine : str or sequence of str, optional
-            An engine such as ``vllm`` or ``vllm@0.24.0``: its profile, and only layouts that it can start. With several
-            engines, layouts that at least one engine can start. Engines that cannot serve the setup are listed in
-            ``left_out``. ``any`` allows all layouts. By default, layouts that at least one known engine can start. If
-            no engine is known, any layout.
+            An engine such as ``vllm`` or ``vllm@0.24.0``; its profile is used, and only layouts that it can start. With
+            several engines, layouts must be startable by at least one of them. Engines that cannot serve the setup are
+            listed in ``left_out``. ``any`` allows all layouts. By default, layouts must be startable by at least one
+            known engine. If no engine is known, any layout is allowed.
 
         Returns
         -------
@@ -336,23 +337,23 @@ class Setup:
         return replace(setup, left_open=left_open)
 
     def __repr__(self) -> str:
-        """Model, chip, formats and assumptions in one line; all fields would be far too long."""
+        """Model, chip, formats and assumptions in one line, because all fields would be far too long."""
         formats = f"weights {self.precision.weights}, KV {self.precision.kv}"
         return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
 
     def with_corrections(
         self, engine: str | None = None, version: str | None = None, release: str | None = None
     ) -> Setup:
-        """Setup with the measured corrections that its assumptions have for one engine.
+        """Setup with the measured corrections that its assumptions contain for one engine.
 
         Parameters
         ----------
         engine : str, optional
             Engine of the query; corrections of other engines are ignored.
         version : str, optional
-            Engine version; empty if not recorded. By default the version of the engine's facts.
+            Engine version; empty if not recorded. The default is the version in the engine's catalog entry.
         release : str, optional
-            Version of the catalog entry with the engine's facts, empty if there is none; by default the entry at the
+            Version of the catalog entry that describes the engine, empty if there is none; by default the entry at the
             version.
         """
         levels = self.assumptions.levels
@@ -370,7 +371,7 @@ class Setup:
         return replace(self, levels=self.levels.served(apart=apart, speculates=speculates))
 
     def measured_factor(self, plans: Plans, *, prefill: bool) -> Array | float:
-        """Measured correction of decode or prefill step times; 1 if nothing was measured [1]."""
+        """Measured correction of decode or prefill step times [1]; 1 if nothing was measured."""
         if self.levels is None:
             return 1.0
         return self.levels.factor(plans, self.assumptions.layout, prefill=prefill)
@@ -382,7 +383,10 @@ class Setup:
 
     @property
     def held_steps(self) -> float:
-        """Decode steps by which attention-DP groups delay a prefill; by default the maximum of the engine [1]."""
+        """Number of decode steps by which attention-DP groups delay a prefill.
+
+        By default the maximum of the engine [1].
+        """
         serving = self.assumptions.serving
         if serving.held_steps is not None or serving.prefill_split != "prompts":
             return serving.held_steps or 0.0
@@ -393,7 +397,7 @@ class Setup:
 
     @property
     def is_bound(self) -> bool:
-        """True if no server with such a chip was measured: results are uncalibrated bounds."""
+        """True if no server with such a chip was measured; results are then uncalibrated bounds."""
         return profiles.is_bound(self.assumptions.name, self.hardware.generation)
 
     @property
@@ -403,12 +407,15 @@ class Setup:
 
     @property
     def dealing(self) -> Dealing:
-        """Rule that assigns requests to attention-DP groups: the rule of the only engine, or the least busy group."""
+        """Rule that assigns requests to attention-DP groups.
+
+        It is the rule of the only engine; otherwise the least busy group is chosen.
+        """
         return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"
 
     @property
     def _engine_facts(self) -> EngineFacts | None:
-        """Facts of the engine, if the setup has exactly one."""
+        """Catalog facts of the engine, if the setup has exactly one engine."""
         if self.assumptions.host.engine is not None:
             name, _, version = self.assumptions.host.engine.partition(" ")
             return catalog.engine(name).at(version or None)
@@ -426,7 +433,7 @@ class Setup:
 
     @property
     def hour_price(self) -> HourPrice:
-        """Price of one accelerator, with its kind and source.
+        """Price of one accelerator, with its pricing model and its source.
 
         Raises
         ------
@@ -439,7 +446,10 @@ class Setup:
 
     @property
     def machines(self) -> tuple[int, ...]:
-        """Sizes of the rentable machines in accelerators, ascending [1]; empty if any number can be rented."""
+        """Sizes of the rentable machines, ascending [accelerators].
+
+        It is empty if any number of accelerators can be rented.
+        """
         return self.hardware.rented_as if self.rent == "gpu" else self.hardware.rented_as[-1:]
 
     def rented(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
@@ -471,7 +481,7 @@ class Setup:
 
     @property
     def peaks(self) -> Mapping[str, float]:
-        """Peak of every math unit of the chip without sparsity [FLOP/s]."""
+        """Peak rate of each math unit of the chip, without sparsity [FLOP/s]."""
         return self.rates.peaks
 
     def memory(self, plans: Plans) -> Memory:
@@ -481,7 +491,7 @@ class Setup:
         return memory.mixed([memory.need(setup, plans) for setup in self._apart()], self.contexts, plans)
 
     def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
-        """Memory of each accelerator of a single plan by purpose [B]."""
+        """Memory use of each accelerator in a single plan, by purpose [B]."""
         if not self.contexts:
             return memory.of_one_accelerator(self, plan)
         parts, counts = (
@@ -491,7 +501,7 @@ class Setup:
         return {name: float(np.average([part[name] for part in parts], weights=counts)) for name in parts[0]}
 
     def _apart(self) -> list[Setup]:
-        """Setups with one context for all sequences, one setup for each context."""
+        """Setups that have one context for all sequences, one setup for each context."""
         return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
 
     @property
@@ -504,7 +514,7 @@ class Setup:
     def reasons(self, plans: Plans, layout: TensorLayout, needed: Memory | None = None) -> npt.NDArray[np.intp]:
         """Code in :data:`inference_econ.engine.memory.REASONS` for each plan: 0, or the reason why it cannot run.
 
-        Give ``needed`` if the plans need memory for more than the model, for example for a draft model.
+        Set ``needed`` if the plans need memory for more than the model, for example for a draft model.
         """
         codes = memory.reasons(self, self.memory(plans) if needed is None else needed, plans, layout)
         if not (self.engines and plans.whole):
@@ -513,17 +523,20 @@ class Setup:
         return np.where(able | (codes == memory.DIVIDE), codes, memory.ENGINE)
 
     def layout_columns(self, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
-        """Degrees of n plans. If the setup has engines, also the engines that can start each plan."""
+        """Parallelism degrees of n plans.
+
+        If the setup has engines, the result also lists the engines that can start each plan.
+        """
         columns = layout_columns(plans, cut, self.assumptions.layout)
         able = {"engine": [", ".join(names) for names in self.engines_of(plans)]} if self.engines else {}
         return {**columns, **able}
 
     def layout_record(self, plan: Plans, cut: TensorLayout) -> dict[str, float | str]:
-        """Degrees of a single plan, of shape (1,), and the engines that can start it."""
+        """Parallelism degrees of a single plan of shape (1,), and the engines that can start it."""
         return {name: values[0] for name, values in self.layout_columns(plan, np.array([cut])).items()}
 
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
-        """Names of the engines that can start each of n plans; empty if any layout is allowed."""
+        """Names of the engines that can start each of n plans; empty if layouts need no engine."""
         masks = (can_start(engine, self.model, self.hardware.generation, plans) for engine in self.engines)
         able = [np.broadcast_to(mask, plans.shape).tolist() for mask in masks]
         names = [engine.name for engine in self.engines]
@@ -539,7 +552,7 @@ _DESK_WEIGHTS, _DESK_WIDTH = "q4_k_m", 0.9
 def desk_weights(model: ModelSpec, hardware: HardwareSpec) -> str | None:
     """Default weight format on a desktop chip: q4_k_m, or None for the published format.
 
-    The published format is used if it is as narrow, or if no engine runs q4_k_m files of the model.
+    The published format is used if it has no more bits, or if no engine runs q4_k_m files of the model.
     """
     published = Precision.of(model, None, "fp16")
     if min(BYTES_PER_ELEMENT[dtype] for dtype in published.of_weights) <= _DESK_WIDTH:
@@ -557,10 +570,10 @@ def precision_on(
     embeddings: EmbeddingFormat,
     engines: Sequence[str] | None = None,
 ) -> Precision:
-    """Number formats in which engines, by default all, serve a model on a chip.
+    """Number formats in which the given engines (by default all) serve a model on a chip.
 
-    Formats that are not given are published ones, or the 16-bit format that the chip has. Engines that read files of
-    their own store the other weights of models with MXFP4 experts in a format of their own.
+    Formats that are not given are the published ones, or the 16-bit format that the chip supports. Some engines read
+    their own file formats. For models with MXFP4 experts, they store all other weights in another format.
     """
     if model.expert_weights == "mxfp4" and weights in (None, "mxfp4"):
         names = {name.partition("@")[0] for name in engines or ()}
@@ -576,7 +589,7 @@ def precision_on(
 def with_usual_cache(
     precision: Precision, engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
 ) -> Precision:
-    """Replace the KV-cache format by the format that the first recipes of all engines share, if they agree."""
+    """Replace the KV-cache format by the one in the first recipes of all engines, if these agree."""
     first = (practices_in(engine.name, model, hardware, precision)[0] for engine in engines)
     formats = {practice.kv or precision.activations for practice in first}
     usual = replace(precision, kv=formats.pop()) if len(formats) == 1 else precision

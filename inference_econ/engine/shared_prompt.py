@@ -30,11 +30,11 @@ class PromptPart:
     Attributes
     ----------
     before, after : float
-        Mean time per layer before attention needs the cached tokens of other processes, and after that point [s].
+        Mean time per layer before and after the point where attention needs the cached tokens of other processes [s].
     attention : float
         Part of ``after`` in which attention reads the cache and computes scores [s].
     end : float
-        Time once per prompt, after the last layer: logits of the last token [s].
+        Time spent once per prompt, after the last layer: logits of the last token [s].
     """
 
     before: float
@@ -53,7 +53,7 @@ def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float =
     process : Plans
         Layouts with one attention group, shape (...).
     tokens, cached : float
-        New tokens of each prompt, and its tokens in the cache [tokens].
+        New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts : float
         Number of prompts [1].
 
@@ -78,14 +78,14 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     process : Plans
         Layout of one copy of the model, shape (1,).
     tokens, cached : float
-        Tokens of the part, and of the prompt before it [tokens].
+        Tokens of the part, and tokens of the prompt before this part [tokens].
     prompts : float
         Number of prompts that are prefilled together; each process has the same part of all of them [1].
 
     Returns
     -------
     PromptPart
-        Times of the part, split in proportion to the operator table. (before + after) x layers + end equals
+        Times of the part, divided in proportion to the operator table. (before + after) x layers + end equals
         :func:`reading_seconds`.
     """
     reading = replace(process, batch=prompts * process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
@@ -107,7 +107,7 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
 
 
 def _seconds(setup: Setup, work: Work, rows: Iterable[Operator]) -> float:
-    """Time of some rows one after the other, with communication and launches [s]."""
+    """Time of some rows in sequence, with communication and launches [s]."""
     network, cut = Network.of(setup.hardware, setup.assumptions.network), setup.assumptions.layout.tensor_layouts[0]
     total = np.zeros(1)
     for row in rows:
@@ -117,11 +117,12 @@ def _seconds(setup: Setup, work: Work, rows: Iterable[Operator]) -> float:
 
 
 def layer_cache_bytes(setup: Setup, process: Plans, tokens: float) -> float:
-    """KV cache and states of ``tokens`` tokens per chip of a process, as the mean of all layers [B].
+    """KV cache and states of ``tokens`` tokens on each chip of a process, as the mean of all layers [B].
 
     Notes
     -----
-    Sliding windows limit the cache, MLA stores latents, and chips in excess of the KV heads hold copies.
+    Sliding windows limit the cache, and MLA stores latents. If there are more chips than KV heads, the additional chips
+    store copies.
     """
     plain = setup.assumptions.changed({"capacity.kv_block": 1})
     held = sum(held_cache(setup.model, setup.precision, process, tokens, plain).values())
@@ -162,7 +163,7 @@ def gathering_seconds(setup: Setup, processes: int, size: float, domains: float)
     size : float
         Keys and values of the full prompt on one chip of a process [B].
     domains : float
-        Link domains that the processes span [1].
+        Number of link domains over which the processes extend [1].
 
     Returns
     -------
@@ -185,7 +186,7 @@ def moved_bytes(setup: Setup, process: Plans, tokens: float, cached: float) -> f
     process : Plans
         Layout of one copy of the model, shape (1,).
     tokens, cached : float
-        Tokens of the part, and of the prompt before it [tokens].
+        Tokens of the part, and tokens of the prompt before this part [tokens].
 
     Returns
     -------

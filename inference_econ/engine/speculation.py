@@ -29,7 +29,7 @@ ONE_STAGE = WholeLayouts(pipeline=False)
 
 @dataclass(frozen=True, slots=True)
 class Proposer:
-    """Speculation method of a target, on the same chips.
+    """Speculation method for a target model, on the same chips.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Proposer:
     speculation : Speculation
         Method and acceptance rates.
     setup : Setup or None
-        Draft model or head on the target's chips; None for n-grams, which take no time and no memory.
+        Setup of the draft model or head on the target's chips; None for n-grams, which take no time and no memory.
     """
 
     target: Setup
@@ -90,7 +90,7 @@ class Proposer:
 
     @property
     def heads(self) -> int:
-        """Number of MTP layers, each of which drafts a token; 1 for other methods [1]."""
+        """Number of MTP layers that draft one token each; 1 for other methods [1]."""
         return self.target.model.mtp_layers if self.speculation.proposer == "mtp" else 1
 
     def seconds(self, plans: Plans, layouts: Layouts = ONE_STAGE) -> Array:
@@ -101,7 +101,7 @@ class Proposer:
         plans : Plans
             Layouts of the target, shape (...), with their batches.
         layouts : Layouts
-            Layouts that a draft model with its own layout may choose from.
+            Family of layouts for a draft model with its own layout.
         """
         if self.setup is None:
             return np.zeros(())
@@ -135,10 +135,10 @@ class Proposer:
         )
 
     def placed(self, plans: Plans) -> tuple[Plans, Array]:
-        """Layout of one copy of the draft model or head with its part of the batch, and the number of copies [1].
+        """Layout of one copy of the draft model or head with its part of the batch, and number of copies [1].
 
         A head runs on the chips of one stage in the target's layout. A draft model with its own layout has one copy,
-        split over all chips of a stage. Otherwise it is split like the target's attention.
+        split over all chips of a stage. Otherwise, the draft model is split like the target's attention.
         """
         single = np.ones(())
         if self.speculation.proposer != "draft":
@@ -152,7 +152,7 @@ class Proposer:
         return Plans(degrees, batch, single, degrees, single, whole=plans.whole), copies
 
     def _degrees(self, plans: Plans) -> Array:
-        """Largest number of chips that splits both the draft model and the attention ranks evenly [1]."""
+        """Largest number of chips by which both the draft model and the attention ranks can be divided evenly [1]."""
         assert self.setup is not None
         ranks, single = plans.attention_ranks, np.ones(1)
         if not plans.whole:
@@ -215,8 +215,8 @@ class SpeculationRounds:
     Attributes
     ----------
     verify_seconds : ndarray, shape (..., k + 1)
-        Time of the target for the draft tokens and the token before them [s]; ``inf`` for draft lengths that are not
-        allowed.
+        Time of the target to verify the draft tokens and the token before them [s]; ``inf`` for draft lengths that are
+        not allowed.
     draft_seconds : ndarray, shape (...)
         Time to draft one token for every sequence [s]; ``inf`` if no layout of the draft model fits.
     tokens : ndarray, shape (k + 1,)
@@ -238,10 +238,10 @@ class SpeculationRounds:
     def best(self) -> BestDraft:
         """Draft length with the shortest time per token; 0 if plain decoding is allowed and fastest.
 
-        The best length falls as the batch grows, if arithmetic limits the step. At long contexts it stays above 0,
-        because all tokens of a sequence share the cache traffic. It may rise with the batch for three reasons. Larger
-        batches touch all experts anyway, launches of the draft model matter less in longer steps, and collectives may
-        change their protocol.
+        The best length decreases as the batch grows, if arithmetic limits the step. At long contexts it remains above
+        0, because all tokens of a sequence share the cache traffic. It may increase with the batch for three reasons.
+        Larger batches read all experts anyway, kernel launches of the draft model matter less in longer steps, and
+        collectives may change their protocol.
         """
         return formulas.best_draft_length(self.verify_seconds, self.draft_seconds, self.tokens, self.shortest)
 
@@ -265,9 +265,9 @@ def rounds(
     speculation : Speculation
         Method and acceptance rates.
     cut : {'1d', '2d'}, optional
-        How the target's matrices are split; by default the faster way.
+        Method of splitting the target's matrices; by default the faster one.
     layouts : Layouts
-        Layouts that a draft model with its own layout may choose from; by default integer degrees in one stage.
+        Family of layouts for a draft model with its own layout; by default integer degrees in one stage.
 
     Returns
     -------
@@ -284,18 +284,18 @@ def rounds(
     -----
     Drafting and verification alternate on the same chips. Verifying n draft tokens is a step of n + 1 tokens per
     sequence (n in the published study, ``expected_tokens: draft_length``). The step reads the cache once per sequence.
-    Each token chooses experts independently, which overestimates the experts that similar tokens touch. The host's
-    ``step_overhead`` occurs once per round. The first pass of a draft model processes all tokens of the last round, but
-    is modeled as a pass over one token.
+    Each token is assumed to choose experts independently. This overestimates the number of experts that similar tokens
+    need. The host's ``step_overhead`` occurs once per round. The first pass of a draft model processes all tokens of
+    the last round, but is modeled as a pass over one token.
 
-    A head (``mtp``, ``eagle``) is one transformer layer of the target, the projection of hidden state and token
-    embedding (2 h x h weights), and the target's output embedding: DeepSeek-V3 (arXiv:2412.19437), eqs. (21) to (23);
-    EAGLE, Li et al. (2024), section 3. It runs in the layout of the target; in pipelines, on the chips of one stage.
-    Some EAGLE heads of MoE models are dense, and the predicted times are then too long.
+    A head (``mtp``, ``eagle``) is one transformer layer of the target, a projection of hidden state and token embedding
+    (2 h x h weights), and the target's output embedding. Sources: DeepSeek-V3 (arXiv:2412.19437), eqs. (21) to (23);
+    EAGLE, Li et al. (2024), section 3. It has the layout of the target; in pipelines, it runs on the chips of one
+    stage. Some EAGLE heads of MoE models are dense. For these, the predicted times are too long.
 
     ``serving.draft_placement`` determines where a draft model runs. By default it is split like the target's attention,
-    as far as its heads divide. Each group of chips then has one copy and a part of the batch. With ``own_layout``, as
-    in the published study, it runs on all chips of the instance in its fastest layout.
+    as far as its heads allow. Each group of chips then has one copy and a part of the batch. With ``own_layout``, as in
+    the published study, it runs on all chips of the instance in its fastest layout.
     """
     setup = setup.for_role(speculates=True)
     serving = setup.assumptions.serving

@@ -1,4 +1,4 @@
-"""Time of a step: the operator table combined with rates and overlap assumptions."""
+"""Time of a step, from the operator table, sustained rates and overlap assumptions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class StepCosts:
         Times by part, which add up to the total [s]. Keys are :data:`PARTS`, and :data:`MEASURED` if there is a
         measured correction.
     busy : mapping of str to ndarray
-        Time of arithmetic and of each kind of memory traffic without overlap [s].
+        Time of arithmetic, and of each kind of memory traffic, without overlap [s].
     """
 
     seconds: Array
@@ -84,7 +84,7 @@ class Roofline:
 
 
 def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[Array]:
-    """Total time of a step for every plan, feasible or not, for each way to split matrices.
+    """Total time of a step for every plan, feasible or not, and for each method of splitting matrices.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     Returns
     -------
     list of ndarray, each of shape (...)
-        Time [s], in the order of ``assumptions.layout.tensor_layouts``. Only communication differs between these ways.
+        Time [s], in the order of ``assumptions.layout.tensor_layouts``. The methods differ only in communication.
 
     Notes
     -----
@@ -142,7 +142,10 @@ def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
 
 
 def halved(setup: Setup, plans: Plans) -> Plans:
-    """Plans with half of each batch for two-batch overlap; decode halves keep at least one sequence per group."""
+    """Plans with half of each batch, for two-batch overlap.
+
+    In decode, each half has at least one sequence per group.
+    """
     layout = setup.assumptions.layout
     ratio = fullest_group(plans, layout)
     if plans.prefill or np.any(plans.riding):
@@ -153,7 +156,7 @@ def halved(setup: Setup, plans: Plans) -> Plans:
 
 
 def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:
-    """Time of work and launches, and of communication for each way to split matrices [s]."""
+    """Time of work and kernel launches, and time of communication for each method of splitting matrices [s]."""
     network = Network.of(setup.hardware, setup.assumptions.network)
     alone = _overlapped(setup, work) + launch_seconds(setup, work)
     layouts = setup.assumptions.layout.tensor_layouts
@@ -218,7 +221,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
 
 
 def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> StepCosts:
-    """Extend a step to a later end, for example until the host has launched its kernels or delivered the weights."""
+    """Extend a step to a later end, for example until the host has launched its kernels."""
     left = np.maximum(end - costs.seconds, 0.0)
     return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 
@@ -254,9 +257,9 @@ _EXCHANGED = ("all_reduce_latency", "all_reduce_bandwidth", "all_to_all_latency"
 
 
 def _in_turns(half: StepCosts, taken: float) -> StepCosts:
-    """Costs of two-batch overlap: only communication that exceeds the work of the other half adds time.
+    """Costs of two-batch overlap. Communication adds time only if it takes longer than the work of the other half.
 
-    Work slows down by the share of processors that communication takes (``taken``).
+    Work slows down by the share of processors that communication uses (``taken``).
     """
     exchanged = np.sum([half.parts[name] for name in _EXCHANGED], axis=0)
     slower = taken * exchanged
@@ -293,7 +296,7 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
 
 
 def _some(values: Array | float) -> bool:
-    """True if any value is not 0; plain floats, which most entries are, avoid the slower numpy call."""
+    """True if any value is not 0. Most values are plain floats, for which numpy would be slower."""
     return values != 0.0 if isinstance(values, float) else bool(values.any())
 
 
@@ -343,7 +346,7 @@ def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
     Parameters
     ----------
     setup : Setup
-        Assumptions ``network.hidden`` and ``chip.prefetched_bytes``; if both are 0, nothing overlaps.
+        Setup with the assumptions ``network.hidden`` and ``chip.prefetched_bytes``; if both are 0, nothing overlaps.
     work : Work
         Operator table of the step.
     exchanged : ndarray, shape (...)
@@ -356,8 +359,8 @@ def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
 
     Notes
     -----
-    Sections 2.2 (1) and 3.4 of Erdil (2025), which assumes no such overlap. Prefetched weights are at most the weights
-    of a layer on a chip. They shorten a step by at most the time by which memory traffic exceeds arithmetic.
+    Sections 2.2 (1) and 3.4 of Erdil (2025) assume no such overlap. Prefetched weights are at most the weights of a
+    layer on a chip. They shorten a step by at most the time by which memory traffic exceeds arithmetic.
     """
     share, ahead = setup.assumptions.network.hidden, setup.assumptions.chip.prefetched_bytes
     if not (share or ahead):
@@ -375,7 +378,7 @@ def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
 
 
 def communication(network: Network, work: Work, layout: TensorLayout, operators: Iterable[Operator]) -> Array:
-    """Time of the collectives of some rows [s]."""
+    """Time of the collectives in some rows of the operator table [s]."""
     total = np.zeros(())
     for operator in operators:
         if not _some(operator.repeats):
@@ -398,8 +401,8 @@ def launch_seconds(setup: Setup, work: Work) -> Array | float:
 def host_seconds(setup: Setup, work: Work) -> Array | float:
     """CPU time to launch a step's kernels, in parallel with the chip; 0 for decode with CUDA graphs [s].
 
-    With CUDA graphs, small prefill steps launch attention kernels, and one graph for the operators between two
-    attention layers.
+    With CUDA graphs, small prefill steps launch attention kernels separately, and one graph for the operators between
+    two attention layers.
     """
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
@@ -436,13 +439,13 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
 
 
 def cpu_seconds(setup: Setup, work: Work) -> Array | float:
-    """Time of the layers in host memory in a step, while the chip waits [s].
+    """Time that the layers in host memory take in a step, while the chip waits [s].
 
     Notes
     -----
     In small steps, the CPU computes these layers: arithmetic and reads from host memory overlap. In larger steps, the
-    chip computes them after their weights and cache were copied over the host link, once per ``cpu.copied_together``
-    tokens. Activations cross the link once in each direction.
+    chip computes these layers. Their weights and cache are first copied over the host link, once per
+    ``cpu.copied_together`` tokens. Activations cross the host link once in each direction.
     """
     if not work.in_host_memory:
         return 0.0
@@ -459,7 +462,7 @@ def cpu_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:
-    """CPU time per step that does not overlap with the chip [s]; each attention-DP group has a separate process."""
+    """CPU time per step that does not overlap with the chip [s]; each attention-DP group has its own process."""
     assumed = setup.assumptions
     overhead = np.asarray(assumed.host.step_overhead)
     if not assumed.host.sequence_overhead:
@@ -468,7 +471,7 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
 
 
 def host_sequences(setup: Setup, plans: Plans) -> Array:
-    """Sequences of a step in the process of the fullest attention-DP group [1]."""
+    """Number of sequences per step in the process of the fullest attention-DP group [1]."""
     layout = setup.assumptions.layout
     return np.asarray(plans.micro_batch / attention_groups(plans, layout) * fullest_group(plans, layout))
 
@@ -481,14 +484,14 @@ def mfu(
     *,
     prompt: float | None = None,
 ) -> Array:
-    """Model FLOPs utilization: time of the useful arithmetic at theoretical peaks over the actual time [1].
+    """Model FLOPs utilization (MFU): time of the useful arithmetic at theoretical peaks divided by the actual time [1].
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions. Each operator uses the peak of the math unit that it runs on.
     accelerators, batch : array_like
-        Size of the instance, and its sequences [1], broadcastable to (...).
+        Number of accelerators of the instance, and number of its sequences [1], broadcastable to (...).
     seconds : array_like
         Time per token, or per prompt [s], broadcastable to (...).
     prompt : float, optional

@@ -1,4 +1,4 @@
-"""Prediction errors of fitted assumptions, and the properties in which a query is outside the calibration data."""
+"""Prediction errors of fitted assumptions, and the properties of a query that are outside the calibration data."""
 
 from __future__ import annotations
 
@@ -60,12 +60,15 @@ class Interval(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """Model, chip, load and layout of a prediction, to compare with calibration data; None if unspecified."""
+    """Model, chip, load and layout of a prediction, for a comparison with calibration data.
+
+    Unspecified properties are None.
+    """
 
     model: ModelSpec
     """Model that is served."""
     hardware: HardwareSpec
-    """Chip that it runs on."""
+    """Chip that runs the model."""
     weights: str | None = None
     """Weight format; None for the published format."""
     isl: float | None = None
@@ -73,11 +76,11 @@ class Subject(NamedTuple):
     osl: float | None = None
     """Output tokens per request [tokens]."""
     accelerators: float | None = None
-    """Size of an instance [1]."""
+    """Number of chips of an instance [1]."""
     concurrency: float | None = None
-    """Concurrent requests of an instance [1]."""
+    """Number of concurrent requests of an instance [1]."""
     engine: str = ""
-    """Engine; empty for any."""
+    """Engine of the prediction; empty for any."""
     context: float | None = None
     """Mean context during decode, if request lengths are unknown [tokens]."""
     version: str = ""
@@ -87,7 +90,7 @@ class Subject(NamedTuple):
     unseen: Unseen | None = None
     """Property that the measured correction does not cover; None without a correction."""
     ahead: int = 0
-    """Engine releases after the newest measured one [1]."""
+    """Number of engine releases after the newest measured one [1]."""
 
     @property
     def corrected(self) -> bool:
@@ -102,7 +105,10 @@ def asked_subject(
     accelerators: float | None = None,
     concurrency: float | None = None,
 ) -> Subject:
-    """Subject of a query. If prompt lengths are unknown, the context of the setup is used unless it is 0."""
+    """Subject that describes a query.
+
+    If prompt lengths are unknown, the context of the setup is used unless it is 0.
+    """
     context = setup.context if isl is None and setup.context else None
     return Subject(
         setup.model, setup.hardware, setup.precision.experts, isl, osl, accelerators, concurrency,
@@ -111,12 +117,15 @@ def asked_subject(
 
 
 class Instances(NamedTuple):
-    """Instances of one setup in a result. The instance that is least similar to measured ones determines the errors."""
+    """Instances of a result that have the same setup.
+
+    The instance that differs most from measured ones determines the errors.
+    """
 
     setup: Setup
-    """Model, chip and formats."""
+    """Setup with model, chip and formats."""
     accelerators: Sequence[float] = ()
-    """Size of each instance [1]."""
+    """Number of chips of each instance [1]."""
     concurrency: Sequence[float] = ()
     """Concurrent requests of each instance [1]; empty if unknown."""
     isl: float | None = None
@@ -124,15 +133,15 @@ class Instances(NamedTuple):
     osl: float | None = None
     """Output tokens per request [tokens]."""
     speculates: bool = False
-    """True with speculative decoding."""
+    """True if the instances use speculative decoding."""
     label: str = ""
-    """Name among several sets of instances."""
+    """Name that distinguishes these instances from others in the result."""
     layouts: Sequence[str] = ()
     """Layouts of the instances, see :func:`layout_key`; empty if unknown."""
 
     @property
     def subject(self) -> Subject:
-        """Properties that all instances share, including the least-measured property of their corrections."""
+        """Properties that all instances share, with the least-measured property of their corrections."""
         subject = asked_subject(self.setup, self.isl, self.osl)
         if self.setup.levels is None:
             return subject
@@ -168,8 +177,8 @@ def interval(
     level : float
         Probability, from 0 to 0.9 [1].
     subjects : iterable of Subject
-        Subjects of the query. The less they resemble the measurements, the wider the interval. Without subjects, the
-        widest errors are used.
+        Subjects that describe the query. The less they resemble the measurements, the wider is the interval. Without
+        subjects, the widest errors are used.
 
     Returns
     -------
@@ -183,8 +192,8 @@ def interval(
 
     Notes
     -----
-    The errors come from cross-validation. If the query has a new model, for example, the fits left out one model each
-    and predicted it; see :func:`unlike`. The errors include the uncertainty of the constants, because each fit has
+    The errors come from cross-validation. For a query with a new model, for example, each fit left out one model and
+    predicted it; see :func:`unlike`. The errors include the uncertainty of the fitted constants, because each fit has
     different constants.
     """
     if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
@@ -197,7 +206,7 @@ def interval(
 
 
 def factors_of(errors: ErrorSpread, level: float) -> Interval:
-    """Interval that has the probability ``level`` [1], as factors on a predicted value [1]."""
+    """Interval with the probability ``level`` [1], as factors on a predicted value [1]."""
     low, high = likely_ends(errors.quantiles, level)
     return Interval(math.exp(low), math.exp(high))
 
@@ -244,7 +253,7 @@ def error_spread(
 
 
 def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
-    """Errors with an independent normal error of unmeasured releases, given its standard deviation [1]."""
+    """Errors plus an independent normal error for unmeasured releases, whose standard deviation is given [1]."""
     moved = [
         errors.bias
         + math.copysign(math.hypot(value - errors.bias, deviation * NormalDist().inv_cdf(level)), level - _EVEN)
@@ -271,7 +280,7 @@ def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequen
 
 
 def unknown_share(model: ModelSpec) -> float:
-    """Upper bound of the share of a step that unknown parts of a model take [1].
+    """Upper bound on the share of a step that unknown parts of a model take [1].
 
     The share is largest at one token, because larger steps also read more experts and cache. All known parts are
     assumed to have the narrowest format of the model.
@@ -291,9 +300,10 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
     Parameters
     ----------
     subject : Subject
-        Subject of the query. An unknown version is treated as unmeasured, and an unknown engine or layout as measured.
+        Subject that describes the query. An unknown version is treated as unmeasured, and an unknown engine or layout
+        as measured.
     assumptions : Assumptions
-        Assumptions of the prediction. The result is empty if they were not fitted.
+        Assumptions of the prediction. Assumptions of the prediction. The result is empty if they were not fitted.
     """
     calibration = assumptions.calibration
     if calibration is None:
@@ -319,7 +329,7 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
 
 
 def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:
-    """Key of a measured combination of engine, chip and model in a calibration."""
+    """Key of a measured combination of engine, chip and model in calibration data."""
     return STROKE.join((engine or UNKNOWN, hardware.name, model.name))
 
 
@@ -327,9 +337,9 @@ class UnlikeReason(NamedTuple):
     """Reason why a query differs from the calibration data."""
 
     kind: str
-    """Kind of reason; reasons of several subjects with the same kind are grouped."""
+    """Kind of the reason; reasons of the same kind are grouped over several subjects."""
     text: str
-    """Text for users, with the numbers."""
+    """Reason as text for users, with the numbers."""
     unlike: Unlike
     """Property that cross-validation must leave out, so that its errors apply to the query."""
 
@@ -340,7 +350,7 @@ def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
     Parameters
     ----------
     subject : Subject
-        Subject of the query.
+        Subject that describes the query.
     assumptions : Assumptions
         Assumptions of the prediction.
 
@@ -398,7 +408,7 @@ def _uncounted(model: ModelSpec) -> Iterator[UnlikeReason]:
 
 
 def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
-    """Kinds of parallelism that no measured instance of the model used, or no measured instance at all."""
+    """Kinds of parallelism that no measured instance of the model used; or the fact that no instance was measured."""
     if calibration.parallel is None:
         return
     degrees, model = key_degrees(subject.layout), subject.model.name
@@ -413,7 +423,7 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]
 
 
 def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:
-    """Copies of a subject, one for each layout that was not measured."""
+    """Copies of a subject, one for each layout without measurements."""
     alike = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
     return [
         unlike
@@ -427,7 +437,7 @@ def _worded(text: str, unlike: Unlike) -> UnlikeReason:
 
 
 def _changed(subject: Subject) -> Iterator[UnlikeReason]:
-    """What-ifs on the chip or model. Measurements of the original do not apply to the changed one."""
+    """What-ifs that change the chip or the model. Measurements of the original do not apply to the changed one."""
     parts: tuple[tuple[Unlike, HardwareSpec | ModelSpec], ...] = (
         ("hardware", subject.hardware),
         ("model", subject.model),
@@ -469,7 +479,7 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:
-    """Number format of most weights: the format of the experts in MoE models."""
+    """Number format of most weights; for MoE models, the format of the experts."""
     precision = Precision.of(model, weights)
     return precision.experts if model.mixtures else precision.weights
 
@@ -477,7 +487,7 @@ def formats(model: ModelSpec, weights: str | None) -> str:
 def margin(
     assumptions: Assumptions, quantity: Quantity, confidence: float, subjects: Iterable[Subject] = ()
 ) -> float | None:
-    """Factor by which a prediction must be better than an SLO, so that measured values meet the SLO.
+    """Factor by which a prediction must be better than an SLO, so that measured servers meet the SLO.
 
     Parameters
     ----------
@@ -493,8 +503,8 @@ def margin(
     Returns
     -------
     float or None
-        Quantile of measured over predicted values at that probability [1]. It is at least 1, so that a pessimistic bias
-        never loosens an SLO. None if the assumptions were not fitted to the quantity.
+        Quantile of measured / predicted at this probability [1]. It is at least 1, so that a pessimistic bias never
+        loosens an SLO. None if the assumptions were not fitted to the quantity.
 
     Raises
     ------
@@ -509,7 +519,7 @@ def margin(
 
 
 def check_confidence(confidence: float) -> None:
-    """Check that a confidence level is supported by the known errors.
+    """Check that the known errors support a confidence level.
 
     Raises
     ------
@@ -527,7 +537,7 @@ def check_confidence(confidence: float) -> None:
 def chance(
     assumptions: Assumptions, quantity: Quantity, slack: float, subjects: Iterable[Subject] = ()
 ) -> float | None:
-    """Probability that measured values meet an SLO: the inverse of :func:`margin`.
+    """Probability that measured servers meet an SLO; it is the inverse function of :func:`margin`.
 
     Parameters
     ----------
@@ -536,7 +546,7 @@ def chance(
     quantity : {'tpot', 'ttft', 'request', 'throughput'}
         Quantity of the SLO.
     slack : float
-        Factor by which the prediction is better than the SLO: SLO over predicted time, or predicted rate over SLO [1].
+        Factor by which the prediction is better than the SLO [1]: SLO / predicted time, or predicted rate / SLO.
     subjects : iterable of Subject
         Subjects of the query, see :func:`inference_econ.engine.uncertainty.interval`.
 
@@ -554,6 +564,6 @@ def chance(
 
 
 def _worse(errors: LeftOutErrors, quantity: Quantity) -> tuple[float, ...]:
-    """Quantiles of ln(measured / predicted) in the unfavorable direction, at :data:`LEVELS` (symmetric) [1]."""
+    """Quantiles of ln(measured / predicted) in the unfavorable direction, at the symmetric :data:`LEVELS` [1]."""
     quantiles = errors.spread.quantiles
     return tuple(-value for value in reversed(quantiles)) if quantity == "throughput" else tuple(quantiles)

@@ -45,5 +45,5 @@ def describe(cls: type, properties: Mapping[str, Any]) -> None:
 
 
 def describe_as(cls: type, name: str, schema: dict[str, Any]) -> None:
-    """Add the description of one field to a JSON schema that replaces a field of another class."""
+    """Add the description of one field to a JSON schema. The field overrides a field of another class."""
     describe(cls, {name: schema})

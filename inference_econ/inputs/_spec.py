@@ -47,7 +47,7 @@ _STRANGE = 3
 
 
 class _Readable(ModelMetaclass):
-    """Metaclass whose class signatures show defaults and plain field types, as users write them."""
+    """Metaclass that shows class signatures with defaults and plain field types, as users write them."""
 
     @property
     def __signature__(self) -> Signature:
@@ -94,7 +94,7 @@ class Spec(BaseModel, metaclass=_Readable):
     Raises
     ------
     SpecError
-        Lists every mistake in the values.
+        The message lists every mistake in the values.
     """
 
     # A command uses few of the many classes, so validators are built at first use.
@@ -128,8 +128,8 @@ class Spec(BaseModel, metaclass=_Readable):
     def replace(self, **changes: object) -> Self:
         """Return a copy with changed fields, validated like a file.
 
-        A mapping changes only the keys that it lists if the field is a specification. The field is replaced if the
-        mapping sets another ``kind``.
+        If the field is a specification, a mapping changes only the keys that it lists. If the mapping sets another
+        ``kind``, the whole field is replaced.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def build(cls, data: Mapping[str, object], *, origin: str) -> Self:
-        """Validate plain data; errors name ``origin`` in place of a file."""
+        """Validate plain data; error messages name ``origin`` instead of a file."""
         return cls.from_document(_without_lines(data, origin))
 
     @classmethod
@@ -167,7 +167,7 @@ class Spec(BaseModel, metaclass=_Readable):
         Raises
         ------
         SpecError
-            Lists every mistake in the document with file and line.
+            The message lists every mistake in the document, with file and line.
         """
         try:
             return cls.model_validate(document.data)
@@ -181,7 +181,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
-        """Error that lists the mistakes that pydantic found, and the mistakes that these hide."""
+        """Error with the mistakes that pydantic found, and those that it could not reach because of them."""
         details = error.errors(include_url=False)
         # If most keys belong to another kind of file, report one mistake instead of dozens.
         top = [detail for detail in details if len(detail["loc"]) == 1 and detail["type"] == "extra_forbidden"]
@@ -364,7 +364,7 @@ def _nearest(key: str, allowed: list[str], moved: Mapping[str, str]) -> str:
 
 
 def _names(moved: str) -> str:
-    """Quoted names of a renamed field's replacements."""
+    """Quoted names of the fields that replace a renamed field."""
     return " or ".join(map(repr, moved.split(" or ")))
 
 
@@ -388,7 +388,7 @@ def quantity_error(problem: object) -> PydanticCustomError:
 
 
 def in_file(read: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Wrap a reader so that its errors are reported as mistakes of the file."""
+    """Wrap a reader function so that its errors become mistakes of the file."""
 
     def reader(value: object) -> T:
         try:
@@ -419,7 +419,7 @@ def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
 
 
 def _no_slip(share: float) -> float:
-    """Validator that rejects shares close to zero, by which results cannot be divided."""
+    """Validator that rejects shares close to zero, because results are divided by them."""
     if share < _SMALLEST:
         raise quantity_error(f"{share:g} is out of range; shares are from {_SMALLEST:g} to 1")
     return share

@@ -47,8 +47,10 @@ class Document:
     origin: str
     """File name in messages."""
     lines: dict[Location, tuple[str, int]] = field(default_factory=dict)
-    """``location -> (origin, line)``. A merged document has several origins. Values set on the command line have line
-    0."""
+    """``location -> (origin, line)``. A merged document has several origins.
+
+    Values set on the command line have line 0.
+    """
 
     def where(self, location: Location) -> str:
         """``file:line`` of a value, or of the nearest enclosing value with a known line."""
@@ -257,7 +259,7 @@ def graft(document: Document, location: Location, part: Document) -> None:
 
 
 def assign(document: Document, path: Sequence[str], value: Value, origin: str) -> None:
-    """Set one value, as ``--set`` does; messages name ``origin`` in place of a file.
+    """Set one value, as ``--set`` does; error messages name ``origin`` instead of a file.
 
     Raises
     ------
@@ -290,7 +292,7 @@ def assign(document: Document, path: Sequence[str], value: Value, origin: str) -
 
 
 def value_at(document: Document, path: Sequence[str]) -> Value:
-    """Present value at the path that :func:`assign` would set."""
+    """Current value at the path that :func:`assign` would set."""
     value: Value = document.data
     for name in path:
         value = _step(value, _key(value, name, document.origin))

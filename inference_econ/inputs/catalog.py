@@ -118,7 +118,7 @@ def power() -> PowerSpec:
 
 @cache
 def elasticity() -> Elasticity:
-    """Default assumptions on startup and shutdown of replicas."""
+    """Default assumptions on the startup and shutdown of replicas."""
     from inference_econ.inputs.economic_defaults import Elasticity
 
     return _usual(Elasticity, "elasticity")
@@ -264,13 +264,13 @@ def references() -> dict[str, dict[str, str]]:
 
 @cache
 def measured_files() -> dict[str, Path]:
-    """Paths of the shipped tables of measurements other than servers, sorted by name."""
+    """Paths of the other tables of measurements in the package, sorted by name."""
     return {path.stem: path for path in sorted((folder("scenarios") / "measured").glob("*.csv"))}
 
 
 @cache
 def server_files() -> dict[str, Path]:
-    """Paths of the shipped tables of measured servers, sorted by dataset name."""
+    """Paths of the tables of measured servers in the package, sorted by dataset name."""
     return {path.stem: path for path in sorted((folder("scenarios") / "measured" / "servers").glob("*.csv"))}
 
 
@@ -326,7 +326,7 @@ def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
 
 @cache
 def title(kind: Kind, name: str) -> str:
-    """Title of a shipped entry, read without the rest of its file.
+    """Title of a catalog entry in the package, read without the rest of its file.
 
     Raises
     ------
@@ -344,12 +344,14 @@ def title(kind: Kind, name: str) -> str:
 
 
 def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
-    """Published acceptance of a speculation method for a target model; by default the general value for the method.
+    """Published acceptance rate of a speculation method for a target model.
+
+    By default, the general value of the method.
 
     Raises
     ------
     InputError
-        If no acceptance is known for the method.
+        If no acceptance rate of the method is known.
     """
     return speculation_facts().usually(proposer, lambda names: target is not None and is_one_of(target, names))
 
@@ -362,7 +364,7 @@ def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:
 
 
 def as_fitted(name: Name) -> Assumptions:
-    """Read fitted assumptions without the measured corrections."""
+    """Read fitted assumptions, but leave out the measured corrections."""
     from inference_econ.inputs.presets.assumptions import Assumptions
 
     return _fresh(Assumptions, "assumptions", os.fspath(name), (), levelled=False)
@@ -398,7 +400,7 @@ def place(kind: Kind, name: Name, location: Location) -> str:
 def kernel_counts(
     engine_and_version: str, part: str, dtype: str, mixer: str, generation: str
 ) -> tuple[KernelCount, ...]:
-    """Kernel counts of an engine for one row of the operator table; the last one applies.
+    """Number of kernels that an engine launches for one row of the operator table; the last matching entry applies.
 
     Parameters
     ----------
@@ -407,9 +409,9 @@ def kernel_counts(
     part : str
         Part of a layer, see :attr:`KernelCount.part`.
     dtype : str
-        Format of the row's weights.
+        Number format of the weights in the row.
     mixer : str
-        For norms, the kind of attention in their layers.
+        For norms, the kind of attention in the same layers.
     generation : str
         Generation of the chip.
 
@@ -572,7 +574,7 @@ def _apply(document: Document, change: str, word: str) -> None:
 
 
 def _graft_files(document: Document) -> None:
-    """Replace file names in the fields for collectives, kernels, products and scores by the contents of the files."""
+    """Replace file names in four fields (collectives, kernels, products and scores) by the contents of the files."""
     from inference_econ.inputs import _yaml
 
     families = document.data.get("per_family")

@@ -23,7 +23,7 @@ def document(path: Path, key: str, value: Callable[[str, str], object]) -> _yaml
     key : str
         Name of the list in the document and in messages.
     value : callable
-        Converts the text of a cell, given its column name.
+        Function that converts the text of a cell, given its column name.
 
     Raises
     ------

@@ -23,8 +23,10 @@ class Format(NamedTuple):
     scale_bits: float
     """Bits of one scale, plus the zero point or bias stored with it [1]."""
     group: tuple[int, ...]
-    """Number of elements that share a scale: per row, or rows and columns of a block [1]; empty if scales are
-    negligible."""
+    """Number of elements that share a scale: per row, or rows and columns of a block [1].
+
+    It is empty if scales are negligible.
+    """
     units: tuple[str, ...]
     """Math units that can process the format, the narrowest first."""
     bare: str
@@ -148,7 +150,7 @@ def check_dtype(name: str, role: str) -> str:
 
 
 def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str:
-    """Math unit for a format: its own unit, or else the next wider one that the chip has.
+    """Math unit for a format: the unit of that format, or the next wider one of the chip.
 
     Parameters
     ----------
@@ -162,12 +164,12 @@ def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str
     Returns
     -------
     str
-        A key of ``peaks``.
+        Math unit, as a key of ``peaks``.
 
     Raises
     ------
     InputError
-        If no unit of the chip is wide enough.
+        If no math unit of the chip is wide enough.
 
     Examples
     --------
@@ -245,7 +247,7 @@ def nearest(number: float, step: int) -> int:
 
 
 def heads(count: float, groups: float, ratio: float) -> int:
-    """Scaled head count in full groups; it stays divisible by 8, 4 or 2 if the original is.
+    """Scaled head count in full groups. It remains divisible by 8, 4 or 2 if the original is.
 
     Examples
     --------
@@ -257,7 +259,7 @@ def heads(count: float, groups: float, ratio: float) -> int:
 
 
 def columns(width: float, ratio: float) -> int:
-    """Scaled width, which keeps a power of two that divides the original as a divisor.
+    """Scaled width. If a power of two divides the original width, it also divides the scaled width.
 
     Examples
     --------

@@ -53,7 +53,7 @@ class ModelSupport(Spec):
     architectures: Names
     """Architectures, as listed under ``architectures`` in a Hugging Face ``config.json``."""
     attention_dp: bool = False
-    """True if an instance can have several attention-DP groups. Otherwise data parallelism means separate replicas."""
+    """True if an instance can have several attention-DP groups. If false, data parallelism means separate replicas."""
     pipeline: bool = False
     """True if the engine can split the layers into pipeline stages."""
     lora: bool = False
@@ -72,7 +72,7 @@ class EngineDefaults(Spec):
     step_tokens: Count
     """Maximum tokens of one step, summed over all sequences [tokens]."""
     slots: Count | None = None
-    """Maximum concurrent requests [1]; absent if only memory limits them."""
+    """Maximum number of concurrent requests [1]; absent if only memory limits it."""
     memory_fraction: Fraction | None = None
     """Share of the memory for weights and KV cache [1]; absent if it is computed from the other settings."""
     block_tokens: Count
@@ -92,7 +92,7 @@ class EngineMemory(Spec):
     """True if the memory share includes the activations of the largest step, as measured by the engine's profile
     run."""
     logit_copies: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Copies of the 32-bit logits of all slots during sampling in the profile run [1]."""
+    """Copies of the 32-bit logits for the maximum number of sequences, during sampling in the profile run [1]."""
     state_pages: bool = False
     """True if recurrent states are stored in cache pages. A page is then as large as a state."""
     states_held: Count = 1
@@ -113,16 +113,16 @@ class CapturedSizes(Spec):
     """Batch sizes of decode steps for which graphs are captured. Other batches are padded to the next larger size."""
 
     smallest: tuple[int, ...] = Field(strict=False)
-    """First sizes [1]."""
+    """Smallest captured batch sizes [1]."""
     steps: tuple[Annotated[tuple[int, int], Field(strict=False)], ...] = Field(strict=False)
     """Pairs (from, every): multiples of ``every`` between ``from`` and the next pair, or the largest size [1]."""
     largest: Count
     """Largest captured batch [1]."""
     per_slot: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """Limit on the largest size, per slot [1]."""
+    """Limit on the largest captured size per concurrent request of the server [1]."""
 
     def sizes(self, slots: int) -> tuple[int, ...]:
-        """Captured batch sizes of a server with a number of slots [1].
+        """Captured batch sizes of a server with a given maximum concurrency [1].
 
         Examples
         --------
@@ -141,7 +141,7 @@ class Admission(Spec):
     own_answer: Annotated[float, Field(ge=0, le=1)]
     """Share of a request's maximum output that must be free, in addition to its prompt, to admit the request [1]."""
     other_answers: Annotated[float, Field(ge=0, le=1)]
-    """Share of the remaining output of all running requests that is reserved when a request is admitted [1]."""
+    """Share of the remaining output of all running requests that must also be free when a request is admitted [1]."""
     evicted: Evicted
     """Request that is preempted and recomputed later: the last admitted one, the one with the fewest output tokens, or
     none."""
@@ -200,21 +200,23 @@ class Exchange(Spec):
     name: str = Field(min_length=1)
     """Name of the implementation in the engine."""
     phase: Phase
-    """Kind of steps that the implementation is for."""
+    """Kind of steps that use the implementation."""
     dispatch: dict[Dtype, WireFormat] = Field(default={})
     """Format of dispatched tokens, by weight format of the experts; bf16 for formats not listed."""
     combine: WireFormat
     """Format of combined outputs."""
     copies: Literal["per_expert", "per_rank", "per_domain", "every_rank"]
-    """Copies of a token that leave its rank. ``per_expert``: one per expert. ``per_rank``: one per rank that has an
-    expert of the token. ``per_domain``: one per link domain, and inside the domain one per rank. ``every_rank``: one to
-    every rank."""
+    """Number of copies of a token that leave its rank.
+
+    ``per_expert``: one per expert. ``per_rank``: one per rank that has an expert of the token. ``per_domain``: one per
+    link domain, and inside the domain one per rank. ``every_rank``: one to every rank.
+    """
     within_domain: bool = False
     """True if all ranks must share one link domain."""
     default: bool = False
     """True if this is the default wherever it is possible."""
     wide: bool = False
-    """True if the engine's documentation recommends it for expert parallelism over several nodes or a rack."""
+    """True if the engine's documentation recommends it for expert parallelism across several nodes or a rack."""
 
     def dispatched(self, weights: Dtype) -> WireFormat:
         """Format of tokens that are dispatched to experts whose weights have the format ``weights``."""
@@ -236,10 +238,12 @@ class Overlap(Spec):
     """Overlap of communication with computation in an engine."""
 
     kind: Literal["two_batch", "single_batch"]
-    """``two_batch``: communication of one half of the batch overlaps with computation of the other. ``single_batch``:
-    it overlaps with other work on the same batch, such as shared experts or the down projection."""
+    """``two_batch``: communication of one half of the batch overlaps with computation of the other.
+
+    ``single_batch``: it overlaps with other work on the same batch, such as shared experts or the down projection.
+    """
     phase: Phase
-    """Kind of steps in which the overlap works."""
+    """Kind of steps in which the overlap is possible."""
     default: bool
     """True if the overlap is on by default."""
     least_tokens: int | None = Field(default=None, gt=0)
@@ -250,7 +254,7 @@ class Overlap(Spec):
     """Model architectures (:attr:`ModelSpec.architecture`) that support the overlap; all if empty."""
 
     def holds(self, architecture: str | None, generation: str, *, prefill: bool) -> bool:
-        """True if the overlap works in prefill or decode steps of a model on a chip generation."""
+        """True if the overlap is possible in prefill or decode steps of a model on a chip generation."""
         phase = "prefill" if prefill else "decode"
         pairs = ((self.generations, generation), (self.architectures, architecture))
         return self.phase in (phase, "both") and all(not some or value in some for some, value in pairs)
@@ -262,15 +266,15 @@ class KernelCount(Spec):
     part: KernelPart
     """Row of the operator table."""
     kernels: Annotated[int | float, Field(ge=0, le=1e3, allow_inf_nan=False)]
-    """Kernels per occurrence, without those on parallel streams [1]."""
+    """Number of kernels per occurrence, without kernels on parallel streams [1]."""
     formats: tuple[Dtype, ...] = Field(default=(), strict=False)
-    """Formats to which the entry applies: of weights, or of the cache for attention and scans; all if empty."""
+    """Formats to which the entry applies: weight formats, or cache formats for attention and scans. Empty means all."""
     generations: tuple[str, ...] = Field(default=(), strict=False)
-    """Chip generations (:attr:`HardwareSpec.generation`) to which the entry applies; all if empty."""
+    """Chip generations (:attr:`HardwareSpec.generation`) to which the entry applies; empty means all."""
     mixers: tuple[MixerKind, ...] = Field(default=(), strict=False)
-    """Kinds of attention or mixer to which the entry of a norm applies; all if empty."""
+    """For norms, kinds of attention or mixer to which the entry applies; empty means all."""
     summed: bool = False
-    """True if the entry applies only to matrices that all ranks of a stage share, so that an all-reduce follows."""
+    """True if the entry applies only to matrices that all ranks of a stage share, whose outputs need an all-reduce."""
 
     def holds(self, part: str, dtype: str, mixer: str, generation: str) -> bool:
         """True if the entry applies to a row of the operator table on a chip; ``summed`` is ignored."""
@@ -279,15 +283,15 @@ class KernelCount(Spec):
 
 
 class PromptGraphs(Spec):
-    """Prefill steps that an engine captures by default: piecewise, as graphs between the attention of the layers."""
+    """Prefill steps that an engine captures by default: graphs contain the operators between attention layers."""
 
     most_tokens: int | None = Field(default=None, gt=0)
-    """Tokens of the largest captured step; absent if steps of any size are captured [tokens]."""
+    """Number of tokens in the largest captured step [tokens]; absent if steps of any size are captured."""
     latent_tokens: int | None = Field(default=None, gt=0)
-    """Tokens of the largest captured step for models with latent attention, if different [tokens]."""
+    """Number of tokens in the largest captured step for models with latent attention, if different [tokens]."""
 
     def tokens(self, read: float, *, latent: bool) -> float:
-        """Tokens of the largest captured prefill step on a server whose steps have at most ``read`` tokens [tokens]."""
+        """Number of tokens in the largest captured prefill step, if steps have at most ``read`` tokens [tokens]."""
         most = self.latent_tokens if latent and self.latent_tokens is not None else self.most_tokens
         return read if most is None else float(min(most, read))
 
@@ -296,8 +300,10 @@ class EngineFacts(Spec):
     """Facts of an engine at one version; the default of a field means "unknown"."""
 
     expert_groups: Literal["dp_x_tp", "any"] = "dp_x_tp"
-    """``dp_x_tp``: experts are spread over all ranks of a stage. ``any``: experts may be spread over some of the ranks,
-    and each expert is split over the others."""
+    """``dp_x_tp``: experts are spread over all ranks of a stage.
+
+    ``any``: experts may be spread over some of the ranks, and each expert is split over the others.
+    """
     inside: Literal["experts", "tensor"] | None = None
     """Ranks on adjacent chips if experts are both spread and split: the expert-parallel group (``experts``), or the
     ranks that share an expert (``tensor``). Absent if experts are never split."""
@@ -308,11 +314,15 @@ class EngineFacts(Spec):
     overlap: tuple[Overlap, ...] = Field(default=(), strict=False)
     """Communication that the engine can overlap with computation."""
     decode_context_parallel: Literal["none", "within_tp", "beside_tp"] = "none"
-    """Ranks that can split the cached tokens of a sequence in decode: those of the tensor-parallel group, or additional
-    ranks."""
+    """Ranks that can share the cached tokens of a sequence in decode: ranks of the tensor-parallel group, or additional
+    ranks.
+    """
     uneven_pipeline: Literal["refused", "before_last", "last_stage", "last_stages", "first_stages"] = "refused"
-    """Placement of the remaining layers if the number of stages does not divide the layers. They go one each to the
-    stages before the last, all to the last stage, one each to the last stages, or one each to the first stages."""
+    """Placement of the remaining layers if the number of stages does not divide the layers.
+
+    They go one each to the stages before the last, all to the last stage, one each to the last stages, or one each to
+    the first stages.
+    """
     replicated_under_attention_dp: tuple[Part, ...] = Field(default=(), strict=False)
     """Parts that every rank replicates if attention is data-parallel over single ranks."""
     replicated_on_request: tuple[Part, ...] = Field(default=(), strict=False)
@@ -321,28 +331,40 @@ class EngineFacts(Spec):
     host_weights: Literal["none", "in_step", "prefetched"] = "none"
     """Use of weights in host memory: read when needed, or prefetched while other layers run."""
     kernels: tuple[KernelCount, ...] = Field(default=(), strict=False)
-    """Kernels of a decode step by part of the model. The last matching entry applies. Parts without an entry have the
-    counts of the operator table. A version adds its entries to those of earlier versions."""
+    """Kernels of a decode step by part of the model.
+
+    The last matching entry applies. Parts without an entry have the kernel numbers of the operator table. A version
+    adds its entries to those of earlier versions.
+    """
     prompt_graphs: PromptGraphs | None = None
     """Prefill steps that are captured by default; absent if the host launches all kernels of prefill steps."""
     expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
-    """Kernels of routed experts that the engine selects or that its recipes set, by chip generation and weight format;
-    empty if unknown."""
+    """Kernels of routed experts that the engine selects or that its recipes set, by chip generation and weight format.
+
+    It is empty if unknown.
+    """
     exchanged_expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
     """Kernels of routed experts with data-parallel attention, for formats in which the engine then uses other
     kernels."""
     chips: tuple[ChipSupport, ...] = Field(default=(), strict=False)
     """Chips that run the engine, with the supported formats. Unverified chips are omitted."""
     beside_mxfp4: Dtype | None = None
-    """Format of all other weights in the engine's files of models with MXFP4 experts; absent if as published."""
+    """Format of all other weights in the engine's files of models with MXFP4 experts.
+
+    Absent if they have the published format.
+    """
     models: tuple[ModelSupport, ...] = Field(default=(), strict=False)
-    """Supported architectures among the models of the catalog. A version adds its entries to those of earlier versions;
-    the last entry of an architecture applies."""
+    """Supported architectures among the models of the catalog.
+
+    A version adds its entries to those of earlier versions; the last entry of an architecture applies.
+    """
     attention_groups: AttentionGroups = "any"
     """Size of attention-DP groups within an instance: any number of ranks, or single ranks."""
     stages_over: Literal["nodes"] | None = None
-    """Pipeline stages that the documentation recommends, with tensor parallelism inside each stage; absent without a
-    recommendation."""
+    """Pipeline stages that the documentation recommends, with tensor parallelism inside each stage.
+
+    Absent without a recommendation.
+    """
     defaults: tuple[EngineDefaults, ...] = Field(default=(), strict=False)
     """Default settings of the server. The first entry whose memory limit the chip meets applies."""
     memory: EngineMemory | None = None
@@ -366,7 +388,9 @@ class EngineFacts(Spec):
 
     held_steps: int | None = Field(default=None, gt=0)
     """Maximum number of decode steps by which prefill can be delayed until each attention-DP group has a prompt [1].
-    This is the default value of the option; absent if the engine has no such option."""
+
+    This is the default value of the option; absent if the engine has no such option.
+    """
 
     @property
     def keeps_caches(self) -> bool:
@@ -427,7 +451,7 @@ class EngineFacts(Spec):
 
 
 class EngineVersion(EngineFacts):
-    """Facts that a version changes. Absent facts are those of the previous version."""
+    """Facts that a version changes. Facts that are absent are copied from the previous version."""
 
     version: str = Field(pattern=r"\d")
     """Version number, or the month of a description if the system has no versions."""
@@ -521,7 +545,8 @@ class EngineSpec(SourcedSpec):
         Parameters
         ----------
         day : date
-            Date. The newest version released by then applies. A version dated by month counts from the first day.
+            Date. The newest version that was released by this date applies. A version that is dated only by month is
+            assumed to be released on the first day.
 
         Raises
         ------
@@ -566,14 +591,14 @@ def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
 def divided(
     facts: EngineFacts, hardware: HardwareSpec, *, step_tokens: float, slots: float | None, share: float | None
 ) -> dict[str, float | None]:
-    """Capacity assumptions for a server with a given largest step, number of slots and memory share.
+    """Capacity assumptions for a server, from its largest step, maximum concurrency and memory share.
 
     Parameters
     ----------
     facts : EngineFacts
         Facts of an engine version.
     hardware : HardwareSpec
-        Chip with the memory.
+        Chip whose memory the server uses.
     step_tokens : float
         Tokens of the largest step [tokens].
     slots : float or None
@@ -584,7 +609,7 @@ def divided(
     Returns
     -------
     dict of str to float
-        Values of fields of the assumptions, by dotted name; empty if the memory use of the engine is unknown.
+        Values of assumptions by dotted field name; empty if the memory use of the engine is unknown.
 
     Examples
     --------
@@ -617,9 +642,10 @@ def divided(
 def with_engine(
     assumptions: Assumptions, facts: EngineFacts, hardware: HardwareSpec, fixed: Collection[str] = ()
 ) -> Assumptions:
-    """Assumptions with the capacity of a server that is started without options, so that the engine divides the memory.
+    """Assumptions with the capacity of a server that is started without options.
 
-    Fields in ``fixed`` are not changed. No field is changed if the defaults of the engine are unknown.
+    The engine then divides the memory itself. Fields in ``fixed`` are not changed. No field is changed if the defaults
+    of the engine are unknown.
     """
     usual = facts.defaults_on(hardware.hbm_bytes)
     if usual is None:

@@ -29,11 +29,15 @@ class Price(Spec):
     dollars_per_accelerator_hour: DollarsPerHour
     """Price of an accelerator-hour [USD/h]."""
     kind: PriceKind
-    """Kind of price: on-demand, reserved or spot contract; total cost of ownership (tco); index; estimate; or value
-    from a paper."""
+    """Kind of price: on-demand, reserved or spot contract; total cost of ownership (tco); index; estimate.
+
+    Or value from a paper.
+    """
     seller: Seller | None = None
-    """Kind of seller or owner; absent if unknown. Only prices of one kind of seller are compared. A survey covers
-    several sellers."""
+    """Kind of seller or owner; absent if unknown.
+
+    Only prices from the same kind of seller are compared. A survey covers several sellers.
+    """
     years: Count | None = None
     """Term of a reserved price [years]; absent if unknown."""
     date: Date
@@ -41,9 +45,9 @@ class Price(Spec):
     ref: str = Field(min_length=1)
     """Key of the reference in ``references.bib``."""
     where: str = Field(min_length=1)
-    """Place inside the reference."""
+    """Location inside the reference."""
     verified: bool = True
-    """True if the price was read in the reference or in a transcription of it; false for second-hand quotes."""
+    """True if the price was read in the reference or in a transcription of it; false if another text quotes it."""
 
 
 class PurchasePrice(Spec):
@@ -58,24 +62,29 @@ class PurchasePrice(Spec):
     ref: str = Field(min_length=1)
     """Key of the reference in ``references.bib``."""
     where: str = Field(min_length=1)
-    """Place inside the reference."""
+    """Location inside the reference."""
 
 
 class HardwareSpec(SourcedSpec):
-    """Accelerator (GPU, TPU, LPU) per chip: peaks of dense arithmetic, and link bandwidths in one direction.
+    """Facts of one accelerator (GPU, TPU, LPU): peak rates of dense arithmetic, and link bandwidths in one direction.
 
-    The specification is valid for chips that peak rates describe. Marketing numbers are rejected if a rule detects
-    them: peaks with sparsity, bidirectional link rates, per-core values and values of multi-chip boards.
+    The specification is valid for chips whose speed follows from peak rates. Marketing numbers are rejected if a rule
+    detects them: peaks with sparsity, bidirectional link rates, per-core values and values of multi-chip boards.
     """
 
     extends: str | None = None
     """Chip that this file extends; fields that are not given are copied from it."""
     family: str = Field(pattern=r"^[a-z0-9_]+$")
-    """Family of chips, for example ``h100``. Recipes, measurements and exceptions of assumptions refer to this
-    family."""
+    """Family of chips, for example ``h100``.
+
+    Recipes, measurements and exceptions of assumptions refer to this family.
+    """
     generation: str = Field(pattern=r"^[a-z0-9_]+$")
-    """Generation of chips that run the same kernels, for example ``hopper``. It determines the default profile and the
-    supported engines. A chip of an unknown family is treated like other chips of its generation."""
+    """Generation of chips that run the same kernels, for example ``hopper``.
+
+    It determines the default profile and the supported engines. A chip of an unknown family is treated like other chips
+    of its generation.
+    """
     vendor: str
     """Manufacturer."""
     desk: bool = False
@@ -85,8 +94,10 @@ class HardwareSpec(SourcedSpec):
     dense_flops_per_second: Annotated[dict[MathUnit, FlopsPerSecond], Field(min_length=1)]
     """Dense peak of each math unit of the chip [FLOP/s]. Formats without a math unit are absent."""
     two_to_four_sparsity: bool = False
-    """True if the vendor's headline numbers include 2:4 sparsity. Each halving of the width must then double the
-    peak."""
+    """True if the vendor's headline numbers include 2:4 sparsity.
+
+    Each halving of the width must then double the peak.
+    """
     hbm_bytes: Memory
     """Main memory available to programs [B]."""
     hbm_bytes_per_second: BytesPerSecond
@@ -96,11 +107,15 @@ class HardwareSpec(SourcedSpec):
     link_bytes_per_second_one_way: BytesPerSecond | None = None
     """Bandwidth of the fast link per accelerator in one direction [B/s]; absent without a fast link."""
     link_bytes_per_second_both_ways: BytesPerSecond | None = None
-    """Bidirectional bandwidth of the fast link, as in the datasheet [B/s]. It is only used to check the value for one
-    direction."""
+    """Bidirectional bandwidth of the fast link, as in the datasheet [B/s].
+
+    It is only used to check the value for one direction.
+    """
     link_peers: Count | None = None
-    """Chips in a full mesh that each chip is wired to, with an equal part of the link bandwidth per peer [1]. Absent
-    with a switch, where one peer can use the full bandwidth."""
+    """Number of chips to which each chip is wired directly, with an equal part of the link bandwidth per peer [1].
+
+    Absent with a switch, where one peer can use the full bandwidth.
+    """
     nic_bytes_per_second_one_way: BytesPerSecond | None = None
     """Network bandwidth between link domains per accelerator in one direction [B/s]; absent if unknown."""
     host_link_bytes_per_second_one_way: BytesPerSecond | None = None

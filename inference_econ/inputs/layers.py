@@ -34,7 +34,7 @@ class Cache(NamedTuple):
     decompressed_elements: float = 0.0
     """Elements of the decompressed keys and values per token of context; 0 for attention without latents [1]."""
     heads: float = 1.0
-    """Heads that can be on different ranks; 1 for a vector that all heads share [1]."""
+    """Number of heads that can be on different ranks [1]; 1 for a vector that all heads share."""
     state_elements: int = 0
     """Elements of the recurrent state, whose size does not depend on the length of the sequence [1]."""
     state_dtype: Dtype = "fp32"
@@ -78,8 +78,10 @@ class Mixer(Spec):
     compressed: ClassVar[bool] = False
     """True if tokens are pooled before they are cached. Engines may pad the pages of such a cache."""
     index_keys_as_cache: ClassVar[bool] = False
-    """True if index keys have the number format of the cache. Otherwise ``index_keys`` of the assumptions determines
-    it."""
+    """True if index keys have the number format of the cache.
+
+    Otherwise ``index_keys`` of the assumptions determines it.
+    """
 
     @property
     @abstractmethod
@@ -88,7 +90,7 @@ class Mixer(Spec):
 
     @property
     def heads(self) -> float:
-        """Heads that attention ranks share [1]: by default the query heads; 0 for a layer without heads."""
+        """Number of heads that attention ranks share [1]: by default the query heads; 0 for a layer without heads."""
         return float(getattr(self, "query_heads", 0))
 
     @property
@@ -111,11 +113,11 @@ class Mixer(Spec):
         return not (self.absent or self.cache.has_state)
 
     def resized(self, ratio: float) -> Self:
-        """Copy with ``ratio`` times the query heads, rounded so that the heads split over as many chips as before."""
+        """Mixer with ``ratio`` times the query heads, rounded so that as many chips as before can share them."""
         return self
 
     def scaled(self, root: float) -> Self:
-        """Copy in which the number of heads and the widths each grow by ``root``: the rule of the published study.
+        """Mixer whose number of heads and whose widths both grow by ``root``, the rule of the published study.
 
         Raises
         ------
@@ -186,8 +188,10 @@ class GroupedQueryAttention(Mixer):
     head_gate: bool = False
     """True if each query head has a scalar gate, which is projected from the residual stream."""
     index_heads: Count | None = None
-    """Number of heads of the indexer, which selects blocks of tokens per KV head; absent for attention to all
-    tokens."""
+    """Number of heads of the indexer, which selects blocks of tokens per KV head.
+
+    Absent for attention to all tokens.
+    """
     index_head_dim: Count | None = None
     """Width of an index head. One index key of this width is cached per token."""
     index_top_k: Count | None = None
@@ -282,8 +286,10 @@ class LatentAttention(Mixer):
     value_head_dim: Size
     """Width of a value head."""
     kv_down_projections: Count = 1
-    """Number of times that the parameters of the compression matrix are included. The published study includes them
-    twice, for keys and for values."""
+    """How many times the parameter count includes the compression matrix.
+
+    The published study includes them twice, for keys and for values.
+    """
     latent_norms: bool = True
     """True if the compressed query and the latent have learned norms."""
     output_gate: bool = False
@@ -388,15 +394,19 @@ class CompressedAttention(Mixer):
     stride: Count | None = None
     """Tokens per pooled entry of the cache; absent if the layer attends only to the window [tokens]."""
     entries: Literal["pooled", "projected", "earlier"] = "pooled"
-    """Origin of the pooled entries. ``pooled``: each entry is a gated sum of tokens. The gates have one bias for each
-    token of a stride, and index keys are pooled in the same way (V4). ``projected``: gates without
-    biases, or no gates if the stride is 1; index keys are computed from the entries (V4.1). ``earlier``: the entries of
-    an earlier layer are used."""
+    """Origin of the pooled entries.
+
+    ``pooled``: each entry is a gated sum of tokens. DeepSeek-V4: the pooling gates have one bias per position in a
+    stride. Index keys use the same pooling. ``projected``: gates without biases, or no gates if the stride is 1; index
+    keys are computed from the entries (V4.1). ``earlier``: the entries of an earlier layer are used.
+    """
     overlap: Annotated[int, Field(ge=1, le=2)] = 1
     """Number of strides that one entry pools: 2 if neighboring entries overlap (CSA), 1 if not (HCA)."""
     index_heads: Count | None = None
-    """Number of heads of the indexer, which selects pooled entries; absent if all entries, or those of an earlier
-    selection, are attended to."""
+    """Number of heads of the indexer, which selects pooled entries.
+
+    Absent if all entries, or those of an earlier selection, are attended to.
+    """
     index_head_dim: Count | None = None
     """Width of an index head. One index key of this width is cached per entry, in the layer that caches the entries."""
     index_top_k: Count | None = None
@@ -549,7 +559,7 @@ class RecurrentMixer(Mixer):
 
 
 class FeedForwardParameters(NamedTuple):
-    """Parameters of the feed-forward block of one layer."""
+    """Parameters in the feed-forward block of one layer."""
 
     total: float
     """All parameters, including the router [1]."""
@@ -667,8 +677,10 @@ class ExpertFeedForward(FeedForwardPart):
     router_bias: bool = False
     """True if the routing matrix has a learned bias per expert."""
     latent_size: Size | None = None
-    """Input and output width of the routed experts, if two shared projections reduce it; absent if it is
-    ``hidden_size``."""
+    """Input and output width of the routed experts, if two shared projections reduce it.
+
+    Absent if it is ``hidden_size``.
+    """
     latent_norm: bool = False
     """True if the summed output of the routed experts has a learned norm before it is projected back."""
     routing_groups: Count | None = None
@@ -769,7 +781,7 @@ MixerKind = Literal["grouped_query", "latent", "compressed", "recurrent", "none"
 
 
 class Block(Spec):
-    """Group of identical layers. No cost depends on their order among other layers."""
+    """Group of identical layers. Costs do not depend on the position of these layers among other layers."""
 
     layers: Count
     """Number of layers."""
@@ -778,7 +790,7 @@ class Block(Spec):
     feed_forward: FeedForward
     """Feed-forward block of each layer."""
     norms: Whole = 2
-    """Learned norm vectors of width ``hidden_size`` per layer; 0 if a study omits them."""
+    """Number of learned norm vectors of width ``hidden_size`` per layer; 0 if the published study omits them."""
     norm_bias: bool = False
     """True if norms have a bias, as in LayerNorm."""
     parallel: bool = False

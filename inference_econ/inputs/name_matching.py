@@ -90,7 +90,10 @@ def format_in(text: str) -> str | None:
 
 
 def alike(written: str, native: str) -> bool:
-    """True if both are 4-bit formats, or both are 8-bit floats. Checkpoint names do not distinguish such formats."""
+    """True if both formats are 4-bit formats, or both are 8-bit float formats.
+
+    Checkpoint names do not distinguish such formats.
+    """
     return any(written in kind and family(native) in kind for kind in (_FOUR_BITS, EIGHT_BIT_FLOATS))
 
 
@@ -100,7 +103,7 @@ def without_parentheses(text: str) -> str:
 
 
 def of_model(text: str) -> Iterator[str]:
-    """Plain spellings of a model's name: in full, without organization and parentheses, and without each suffix."""
+    """Plain spellings of a model's name: in full, without organization and parentheses, without each suffix."""
     yield plain(text)
     bare = without_parentheses(text).strip().lower()
     yield plain(bare)
@@ -115,7 +118,7 @@ def of_model(text: str) -> Iterator[str]:
 
 
 def of_chip(text: str) -> tuple[list[str], str | None]:
-    """Words of a chip's name that distinguish it from other chips, and its memory size [GB] if given.
+    """Words of a chip's name that distinguish the chip from others, and its memory size [GB] if the name has it.
 
     Examples
     --------
@@ -175,8 +178,8 @@ def meant(kind: Kind, text: str) -> Meaning | None:
     Raises
     ------
     UnknownNameError
-        If several entries fit, or the text is a checkpoint in another format than the entry. The message includes what
-        to write.
+        If several entries fit, or the text is a checkpoint in another format than the entry. The message shows what to
+        write.
 
     Examples
     --------
@@ -373,7 +376,7 @@ def _words(title: str) -> Iterator[str]:
 
 
 def _refuse(kind: Kind, text: str, able: list[str]) -> None:
-    """Raise an error that lists the entries that an ambiguous text could mean; do nothing if there are none."""
+    """Raise an error that lists all entries that an ambiguous text could mean; do nothing if there are none."""
     titles = [f"{name} ({_entries(kind)[name].title})" for name in able]
     if titles:
         ask = "name one" if len(able) > 1 else "write that if it is meant"
@@ -401,16 +404,16 @@ class MeasuredNames(Spec):
     hardware: dict[str, Spellings]
     """Other names of chips, by catalog name."""
     plain_hardware: Spellings
-    """Catalog names of the chips that are meant if a user omits the board, although there are several boards."""
+    """Catalog names of the chips that a name means if the user omits the board and several boards exist."""
     checkpoints: dict[str, dict[str, str]]
-    """Catalog name for checkpoints of a model in a format, by model and format."""
+    """Catalog names for checkpoints of a model in another format, by model and format."""
     formats: dict[str, dict[str, str]]
-    """Number format that the publisher of a model means by a format name, by model and format."""
+    """Number format that a model's publisher means by a format name, by model and format."""
     prefill_first: Spellings
     """Engines, or prefixes of their versions, that pause decoding until all waiting prompts are processed."""
     compiled: Spellings
     """Engines, or prefixes of their versions, that compile the full model."""
     unversioned: Spellings
-    """Texts that indicate an engine, but precede the version of a library."""
+    """Strings that look like an engine name, but are followed by the version of a library, not of the engine."""
     engines: dict[str, Spellings]
-    """Texts that indicate an engine, by engine. The first match applies."""
+    """Strings that identify an engine, by engine. The first match applies."""

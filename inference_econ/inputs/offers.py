@@ -49,7 +49,7 @@ class Offer(Spec):
     source: _Text
     """Key of a reference."""
     where: _Text
-    """Place inside the reference."""
+    """Location inside the reference."""
 
 
 class _Offers(Spec):
@@ -69,7 +69,7 @@ def read_offers(path: Path) -> tuple[Offer, ...]:
     InputError
         If the file cannot be read.
     SpecError
-        Lists every mistake with its line.
+        The message lists every mistake with its line.
     """
     table = csv_table.document(path, "offers", lambda column, text: _yaml.scalar(text) if column in _NUMBERS else text)
     return _Offers.from_document(table).offers
@@ -86,7 +86,7 @@ def known_offers() -> tuple[Offer, ...]:
     Raises
     ------
     SpecError
-        Lists every mistake in the user's file with its line.
+        The message lists every mistake in the user's file with its line.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def known_offers() -> tuple[Offer, ...]:
 
 
 def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:
-    """Offers of the last day of each provider, model and hours, sorted by output price."""
+    """Offers on the last recorded day, for each provider, model and hours; sorted by output price."""
     days: dict[tuple[str, str, str | None], Offer] = {}
     for offer in offers:
         key = (offer.provider.lower(), offer.model_as_written, offer.hours)
@@ -148,14 +148,14 @@ def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...
     Returns
     -------
     tuple of Offer
-        Offers in the order of the file, with catalog names of known models. Free offers are omitted.
+        Offers in the order of the file, with catalog names of known models. Offers without a price are left out.
 
     Raises
     ------
     InputError
         If the file cannot be read, has another format, or has no date.
     SpecError
-        Lists invalid prices and dates with their entries.
+        The message lists invalid prices and dates with their entries.
     """
     file = Path(path)
     try:

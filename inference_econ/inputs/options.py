@@ -1,4 +1,4 @@
-"""Options of commands and queries, each declared once: group, type, help text, and fields that it sets.
+"""Options of commands and queries. Each is declared once, with its group, type, help text, and the fields that it sets.
 
 The command line, the HTTP API, scenarios and what-ifs read them from the table ``options.csv``. Options of a single
 command are declared with the command.
@@ -34,7 +34,7 @@ class Option(NamedTuple):
     kind: str
     """Kind of value. ``requests/kinds.py`` defines its limits and error messages."""
     typed: str
-    """Spelling on the command line, if it differs from the name."""
+    """Spelling on the command line, if it differs from the Python name."""
     default: str
     """Default value; empty for none."""
     shown: bool

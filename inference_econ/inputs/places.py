@@ -37,7 +37,7 @@ class Meaning(NamedTuple):
     name: str
     """Catalog name, or name of another checkpoint with the sizes of the entry."""
     remark: str = ""
-    """Note on the interpretation of the text; empty if it is obvious."""
+    """Note on how the text was interpreted; empty if the interpretation is obvious."""
     base: str = ""
     """Catalog name of the model, if the text is another checkpoint."""
     weights: str = ""
@@ -68,14 +68,14 @@ def user_folder(variable: str, usual: str) -> Path:
     Parameters
     ----------
     variable : str
-        Variable of the XDG base directory specification; it counts if it is an absolute path.
+        Variable of the XDG base directory specification; it is used if it is an absolute path.
     usual : str
-        Folder in the home of the user, without the variable.
+        Folder in the user's home that is used without the variable.
 
     Returns
     -------
     Path
-        Folder, which may not exist. It is below ``/dev/null``, where no file can be, for a user without a home.
+        Folder, which may not exist. For a user without a home, it is below ``/dev/null``, where no file can exist.
     """
     given = Path(os.environ.get(variable, ""))
     try:

@@ -1,4 +1,4 @@
-"""Plug-ins: other installed packages that add catalog entries, or readers of measurements, by entry points.
+"""Plug-ins: installed packages that add catalog entries or readers of measurements, through entry points.
 
 The entry point ``inference_econ.catalog`` names a package with YAML files in the folders ``hardware``, ``models``,
 ``engines`` and ``assumptions``. Its code is not executed. The entry point ``inference_econ.readers`` names a function

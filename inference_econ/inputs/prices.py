@@ -50,7 +50,7 @@ class HourPrice:
     ref: str = ""
     """Key of the reference."""
     where: str = ""
-    """Place inside the reference."""
+    """Location inside the reference."""
     seller: str = ""
     """One of :data:`SELLERS`; empty if unknown."""
     years: int | None = None
@@ -58,7 +58,7 @@ class HourPrice:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names by which a user can request the price: kind; kind and seller; kind, seller and source."""
+        """Names by which a user can request the price: its kind; kind and seller; or kind, seller and source."""
         return (self.kind, f"{self.kind}:{self.seller}", f"{self.kind}:{self.seller}:{self.ref}")
 
     @property
@@ -85,7 +85,7 @@ class HourPrice:
 
     @property
     def order(self) -> int:
-        """Rank of the kind of price.
+        """Rank of the price by its kind.
 
         A given price ranks as an on-demand offer, and only prices of equal rank are compared.
         """
@@ -128,7 +128,10 @@ def best(chip: HardwareSpec) -> HourPrice | None:
 
 
 def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
-    """Typical price of a kind, of a seller (``tco:neocloud``), or from a source; None if the file lists none."""
+    """Typical price of a kind, of a kind from one seller (``tco:neocloud``), or from a source.
+
+    None if the file lists none.
+    """
     return typical(price for price in listed(chip) if kind in price.names)
 
 
@@ -206,7 +209,9 @@ def checked(text: str) -> str:
 
 
 def priced_alike(chips: Iterable[HardwareSpec], price: T) -> T | str:
-    """Price to request for several chips. ``alike`` becomes a kind, seller and source that lists all of them.
+    """Price to request for several chips.
+
+    ``alike`` is replaced by the kind, seller and source that list prices of all chips.
 
     Raises
     ------

@@ -83,13 +83,13 @@ RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gp
 class SamplingSpec(Spec):
     """Logarithmic scan of latency limits, each of which selects a point of the frontier.
 
-    The published study uses 1,000 limits over two decades.
+    The published study uses 1,000 limits over two powers of ten.
     """
 
     points: Annotated[int, Field(gt=0, le=1_000_000)]
     """Number of latency limits [1]."""
     decades: Annotated[int | float, Field(gt=0, le=100)]
-    """Range of the limits above the latency of the fastest point, in decades [1]."""
+    """How far the latency limits extend above the lowest latency, in powers of ten [1]."""
 
 
 class Settings(Spec):
@@ -104,8 +104,10 @@ class Settings(Spec):
     assumptions: str | None = None
     """Name or path of a preset."""
     engine: str | None = None
-    """Engine, ``vllm`` or ``vllm@0.24.0``; only layouts that it can start are searched, under its profile. ``any``
-    allows all layouts. By default, all layouts that a known engine can start are searched."""
+    """Engine, ``vllm`` or ``vllm@0.24.0``; only layouts that it can start are searched, under its profile.
+
+    ``any`` allows all layouts. By default, all layouts that a known engine can start are searched.
+    """
     arrangement: ArrangementName | None = None
     """Arrangement of prefill and decode: ``aggregated``, ``disaggregated``, or the better of the two (``both``, the
     default). Services only."""
@@ -183,13 +185,18 @@ class Settings(Spec):
     ngram: bool | None = None
     """True to draft the tokens that followed an earlier occurrence of the last n-gram, at no cost."""
     draft_weights: Dtype | None = None
-    """Number format of the draft model or head; by default the published one, or that of the target."""
+    """Number format of the draft model or head.
+
+    The default is the published format of a draft model; for a head, it is the format of the target.
+    """
     acceptance: Acceptance | None = None
     """Probability that a draft token is accepted [1]: one for all positions, or one per position, provided that all
     earlier draft tokens were accepted. By default, the published value for the method and the model."""
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Maximum draft length [tokens]. By default, the number of probabilities, the value of the engine's recipe, or the
-    published value."""
+    """Maximum draft length [tokens].
+
+    By default, the number of probabilities, the value of the engine's recipe, or the published value.
+    """
     draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
     """Draft tokens in every round, in place of a maximum [tokens]."""
     sampling: SamplingSpec | None = None
@@ -227,7 +234,7 @@ class Settings(Spec):
         return cls.build({**values, **({"changes": changes} if changes else {})}, origin=origin)
 
     def over(self, common: Settings) -> Settings:
-        """These settings; missing ones are taken from ``common``."""
+        """These settings, with missing ones taken from ``common``."""
         fields = {name: getattr(self, name) for name in self.model_fields_set}
         # A workload, contexts, and lengths replace each other.
         if self.traffic is not None:

@@ -67,7 +67,7 @@ def text_of(name: str) -> str | None:
 
 @contextmanager
 def noting_files() -> Iterator[None]:
-    """Note the files that are read in a block, so that none of them is overwritten."""
+    """Record the files that are read in a block, so that none of them is overwritten."""
     token = _READ.set(set())
     try:
         yield

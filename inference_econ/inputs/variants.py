@@ -168,7 +168,7 @@ def _places(data: Value, location: Location) -> Iterator[Location]:
 
 
 def _release(data: dict[str, Value], sources: dict[str, Value], key: str) -> None:
-    """Remove one field from the sources that apply to it; they still apply to the other fields."""
+    """Remove one field from the sources that cover it; these sources still apply to other fields."""
     sources.pop(key, None)
     drop_below(sources, key)
     parts = key.split(".")

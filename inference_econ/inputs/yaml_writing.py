@@ -60,7 +60,7 @@ def yaml_text(data: Mapping[str, Any]) -> str:
 
 
 def spec_text(spec: SourcedSpec) -> str:
-    """YAML text of a specification: the fields that were set, in their order, and then the sources."""
+    """YAML text of a specification: the fields that were set, in their order, followed by the sources."""
     fields = spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     fields["sources"] = fields.pop("sources")  # sources are last, as in files written by hand
     return yaml_text(fields)

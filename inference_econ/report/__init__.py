@@ -1,8 +1,8 @@
 """Display of results: tables, charts and documents.
 
-There is one module per command, which creates the page of its result (``page``: tables, charts, sentences), plus the
-glossary of fields and the figures of the study. A page formats numbers of the result and computes none. No other
-package imports Altair and matplotlib.
+Each command has one module, which creates the page of its result (``page``: tables, charts, sentences). Further modules
+have the glossary of fields and the figures of the published study. A page formats the numbers of a result and computes
+no new ones. No other package imports Altair and matplotlib.
 
 ``cli`` uses the modules of this package; no package below it does.
 """

@@ -31,7 +31,7 @@ _HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontie
 
 @dataclass(frozen=True, slots=True)
 class ChosenPart:
-    """Equal instances of a selected deployment, as in the record.
+    """Equal instances of a selected deployment, as in its record.
 
     Raises
     ------
@@ -42,11 +42,11 @@ class ChosenPart:
     hardware: str
     """Name of the GPU."""
     layout: Record
-    """Degrees of an instance."""
+    """Parallelism degrees of an instance."""
     replicas: int
     """Number of instances [1]."""
     role: Role = "both"
-    """Role of the instances."""
+    """Role of the instances: aggregated, prefill or decode."""
     slots: int | None = None
     """Maximum concurrent requests of each instance [1]; None for the memory limit."""
 
@@ -65,11 +65,11 @@ class Chosen:
     practice: Record
     """Engine (``engine``), KV-cache format (``kv``) and speculation method (``speculation``) of the selected recipe."""
     load: OfferedLoad
-    """Predicted total load."""
+    """Total load that was predicted."""
     expected: Sequence[Expected]
-    """Predictions under that load."""
+    """Predicted values under that load."""
     in_flight: float
-    """Concurrent requests of all decode instances [1]."""
+    """Number of concurrent requests on all decode instances [1]."""
     scaling: Scaling | None = None
     """Number of instances over a day, if the result has one."""
     remarks: Sequence[str] = ()
@@ -77,7 +77,7 @@ class Chosen:
 
 
 def read(path: str) -> SavedAnswer:
-    """Read a saved result with a deployment to launch.
+    """Read a saved result that has a deployment to launch.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def startable(record: object, origin: str) -> SavedAnswer:
 
 
 def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
-    """Deployment of a result by its number, from 1.
+    """Deployment with the given number in a result, counted from 1.
 
     Raises
     ------
@@ -139,7 +139,7 @@ _DEPLOYMENTS: Mapping[str, tuple[str, int | None]] = {
 
 
 def mistake(saved: SavedAnswer, error: Exception) -> str:
-    """Error message for a saved result that was edited: the missing or invalid part."""
+    """Error message for an edited result file; it names the missing or invalid part."""
     reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     return f"{saved.origin}: not what {saved.kind} writes ({reason}); {_HOW}"
 
@@ -156,7 +156,7 @@ def _entry(entries: Sequence[Record], number: int | None, origin: str) -> Record
 
 
 def _at_rate(entry: Record) -> tuple[Sequence[ChosenPart], float]:
-    """Parts of a deployment under a request rate, and concurrent requests of its decode instances [1]."""
+    """Equal instances of a deployment under a request rate, and concurrency of its decode instances [1]."""
     chip = entry["hardware"]
     if entry.get("serving") != "disaggregated":
         replicas = entry["replicas"]
@@ -168,7 +168,7 @@ def _at_rate(entry: Record) -> tuple[Sequence[ChosenPart], float]:
 
 
 def _at_concurrency(chip: str, point: Record) -> tuple[Sequence[ChosenPart], float]:
-    """Parts of a frontier point, and concurrent requests of its decode instances [1]."""
+    """Prefill and decode instances of a frontier point, and concurrency of its decode instances [1]."""
     layout = point["layout"]
     if "prefill" not in layout:
         return (ChosenPart(chip, layout, 1),), point["batch"]
@@ -179,7 +179,7 @@ def _at_concurrency(chip: str, point: Record) -> tuple[Sequence[ChosenPart], flo
 
 
 def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
-    """Notes for the operator of a deployment for agents: router, offload tiers, limits of a test run.
+    """Notes for the operator of a deployment for agents: router, offload tiers, and limits of a test run.
 
     If disaggregated, ``replicas`` is the number of prefill instances.
     """
@@ -198,13 +198,13 @@ def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
 
 
 def refuse_chain(chained: bool) -> None:
-    """Reject the launch of prefill chains."""
+    """Reject the launch of a deployment with prefill chains."""
     if chained:
         raise InputError("no known engine prefills prompts in a chain; use the command without --prefill-chain")
 
 
 def _scaling(saved: SavedAnswer, lot: Record, number: int) -> Scaling:
-    """Autoscaler settings of one rental unit of a fleet."""
+    """Autoscaler settings for one rental unit of a fleet."""
     limits, seconds = lot["scaling"], saved.record["autoscaler"]
     if not limits["most"]:
         raise InputError(f"{saved.origin}: the autoscaled fleet has no replica of choice {number}", option="choice")
@@ -229,7 +229,7 @@ def expected_in_flight(point: Record) -> tuple[Expected, ...]:
 
 
 def expected_under_load(entry: Record, targets: Record, osl: float, usual: str = "p50") -> tuple[Expected, ...]:
-    """Latencies at the default statistic and at the SLO's statistic, and output rate."""
+    """Latencies at the default statistic and at the statistic of the SLO, and output rate."""
     latencies = [
         _expected(
             name,
@@ -252,7 +252,7 @@ def _finite(value: Any) -> float:
     Raises
     ------
     TypeError, ValueError
-        If it is not a finite number.
+        If the number is missing or infinite.
     """
     number = float(value)
     if not math.isfinite(number):
@@ -276,7 +276,7 @@ Pool = tuple[Mapping[str, Any], int]
 
 
 def start_of(deployed: Deployment, targets: Targets, pick: str) -> Start:
-    """Deployment under its load, ready for a launch plan."""
+    """Deployment under its load, as input of a launch plan."""
     service, load, replicas, fleet = deployed.service, deployed.load, deployed.replicas, deployed.fleet
     if fleet is None:
         parts = [PlanPart(service, replicas)]
@@ -295,16 +295,18 @@ def start_of(deployed: Deployment, targets: Targets, pick: str) -> Start:
 def parts_of_pools(
     pools: Pools, reading: Pool, writing: Pool, in_flight: float, slots: int | None = None
 ) -> list[PlanPart]:
-    """Prefill and decode instances as parts of a launch plan, each configured for full requests as engines require.
+    """Prefill and decode instances as parts of a launch plan.
+
+    Each is configured for full-length requests, as engines require.
 
     Parameters
     ----------
     pools : Pools
         Candidates.
     reading, writing : (mapping, int)
-        Layouts and numbers of prefill and decode instances.
+        Layout and number of the prefill instances, and of the decode instances.
     in_flight : float
-        Concurrent requests of a decode instance [1]; all instances use the best draft length at this concurrency.
+        Concurrent requests of one decode instance [1]; all instances use the best draft length at this concurrency.
     slots : int, optional
         Maximum concurrent requests of a decode instance [1]; by default the memory limit.
     """

@@ -1,4 +1,4 @@
-"""Equations of the published study in their order, with their functions and parts of a step."""
+"""Equations of the published study in their order, with the functions and the parts of a step that use them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class EquationsPage(Page):
 
 
 def equations() -> list[dict[str, str]]:
-    """Rows of the table of equations: number, section, formula, functions, parts of a step, and deviating code."""
+    """Rows of the table of equations: number, section, formula, functions, parts of a step, and code that deviates."""
     return list(rows(Path(__file__).with_name("equations.csv")))
 
 
@@ -81,5 +81,5 @@ def equations_of(parts: Iterable[str]) -> str:
 
 
 def _linked(function: str) -> str:
-    """Function as a link to the reference if it is in there."""
+    """Function name as a link to the reference, if the reference has the function."""
     return f"{{func}}`~inference_econ.{function}`" if function.startswith("formulas.") else f"`{function}`"

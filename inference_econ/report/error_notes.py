@@ -1,4 +1,4 @@
-"""Notes on prediction errors: intervals, measurements of similar servers, and what is outside the calibration data."""
+"""Notes on prediction errors: intervals, measurements of similar servers, and limits of the calibration data."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def error_remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Qua
     Returns
     -------
     list of str
-        The interval of measured values, per set of assumptions. Then the reasons why deployments are outside the
-        calibration data.
+        First sentences: the interval of measured values, for each set of assumptions. Further sentences: reasons why
+        deployments are outside the calibration data.
     """
     spreads: dict[str, list[str]] = {}
     reasons: dict[str, list[str]] = {}
@@ -46,12 +46,15 @@ def error_remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Qua
 
 
 def with_labels(texts: Mapping[str, Sequence[str]]) -> list[str]:
-    """Sentences, each after the labels of the deployments that it applies to."""
+    """Sentences with the labels of the deployments that each of them describes."""
     return [f"{', '.join(dict.fromkeys(labels))}: {text}" if any(labels) else text for text, labels in texts.items()]
 
 
 def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -> str:
-    """Sentence on the interval of measured values around predictions, or that it is unknown."""
+    """Sentence on the interval of measured values around predictions.
+
+    If the interval is unknown, the sentence reports that.
+    """
     name, parts, without = assumptions_label(instances.setup.assumptions), list[str](), list[str]()
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
         own, bias = errors.spread.own, errors.spread.bias
@@ -70,18 +73,18 @@ def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -
 
 
 def assumptions_label(assumptions: inputs.Assumptions) -> str:
-    """Name of assumptions, marked if what-ifs changed them."""
+    """Name of the assumptions, marked if what-ifs changed them."""
     changed = any(source.kind == "what_if" for source in assumptions.sources.values())
     return f"{assumptions.name} with what-ifs" if changed else assumptions.name
 
 
 def percent(interval: Interval) -> str:
-    """Interval around 1 as percentages: ``-19% to +22%``."""
+    """Interval around 1 as two percentages: ``-19% to +22%``."""
     return f"{100 * (interval.low - 1):+z.0f}% to {100 * (interval.high - 1):+z.0f}%"
 
 
 def extrapolations(instances: Instances) -> list[str]:
-    """Sentences on outliers among the measurements, and on why instances are outside the calibration data."""
+    """Sentences on outliers among the measurements, and on properties of instances outside the calibration data."""
     always, sometimes = outside_of(instances)
     of_servers = [*misfits(instances), *newer_release(instances)]
     if not always and not sometimes:
@@ -102,7 +105,7 @@ def newer_release(instances: Instances) -> list[str]:
 
 
 def misfits(instances: Instances) -> list[str]:
-    """Sentences on measurements of similar servers that the prediction includes, or that differ much from it.
+    """Sentences on measurements of similar servers: those in the prediction, and those that differ much from it.
 
     Measurements of engines that were not requested are left out.
     """
@@ -125,7 +128,7 @@ def misfits(instances: Instances) -> list[str]:
 
 
 def measurement_note(instances: Instances) -> str:
-    """Sentence on measurements of similar servers that the prediction includes; empty if there are none."""
+    """Sentence on the measurements of similar servers that the prediction uses; empty without such measurements."""
     setup, level = instances.setup, _level(instances)
     if setup.levels is None or level is None:
         return ""
@@ -144,7 +147,7 @@ def measurement_note(instances: Instances) -> str:
 
 
 def _level(instances: Instances) -> inputs.MeasuredLevel | None:
-    """Measured correction factor of the layout, or of the serving mode if there are several layouts."""
+    """Measured correction factor of the layout; for several layouts, of the serving mode."""
     levels, layouts = instances.setup.levels, instances.layouts
     if levels is None:
         return None
@@ -152,7 +155,7 @@ def _level(instances: Instances) -> inputs.MeasuredLevel | None:
 
 
 def measurement_warnings(instances: Instances) -> list[str]:
-    """Sentences on measurements of similar servers that change the prediction much, or are far from it."""
+    """Sentences on measurements of similar servers that change the prediction much, or that differ much from it."""
     if (level := _level(instances)) is not None and instances.setup.levels is not None:
         engine = instances.setup.levels.engine
         ways = " with speculation" if instances.speculates else ""
@@ -172,7 +175,7 @@ def measurement_warnings(instances: Instances) -> list[str]:
 def calibration_warnings(shown: Sequence[Instances]) -> list[str]:
     """Line on the instances with the least calibration data: the first reason, and the error of TPOT.
 
-    Intervals include that error. :func:`error_remarks` has all reasons.
+    Intervals already include this error. :func:`error_remarks` has all reasons.
     """
     unlike = []
     for instances in shown:

@@ -1,8 +1,8 @@
-"""Glossary of fields: names, units and number formats for tables, charts, schemas and documents.
+"""Glossary of fields: their names, units and number formats in tables, charts, schemas and documents.
 
-``fields.csv`` is the glossary, by JSON name. Records have numbers in base units under these names, and a table is a
-view of records. If a name has another meaning in one kind of record, its row is ``RECORD.NAME``. Columns that only
-tables have are named ``column.HEADING``, with ``{}`` where headings differ.
+``fields.csv`` is the glossary, with one row per JSON name. Records use these names and base units, and a table is a
+view of records. If a name has a special meaning in one kind of record, the glossary has another row ``RECORD.NAME``.
+Columns that exist only in tables are named ``column.HEADING``; ``{}`` represents the variable part of a heading.
 """
 
 from __future__ import annotations
@@ -45,22 +45,25 @@ _COLUMN = "column."
 
 
 class Field(NamedTuple):
-    """Number or text of records, with its display."""
+    """Field of records (a number or text), and how it is displayed."""
 
     name: str
-    """Name in JSON and CSV; ``RECORD.NAME`` if it has another meaning in other records."""
+    """Name of the field in JSON and CSV; ``RECORD.NAME`` for a special meaning in one kind of record."""
     type: str
-    """Type of its values: a JSON type or a kind of record; ``[]`` for lists, ``{}`` by name, ``?`` for null."""
+    """Type of the values: a JSON type or a kind of record.
+
+    ``[]`` marks lists, ``{}`` mappings by name, and ``?`` nullable values.
+    """
     unit: str
-    """Unit in records, 1 for none; empty for texts and records."""
+    """Unit in records: 1 for dimensionless numbers; empty for texts and records."""
     heading: str
-    """Column heading with the displayed unit; ``{}`` is replaced by a percentile."""
+    """Column heading with the displayed unit; ``{}`` represents a percentile."""
     writing: str
-    """Display format: an optional factor, and a format specification or the name of a formatter."""
+    """Display format: an optional factor, then a format specification or the name of a formatter."""
     missing: str
-    """Text for null."""
+    """Text that replaces null."""
     meaning: str
-    """Meaning as a sentence."""
+    """Meaning of the field, as a sentence."""
 
     def text(self, value: Any) -> str:
         """Format a value in base units."""
@@ -77,7 +80,7 @@ class Field(NamedTuple):
 
     @property
     def tables_alone(self) -> bool:
-        """True for a column that no record has."""
+        """True for a column that exists only in tables."""
         return self.name.startswith(_COLUMN)
 
     @property
@@ -100,7 +103,7 @@ def field(name: str, record: str = "") -> Field:
     Raises
     ------
     KeyError
-        If the glossary lacks it.
+        If the glossary lacks the name.
     """
     fields = glossary()
     return fields.get(f"{record}.{name}") or fields[name]
@@ -138,7 +141,7 @@ _INTERVALS: ContextVar[bool] = ContextVar("intervals", default=False)
 
 @contextmanager
 def intervals_shown(shown: bool) -> Iterator[None]:
-    """Show 80% intervals in tables within a block."""
+    """Show 80% intervals in all tables created within a ``with`` block."""
     token = _INTERVALS.set(shown)
     try:
         yield
@@ -187,9 +190,9 @@ def view(
     columns : iterable of str or (str, sequence of str)
         Columns in order.
     kind : str
-        Kind of record, if its fields have special meanings.
+        Kind of record, if some fields have special meanings in it.
     notes, why : iterable of str
-        Notes, and basis of the numbers.
+        Notes, and lines on the basis of the numbers (``--why``).
     least : iterable of str
         Fields or headings that a narrow terminal may leave out, least important first.
     """
@@ -203,7 +206,7 @@ def view(
 
 
 def details(records: Sequence[Record], names: Iterable[str]) -> dict[str, list[float | str]]:
-    """Return hover texts: fields of the records of points; counts stay numbers."""
+    """Return hover texts from fields of the records of points; counts remain numbers."""
     columns: dict[str, list[float | str]] = {}
     for name in names:
         shown = field(name)

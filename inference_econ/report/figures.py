@@ -1,4 +1,4 @@
-"""Figures of the study, drawn by matplotlib; results use charts."""
+"""Figures of the published study, drawn with matplotlib; other results use Altair charts."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
 
 
 def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
-    """Plot cost against speed: curves further right and down are better."""
+    """Plot cost against speed; curves to the right and below are better."""
     for index, curve in enumerate(curves):
         colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index % len(_DASHES)]
         marker = "o" if len(curve.dollars) == 1 else None
@@ -156,7 +156,10 @@ def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
 
 
 class Decades(LogLocator):
-    """Ticks of a logarithmic axis: powers of ten, with 2 and 5 or all digits between them if few are in view."""
+    """Ticks of a logarithmic axis at powers of ten.
+
+    If few are visible, 2 and 5 or all digits are added between them.
+    """
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         """Positions of the ticks between two ends."""
@@ -179,7 +182,7 @@ def label_ticks(axis: Axis, form: str = "{:g}", locator: Locator | None = None) 
     form : str
         Format of a number.
     locator : Locator, optional
-        Positions of the major ticks, if not the default.
+        Positions of the major ticks; None for the default.
     """
     if locator is not None:
         axis.set_major_locator(locator)

@@ -1,4 +1,4 @@
-"""Reproduction of all tables and figures of the published study, compared cell by cell."""
+"""Reproduction of all tables and figures of the published study, with a comparison of every cell."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends, even if the parent is killed."""
+    """End this process when its parent process ends, even if the parent is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

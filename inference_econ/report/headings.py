@@ -37,16 +37,16 @@ def heading(
     promises: Iterable[Targets] = (),
     speculations: Iterable[Speculation | None] = (),
 ) -> str:
-    """Compose the heading of a table or picture, in one line.
+    """Compose the heading of a table or picture in one line.
 
     Parameters
     ----------
     counted : str
         Quantity that the numbers describe.
     setups : iterable of Setup
-        Models, GPUs, formats and prices; several where they are compared.
+        Setups with models, GPUs, formats and prices; several if the result compares them.
     lengths : iterable of str
-        Lengths of requests (:func:`lengths_label`), or the context of steps. Lengths that differ are not listed.
+        Lengths of requests (:func:`lengths_label`), or the context of steps. Different lengths are not listed.
     rate : float, optional
         Requests per second in total [1/s].
     promises : iterable of Targets
@@ -83,7 +83,7 @@ def heading(
 
 
 def frontiers_title(fronts: Sequence[ServiceFrontier | Frontier]) -> str:
-    """Heading of one or several frontiers; if some are frontiers of services, it describes only these."""
+    """Heading of one or several frontiers. If some are frontiers of services, the heading describes only these."""
     services = [front for front in fronts if isinstance(front, ServiceFrontier)]
     if services:
         return heading(
@@ -110,7 +110,7 @@ def step_heading(explanation: Explanation) -> str:
 
 
 def context_label(setup: Setup, spread: str = "") -> str:
-    """Cached tokens per sequence, with the share of sequences where contexts differ."""
+    """Cached tokens per sequence; if contexts differ, with the share of sequences that have each of them."""
     shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
     if not setup.contexts:
         return f"context {setup.context:g}{spread}{shared}"
@@ -120,7 +120,7 @@ def context_label(setup: Setup, spread: str = "") -> str:
 
 
 def lengths_label(requests: Requests) -> str:
-    """Lengths of requests, with cached tokens and the prefix that all prompts share."""
+    """Lengths of requests, with cached tokens and the length of the shared prefix."""
     if requests.table is not None:
         cached = f" ({requests.cached:.0f} cached)" if requests.cached else ""
         return f"{requests.traffic}: mean ISL {requests.isl.mean:.0f}{cached}, mean OSL {requests.osl.mean:.0f}"
@@ -135,7 +135,7 @@ def subject_label(setup: Setup) -> str:
 
 
 def speculation_label(speculation: Speculation) -> str:
-    """Speculation method with its acceptance."""
+    """Speculation method with its acceptance rate."""
     who = "draft model" if speculation.proposer == "draft" else speculation.proposer.upper()
     if speculation.model is not None:
         who += f" {speculation.model.name}"
@@ -164,9 +164,9 @@ def promises_label(promises: Targets) -> str:
 
 
 def _priced(setups: Iterable[Setup]) -> str:
-    """Names of GPUs with their prices, marked if no profile is fitted to servers with them.
+    """Names of GPUs with their prices. A mark shows that no profile was fitted to servers with the GPU.
 
-    Prices of one kind share the name of the kind and their dates.
+    Prices of one kind are grouped, with the name of the kind and their dates.
     """
     chips = dict.fromkeys(
         (_named(each.hardware) + f" ({BOUND})" * each.is_bound, each.hour_price if each.is_priced else None)
@@ -191,13 +191,13 @@ def price_label(chip: HardwareSpec, price: HourPrice) -> str:
 
 
 def basis_label(setup: Setup) -> str:
-    """Sentences on a GPU: number formats, and the price with that of a node."""
+    """Sentences on a GPU: number formats, price per GPU, and price per node."""
     price = f" Price: {price_label(setup.hardware, setup.hour_price)}." if setup.is_priced else ""
     return f"{setup.hardware.name}: {formats_title(setup)}.{price}"
 
 
 def price_cell(setup: Setup) -> str:
-    """Price of a GPU-hour for a table, marked unless it is a recent on-demand offer; empty if unknown."""
+    """Price per GPU-hour as a table cell, marked unless it is a recent on-demand offer; empty if unknown."""
     return f"{setup.hour_price.dollars:.2f} {setup.hour_price.mark}".strip() if setup.is_priced else ""
 
 
@@ -210,7 +210,7 @@ def _named(spec: HardwareSpec | ModelSpec) -> str:
 
 
 def unknown_label(model: ModelSpec) -> str:
-    """Unknown blocks of a model with their share of the parameters, or unknown keys alone."""
+    """Unknown blocks of a model with their share of the parameters; if only keys are unknown, these keys."""
     blocks = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters) if part.parameters]
     names = blocks or [part.name for part in model.unknown]
     if not names:
@@ -229,12 +229,12 @@ def formats_title(setup: Setup) -> str:
 
 
 def _common(texts: Iterable[str], what: str) -> str:
-    """Text that all deployments share, or a note that the texts differ."""
+    """Text that all deployments have in common; if texts differ, a note on this."""
     distinct = list(dict.fromkeys(texts))
     return distinct[0] if len(distinct) == 1 else f"{what} as in each row" if distinct else ""
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Names, each once."""
+    """Names without duplicates."""
     distinct = list(dict.fromkeys(names))
     return ", ".join([*distinct[:-2], " and ".join(distinct[-2:])])

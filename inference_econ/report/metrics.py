@@ -1,4 +1,4 @@
-"""Metrics against user speed in charts: names, labels and the better end."""
+"""Metrics that charts show against user speed: their names, labels and better ends."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class MetricAxis(NamedTuple):
     head: str
     """Title above the chart."""
     good: str
-    """Better end: ``low`` or ``high``; empty if neither is."""
+    """End of the axis that is better: ``low`` or ``high``; empty if neither is better."""
     question: str
-    """Question that the chart answers, if it is not about cost."""
+    """Question that the chart answers; empty for charts of cost."""
     factor: float
     """Factor from base units to the displayed number [1]."""
     dollars: bool

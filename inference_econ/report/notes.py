@@ -20,21 +20,21 @@ _NOTICED = 0.01
 
 
 def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
-    """Warnings on a table: doubtful numbers, and layouts that no engine supports."""
+    """Warnings for a table: doubtful numbers, and layouts that no engine supports."""
     return [*warnings(subjects), *cannot_start(setups)]
 
 
 def grounds(
     setups: Iterable[Setup], subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)
 ) -> list[str]:
-    """Basis of a table: formats and prices, engines that support its rows, and prediction errors."""
+    """Basis of the numbers in a table: formats, prices, engines that support its rows, and prediction errors."""
     shown = list(setups)
     labels = dict.fromkeys(map(basis_label, shown))
     return [*labels, *startable_notes(shown), *error_remarks(subjects, quantities)]
 
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
-    """Warnings: slower similar servers, too long requests, inputs outside the calibration data, prices."""
+    """Warnings on slower similar servers, too long requests, inputs outside the calibration data, and prices."""
     shown = list(subjects)
     measured = dict.fromkeys(text for instances in shown for text in measurement_warnings(instances))
     too_long: dict[str, str] = {}
@@ -61,7 +61,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
 
 
 def generation_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Lines of text on GPU generations without a fitted profile, with what to do, and on engines without one."""
+    """Lines on GPU generations without a fitted profile (with advice), and on engines without one."""
     chips: dict[str, list[str]] = {}
     setups = list(setups)
     for setup in setups:
@@ -90,7 +90,7 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Sentences on kinds of prices, which are not ranked with each other, and on unknown and doubtful prices."""
+    """Sentences on prices: kinds that are not ranked with each other, and unknown or doubtful prices."""
     setups = list(setups)
     listed = {setup.hardware.name: setup.hour_price for setup in setups if setup.is_priced}
     unknown = sorted({setup.hardware.name for setup in setups} - {*listed})
@@ -107,7 +107,10 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def startable_notes(setups: Iterable[Setup]) -> list[str]:
-    """Notes on the engines that support the rows, or on why any layout is allowed; one per kind of GPU."""
+    """Notes on the engines that support the rows, or on the reason why no engine must support them.
+
+    There is one per kind of GPU.
+    """
     notes: dict[str, None] = {}
     for setup in setups:
         if setup.engines:
@@ -122,7 +125,7 @@ def startable_notes(setups: Iterable[Setup]) -> list[str]:
 
 
 def cannot_start(setups: Sequence[Setup]) -> list[str]:
-    """Sentences on engines and arrangements that were left out, and on GPUs on which no engine supports the model."""
+    """Sentences on left-out engines and arrangements, and on GPUs on which no engine supports the model."""
     left_out = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
     chips = dict.fromkeys(setup.hardware.name for setup in setups if lacks_engine(setup))
     nobody = [f"No known engine runs it on {', '.join(chips)}, so any layout is shown."] if chips else []
@@ -130,7 +133,7 @@ def cannot_start(setups: Sequence[Setup]) -> list[str]:
 
 
 def saving_note(saving: Saving | None) -> list[str]:
-    """Sentence on the saving of unsupported layouts over supported ones; empty if not requested."""
+    """Sentence on the cost advantage of unsupported layouts over supported ones; empty if not requested."""
     if saving is None:
         return []
     if saving.share < _NOTICED:
@@ -142,7 +145,7 @@ def saving_note(saving: Saving | None) -> list[str]:
 
 
 def unit_notes(setup: Setup) -> list[str]:
-    """Notes on formats that run on another compute unit."""
+    """Notes on number formats that run on another compute unit."""
     notes = []
     for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
         unit = setup.rates.unit(dtype)
@@ -152,7 +155,7 @@ def unit_notes(setup: Setup) -> list[str]:
 
 
 def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
-    """Warnings on the model and the what-ifs; on long contexts unless ``lengths_told`` is True."""
+    """Warnings on the model and on what-ifs. They include long contexts unless ``lengths_told`` is True."""
     model, notes = setup.model, []
     longest = max((length for length, _ in setup.contexts), default=setup.context)
     if not lengths_told and model.max_context is not None and longest > model.max_context:
@@ -168,7 +171,7 @@ def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
 
 
 def cpu_notes(setup: Setup) -> list[str]:
-    """Note on layers that the CPU computes, with the bandwidth that sets their time."""
+    """Note on layers that the CPU computes, with the memory bandwidth that limits them."""
     cpu = setup.assumptions.cpu
     if not cpu.layers:
         return []
@@ -179,13 +182,16 @@ def cpu_notes(setup: Setup) -> list[str]:
 
 
 def one_gpu_notes(setup: Setup) -> list[str]:
-    """Note on layers on the CPU that make one desk GPU enough, if there are any."""
+    """Note that one desktop GPU is enough if the CPU computes some layers; empty otherwise."""
     advice = cpu_layers_advice(setup, "One")
     return [f"{advice}."] if advice else []
 
 
 def scale_notes(setups: Iterable[Setup]) -> list[str]:
-    """Notes on weights with scales under the published study's assumptions, with the study's formats of equal width."""
+    """Notes on weight formats with scales under the published study's assumptions.
+
+    They name the study's formats of equal width.
+    """
     formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
     return [
         f"{weights} weights take {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with scales; the published study counts "

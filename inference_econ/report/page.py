@@ -1,4 +1,4 @@
-"""Pages of results: the protocol for tables, records, data frames and charts."""
+"""Pages of results: the protocol that provides tables, records, data frames and charts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Table:
     notes: tuple[str, ...] = ()
     """Notes below the table, most consequential first, at most 25 words each; a terminal shows the first three."""
     why: tuple[str, ...] = ()
-    """Basis of the numbers (assumptions, intervals, definitions, engines), which a terminal shows with ``--why``."""
+    """Basis of the numbers: assumptions, intervals, definitions, engines. A terminal shows it with ``--why``."""
     least: tuple[str, ...] = ()
     """Columns that a narrow terminal may leave out, least important first."""
 
     @property
     def every_note(self) -> tuple[str, ...]:
-        """Notes and basis, for outputs with enough room."""
+        """Notes, then the basis of the numbers, for outputs that show both."""
         return (*self.notes, *self.why)
 
     def frame(self) -> Frame:
@@ -63,12 +63,12 @@ Pieces = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """Line plot in characters for a terminal, with a logarithmic y axis."""
+    """Line plot of characters on a terminal, with a logarithmic y axis."""
 
     x: Sequence[float]
-    """Horizontal positions."""
+    """Horizontal positions of the points."""
     y: Sequence[float]
-    """Values, one for each ``x``."""
+    """Value at each ``x``."""
     x_label: str
     """Label of the x axis, with its unit."""
     y_label: str
@@ -77,15 +77,15 @@ class Sketch:
 
 @dataclass(frozen=True, slots=True)
 class ShareBar:
-    """Parts of a whole, as one bar on a terminal."""
+    """One bar on a terminal that shows the parts of a whole."""
 
     parts: Mapping[str, float]
-    """Parts by name, in one unit."""
+    """Amount of each part by name, all in one unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """Basis of all tables; a terminal shows it with ``--why``."""
+    """Basis of the numbers in all tables; a terminal shows it with ``--why``."""
 
     lines: Sequence[str]
     """Lines of one sentence or more."""
@@ -93,7 +93,7 @@ class Remarks:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Result in a few lines above or below all tables, also shown with ``--quiet``."""
+    """Result in a few lines above or below all tables, which ``--quiet`` also shows."""
 
     lines: Sequence[str]
     """Lines of one sentence or more."""
@@ -104,7 +104,7 @@ Block = Table | Sketch | ShareBar | Remarks | Headline
 
 
 class Page(ABC):
-    """Page of a result; each form is created on demand."""
+    """Page of a result; each output format is created on demand."""
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:
@@ -125,7 +125,8 @@ class Page(ABC):
     def csv(self) -> str:
         """Rows as CSV text, without negative zeros; missing values are empty.
 
-        Rows for a GPU without fitted assumptions are marked ``bound``, as in JSON; all rows if no row names its GPU.
+        Rows for a GPU without fitted assumptions are marked ``bound``, as in JSON. If no row names its GPU, all rows
+        are marked.
 
         Raises
         ------
@@ -139,11 +140,11 @@ class Page(ABC):
         return "\n".join(table.markdown() + listed(table.every_note) for table in self.tables())
 
     def blocks(self) -> Sequence[Block]:
-        """Result on a terminal: the tables, and blocks that only a terminal shows."""
+        """Result on a terminal: its tables, and blocks that only a terminal shows."""
         return self.tables()
 
     def summary(self) -> Sequence[Block]:
-        """Blocks that a terminal shows while rows are written to a file; none, unless the rows hide the result."""
+        """Blocks that a terminal shows while rows are written to a file; empty unless the rows hide the result."""
         return ()
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -157,11 +158,11 @@ class Page(ABC):
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """Supported file extensions of a picture; charts can also be HTML."""
+        """Supported file extensions for a picture; charts also support HTML."""
         return PICTURES if type(self).charts is Page.charts else CHARTS
 
     def draw(self, path: str) -> None:
-        """Draw the first chart of the result to a file.
+        """Draw the first chart of the result into a file.
 
         Parameters
         ----------
@@ -180,19 +181,19 @@ class Page(ABC):
         charts.write_chart(next(iter(self.charts().values())), path)
 
     def question(self) -> str:
-        """Query in one sentence; by default the title of the first table."""
+        """Query as one sentence; by default, the title of the first table."""
         return f"{self.tables()[0].title}?"
 
     def conclusion(self) -> Pieces:
-        """Parts of the sentence that states the result; by default the first note of a table."""
+        """Parts of the sentence that states the result; by default, the first note of a table."""
         return self.tables()[0].notes[:1]
 
     def setups(self) -> Sequence[Setup]:
-        """Setups of the query."""
+        """Setups that the query uses."""
         return ()
 
     def sources(self) -> Sequence[UsedSource]:
-        """Sources of the result, from setups with a price."""
+        """Sources of the result's inputs, from setups that have a price."""
         from inference_econ.records.sources import priced_sources
 
         priced = (setup for setup in self.setups() if setup.price is not None)
@@ -204,27 +205,30 @@ class Page(ABC):
         return True
 
     def start(self) -> Start | None:
-        """Deployment of the result, for a launch plan; None if there is none, or several."""
+        """Deployment of the result as input of a launch plan; None if there is none or more than one."""
         return None
 
     def mix(self) -> Mapping[str, float] | None:
-        """Costs by kind of token [USD per 1e6 tokens], and request lengths, for results with cacheable input."""
+        """Costs by kind of token [USD per 1e6 tokens], and request lengths.
+
+        For results in which input can be cached.
+        """
         return None
 
     @property
     def drawn(self) -> Page:
-        """Page that provides the charts of a report."""
+        """Page whose charts a report shows."""
         return self
 
     @property
     def still(self) -> bool:
-        """True if a report shows the static picture of :meth:`draw` in place of a chart."""
+        """True if a report shows the static picture of :meth:`draw` instead of a chart."""
         return False
 
 
 @dataclass(frozen=True)
 class AnswerPage(Page, Generic[Answer]):
-    """Page of a result that includes its query."""
+    """Page of a result that contains its query."""
 
     answer: Answer
     """Result to display."""
@@ -238,7 +242,7 @@ class AnswerPage(Page, Generic[Answer]):
         return self.answer.to_frame()
 
     def setups(self) -> Sequence[Setup]:
-        """Setups of the query."""
+        """Setups that the query uses."""
         return self.answer.setups
 
     @abstractmethod
@@ -267,18 +271,18 @@ _NUMBER = re.compile(rf"{_AMOUNT}(( to |, | : | ± |/){_AMOUNT})*")
 
 
 class TableColumn(NamedTuple):
-    """Layout of a printed column."""
+    """Layout of one printed column."""
 
     head: str
     cells: tuple[str, ...]
     width: int
-    """Line width [characters]; longer cells are wrapped between words."""
+    """Width of the column [characters]; longer cells are wrapped between words."""
     right: bool
     """True if numbers are right-aligned."""
 
 
 class Fitted(NamedTuple):
-    """Table fitted to a width."""
+    """Table that is fitted to a line width."""
 
     columns: list[TableColumn]
     left_out: list[str]
@@ -286,9 +290,9 @@ class Fitted(NamedTuple):
 
 
 def fitted(table: Table, width: int) -> Fitted:
-    """Fit the columns of a table into a width; the least important are left out if necessary.
+    """Fit the columns of a table to a width; if necessary, the least important ones are left out.
 
-    If a wide column is left out, narrower columns of less importance may fit again.
+    After a wide column is left out, narrower and less important columns may fit again.
 
     Parameters
     ----------
@@ -316,18 +320,18 @@ def fitted(table: Table, width: int) -> Fitted:
 
 
 def least_width(table: Table) -> int:
-    """Smallest width that fits all columns of a table, with long cells wrapped [characters]."""
+    """Smallest width that fits all columns of a table with long cells wrapped [characters]."""
     return _total(_floors(_columns(table), words=False))
 
 
 def _columns(table: Table) -> list[TableColumn]:
-    """Columns at their natural width."""
+    """Columns in the width that their contents need."""
     cells = [tuple(row[index] for row in table.rows) for index in range(len(table.columns))]
     return [_column(head, column) for head, column in zip(table.columns, cells, strict=True)]
 
 
 def _column(head: str, cells: tuple[str, ...]) -> TableColumn:
-    """Column at its natural width."""
+    """Column in the width that its contents need."""
     right = is_numeric(cells)
     if right and any(cell.endswith(_MARK) for cell in cells):
         # Align numbers with and without the mark at their last digit.
@@ -336,14 +340,14 @@ def _column(head: str, cells: tuple[str, ...]) -> TableColumn:
 
 
 def is_numeric(cells: Sequence[str]) -> bool:
-    """Return True if a column has numbers, possibly with a word in place of missing numbers."""
+    """Return True if a column has numbers; missing numbers may be replaced by a word."""
     filled = [cell.removesuffix(_MARK) for cell in cells if cell not in ("", "-")]
     words = [cell for cell in filled if not _NUMBER.fullmatch(cell)]
     return bool(filled) and len(filled) >= 2 * len(words) and all(len(word) <= _WORD for word in words)
 
 
 def _widths(columns: Sequence[TableColumn], width: int, *, words: bool = False) -> list[int] | None:
-    """Width of each column: natural, with wrapped headings, or with long or all cells wrapped.
+    """Width of each column. It is natural if possible, else headings are wrapped, then long cells, then all cells.
 
     None if the columns are still too wide.
     """
@@ -365,12 +369,15 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _heads_wrapped(columns: Sequence[TableColumn]) -> list[int]:
-    """Widths with wrapped headings."""
+    """Widths of the columns if headings are wrapped."""
     return [max(_longest_word(column.head), *map(len, column.cells), 1) for column in columns]
 
 
 def _floors(columns: Sequence[TableColumn], *, words: bool) -> list[int]:
-    """Widths with long cells also wrapped, or all cells down to their longest word; numbers are never wrapped."""
+    """Widths if long cells are also wrapped, or if all cells are wrapped to their longest word.
+
+    Numbers are never wrapped.
+    """
     return [
         whole
         if column.right
@@ -384,14 +391,14 @@ def _longest_word(text: str) -> int:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Pieces between which a text may be wrapped (words, parts of paths), each with whether a space precedes it."""
+    """Pieces of a text that may be on separate lines (words, parts of paths). Each has a flag for a preceding space."""
     for word in text.split():
         parts = _PIECE.findall(word) if len(word) > _PATH else [word]
         yield from ((part, index == 0) for index, part in enumerate(parts))
 
 
 def _wrapped(column: TableColumn, width: int) -> TableColumn:
-    """Column at a width, with long cells on several lines and numbers right-aligned."""
+    """Column at a given width, with long cells on several lines and numbers right-aligned."""
     if column.right:
         return column._replace(cells=tuple(cell.rjust(width) for cell in column.cells), width=width)
     cells = (cell if len(cell) <= width else _in_lines(cell, width) for cell in column.cells)

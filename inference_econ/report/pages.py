@@ -1,6 +1,7 @@
 """Display functions of Python results.
 
-:class:`inference_econ._answer.Shown` has their names, and loads this module when a result is displayed.
+:class:`inference_econ._answer.Shown` has the names of these functions, and loads this module when a result is
+displayed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def page(answer: Shown) -> AnswerPage[Any]:
-    """Page of a result with the default view of its command; only that page module is imported."""
+    """Page of a result with the default view of its command. Only the module of this page is imported."""
     displayed = answer.displayed
     made: AnswerPage[Any] = named(displayed.page)(displayed)
     return made

@@ -33,7 +33,7 @@ class Picture:
     svg : str
         SVG text.
     chart : altair chart or None
-        Chart that can be changed or combined; None for figures of the study.
+        Chart that users can change or combine; None for figures of the published study.
     """
 
     svg: str
@@ -43,14 +43,14 @@ class Picture:
         return self.svg
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:  # noqa: ARG002
-        """SVG and interactive forms, without network access."""
+        """Picture as SVG and as an interactive chart, without network access."""
         shown: dict[str, object] = {"image/svg+xml": self.svg, "text/plain": repr(self)}
         if self.chart is None:
             return shown
         return {charts.mime_type(): charts.specification(self.chart), **shown}
 
     def __repr__(self) -> str:
-        """Size of the picture in place of its content."""
+        """Size of the picture, without its content."""
         return f"<Picture: {len(self.svg):,} characters of SVG>"
 
 

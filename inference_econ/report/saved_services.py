@@ -1,4 +1,4 @@
-"""Services from the deployments of a saved result, for further queries."""
+"""Services from the deployments of a saved result, as inputs of further queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
 
 
 def check_alone(request: Request, path: str, free: Collection[str]) -> None:
-    """Reject options that a saved result fixes; ``free`` lists the allowed ones by their Python names."""
+    """Reject options that a saved result already fixes; ``free`` lists the allowed options by their Python names."""
     assert request.asked is not None
     parameters = request.asked.command.parameters
     typed = [parameters[name].spelled[:1] for name in parameters if name in request.asked.given and name not in free]
@@ -34,7 +34,7 @@ def check_alone(request: Request, path: str, free: Collection[str]) -> None:
 
 
 def of_model(request: Request, text: str) -> Request:
-    """Request about a named model in place of a saved result."""
+    """Request for a named model, instead of a saved result."""
     kind = kinds.kind("model")
     remark = kind.remark(text)
     if remark:
@@ -43,15 +43,15 @@ def of_model(request: Request, text: str) -> Request:
 
 
 def measured_server(request: Request, engine: str) -> ie.MeasuredServer:
-    """Server description from options, for what result files leave out."""
+    """Server description from options; it adds what result files lack."""
     given = {name: getattr(request, name) for name in ("model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep")}
     return ie.MeasuredServer(**given, engine=engine, draft_tokens=request.draft_length)
 
 
 def parts(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> list[PlanPart]:
-    """Instances of a selected deployment, for their memory.
+    """Instances of a selected deployment, to compute their memory.
 
-    Draft lengths are the best lengths at the load of each instance, as in the price.
+    Draft lengths are the best ones at the load of each instance, as in the price.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def parts(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> lis
 
 
 def asked_speculation(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> Speculation | None:
-    """Speculation method of the query or of the selected recipe; None without speculation."""
+    """Speculation method of the query, or of the selected recipe; None without speculation."""
     from inference_econ.engine import recorded_speculation
 
     question = Request.saved(saved.options)

@@ -1,4 +1,4 @@
-"""Schemas of results as JSON and as a documentation page, from the glossary of fields."""
+"""Schemas of results, as JSON and as a documentation page, from the glossary of fields."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ class SchemaField(NamedTuple):
     """Field of a kind of record."""
 
     field: Field
-    """Row of the glossary that applies."""
+    """Row of the glossary that applies to the field."""
     name: str
     """Name in the record."""
     type: str
-    """Type of its values."""
+    """Type of the field's values."""
     ends: bool
-    """True if the record also has both interval ends."""
+    """True if the record also has both interval ends of the field."""
     optional: bool
-    """True if some records of the kind lack it."""
+    """True if some records of the kind lack the field."""
 
 
 @cache
@@ -75,7 +75,7 @@ def questions() -> tuple[str, ...]:
 
 
 def _kinds() -> Mapping[str, str]:
-    """Return the fields of results and kinds of records, by name."""
+    """Return the fields of results and of kinds of records, by name."""
     return {**_document()["answers"], **_document()["records"]}
 
 
@@ -87,7 +87,7 @@ def entries(kind: str, within: tuple[str, ...] = ()) -> Iterator[SchemaField]:
     kind : str
         Kind of record, or command.
     within : tuple of str
-        Enclosing kinds; their special meanings of fields take precedence.
+        Enclosing kinds of records; their special meanings of fields have priority.
 
     Raises
     ------
@@ -215,7 +215,7 @@ class FieldsPage(Page):
         return (Table(title, (*columns, "in records"), places, notes, least=("type", "in tables")),)
 
     def record(self) -> object:
-        """JSON schema of a command or kind of record; otherwise the fields of the glossary."""
+        """JSON schema of a command or a kind of record; for other names, the fields of the glossary."""
         if self.name is not None and self.name in _kinds():
             return {**json_schema(self.name), "$defs": definitions()}
         return [field._asdict() for field in self._fields()]
@@ -230,7 +230,7 @@ class FieldsPage(Page):
         return "".join([*parts, "\n## Fields\n\n", super().markdown()])
 
     def _fields(self) -> list[Field]:
-        """Return all fields, or the fields of a name or column heading, with or without its unit."""
+        """Return all fields, or the fields that have a name or column heading; headings may lack the unit."""
         fields = list(glossary().values())
         if self.name is None:
             return fields
@@ -238,7 +238,7 @@ class FieldsPage(Page):
 
 
 def _patterns(fields: Iterable[Field], heading: str) -> list[Field]:
-    """Return the fields that match a heading with a percentile or another variable part."""
+    """Return the fields that match a heading which contains a percentile or another variable part."""
     forms = [(field, field.heading.partition("{}")) for field in fields if "{}" in field.heading]
     return [
         field
@@ -255,12 +255,12 @@ def _names(field: Field) -> set[str]:
 
 
 def _in_records(field: Field) -> str:
-    """Name of a field in records; the heading for columns that only tables have."""
+    """Name of a field in records; for columns that exist only in tables, their heading."""
     return field.name.partition(".")[2] or field.name
 
 
 def _headed(field: Field) -> str:
-    """Heading of a field, with an example of its number format."""
+    """Heading of a field, with an example value in its number format."""
     heading = field.heading.replace("{}", "..") if field.tables_alone else field.head("p90")
     if not heading or field.type.strip("?") != "number":
         return heading

@@ -33,7 +33,7 @@ def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
 
 
 def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """Notes on the P(SLO met) column of selected deployments, and on their confidence."""
+    """Notes on the P(SLO met) column for selected deployments, and on their confidence."""
     if targets.confidence is not None:
         return [f"{_sufficient(shown)}{_planned(targets.confidence)}"]
     if not _is_predicted(targets, shown):
@@ -42,7 +42,7 @@ def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
 
 
 def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """Notes on the capacity, or that P(SLO met) is unknown; empty without SLOs."""
+    """Notes on the capacity, or on unknown P(SLO met); empty without SLOs."""
     if not targets.given:
         return []
     if _is_predicted(targets, shown):
@@ -69,7 +69,7 @@ def chances_meaning(targets: Targets, shown: Sequence[Chances]) -> list[str]:
 
 
 def _sufficient(shown: Sequence[Chances]) -> str:
-    """Sentence on the probability that the capacity is sufficient; empty if it is unknown."""
+    """Sentence on P(capacity sufficient); empty if it is unknown."""
     known = [chances.capacity for chances in shown if chances.capacity is not None]
     if not known:
         return ""
@@ -89,7 +89,7 @@ def probability(chance: float | None) -> str:
 
 
 def kept_with(chances: Chances, targets: Targets) -> list[str]:
-    """Line on the SLOs and the probability that one deployment meets them; empty without SLOs."""
+    """Line with the SLOs and the probability that a deployment meets them; empty without SLOs."""
     if not targets.given:
         return []
     if all(getattr(chances, name) is None for name in targets.given):
@@ -104,9 +104,9 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
 
 
 def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = False) -> str:
-    """Note on latencies under other arrivals than the assumed ones, at the same load.
+    """Note on latencies at the same load under arrivals that differ from the assumed ones.
 
-    With ``promised`` it states whether the fleet meets its SLOs under the other arrivals.
+    With ``promised``, the note states whether the fleet meets its SLOs under these arrivals.
     """
     load, other = compared.assumed, compared.other
     arrivals = arrivals_label(compared.other_scv).replace(" (", " arrivals (")
@@ -147,7 +147,7 @@ def arrivals_label(scv: float) -> str:
 
 
 def _rounded(seconds: float) -> str:
-    """Time with two digits; the third is random."""
+    """Time with two digits, because the third digit is random."""
     if math.isinf(seconds):
         return "unbounded"
     if seconds >= 1.0:
@@ -156,14 +156,14 @@ def _rounded(seconds: float) -> str:
 
 
 def started(layout: Mapping[str, float | str]) -> str:
-    """Engines that support a layout, as a sentence; empty if any layout is allowed."""
+    """Sentence on the engines that support a layout; empty if layouts need no engine."""
     return f" ({layout['engine']})" if "engine" in layout else ""
 
 
 def with_engines(
     table: Table, layouts: Iterable[Mapping[str, float | str]], setups: Iterable[Setup], after: str = "layout"
 ) -> Table:
-    """Add a column of engines after the layouts; unchanged if any layout is allowed.
+    """Add a column of engines after the layouts; the table is unchanged if layouts need no engine.
 
     Parameters
     ----------
@@ -172,8 +172,8 @@ def with_engines(
     layouts : iterable of mapping
         Layouts with the engines that support them.
     setups : iterable of Setup
-        Setups with the requested engines. Layouts that all engines support are abbreviated as ``all``, if the setups
-        have the same engines.
+        Setups with the requested engines. If all setups have the same engines, ``all`` represents a layout that all
+        engines support.
     after : str
         Column that precedes the engines.
     """
@@ -193,9 +193,9 @@ def _with_column(table: Table, after: str, head: str, cells: Sequence[str]) -> T
 
 
 def with_recipes(table: Table, practices: Sequence[str]) -> Table:
-    """Add a column of recipes after the engines; unchanged if all rows have the same recipe.
+    """Add a column of recipes after the engines; the table is unchanged if all rows have the same recipe.
 
-    A narrow table drops this column first, or last if an engine has several recipes.
+    In a narrow terminal, this column is left out first; it is left out last if an engine has several recipes.
     """
     if len(set(practices)) == 1 or "engine" not in table.columns:
         return table
@@ -206,7 +206,7 @@ def with_recipes(table: Table, practices: Sequence[str]) -> Table:
 
 
 def with_notes(table: Table, notes: Sequence[str], why: Sequence[str] = ()) -> Table:
-    """Add notes before the notes of a table, and lines before its basis."""
+    """Add notes before the notes of a table, and lines before the basis of its numbers."""
     return replace(table, notes=(*notes, *table.notes), why=(*why, *table.why))
 
 
@@ -215,7 +215,7 @@ _LONG_WAIT = 10.0
 
 
 def wait_notes(loads: Sequence[Loaded]) -> list[str]:
-    """Note on deployments with a longer TTFT than providers sell; empty if there are none."""
+    """Note on deployments whose TTFT is longer than what API providers offer; empty if there are none."""
     waits = [load.ttft_seconds["p90"] for load in loads]
     rows = [str(row) for row, wait in enumerate(waits, 1) if _LONG_WAIT < wait < math.inf]
     if not rows:
@@ -226,7 +226,7 @@ def wait_notes(loads: Sequence[Loaded]) -> list[str]:
 
 
 def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
-    """Sentences on latencies at a load."""
+    """Sentences on the latencies of a fleet at a load."""
     rate, simulated = load.requests_per_second * replicas, " (simulated)" if load.played else ""
     if load.saturated:
         return [
@@ -248,7 +248,7 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
 
 
 def fleet_label(service: Service, replicas: int) -> str:
-    """Instances, GPUs, layout and supporting engines as text."""
+    """Instances, GPUs, layout, and engines that support the layout, as text."""
     return f"{fleet_name(service, replicas)}{started(layout_of(service))}"
 
 
@@ -263,7 +263,7 @@ def fleet_name(service: Service, replicas: int) -> str:
 
 
 def picked(service: Service, pick: SelectionRule | None) -> list[str]:
-    """Sentence on the selected layout, the rule, and how to select another."""
+    """Sentence on the selected layout, the selection rule, and the option that selects another layout."""
     if pick is None:
         return []
     label = layout_label(layout_of(service))
@@ -285,7 +285,7 @@ def service_title(
 ) -> str:
     """Heading for services with the same requests; see :func:`.heading.heading`.
 
-    ``setups`` includes the setup of prefill instances on other GPUs.
+    ``setups`` includes the setup of prefill instances if these have other GPUs.
     """
     return heading(
         counted,
@@ -298,12 +298,12 @@ def service_title(
 
 
 def milliseconds(seconds: float) -> str:
-    """Time with three digits, an integer from 100 up, without a unit [ms]."""
+    """Time with three digits, without a unit [ms]; numbers above 100 are integers."""
     return amount(1e3 * seconds)
 
 
 def slots_notes(fleet: PooledFleet) -> tuple[str, ...]:
-    """Note on decode slots that are limited below the memory limit, and why."""
+    """Note that the concurrency of decode instances is limited below the memory limit, with the reason."""
     room = int(fleet.pools.decode.services.slots[fleet.decode])
     if fleet.slots >= room:
         return ()
@@ -318,7 +318,7 @@ _NARROW = ("fp4", "int4")
 
 
 def power_basis(setup: Setup) -> str:
-    """Basis of the power of a GPU as text; empty without power data."""
+    """Text on how the power of a GPU is computed; empty without power data."""
     power, chip = chip_power(setup.hardware), setup.hardware
     if power is None:
         return ""

@@ -27,7 +27,7 @@ _SIMILAR_SERVERS = "extras.servers.similar_servers:servers_like"
 
 
 def bands_label(setups: Iterable[Setup]) -> str:
-    """Legend entry of bands, with the assumptions that define their errors."""
+    """Legend entry of the bands; it names the assumptions that define the errors."""
     names = ", ".join(dict.fromkeys(assumptions_label(setup.assumptions) for setup in setups))
     return f"{100 * bounds.LEVEL:.0f}% interval ({names})"
 
@@ -35,15 +35,16 @@ def bands_label(setups: Iterable[Setup]) -> str:
 def around_curve(
     speed: npt.ArrayLike, metric: npt.ArrayLike, factors: bounds.Ends, name: str, *, cost: bool = True
 ) -> Band | None:
-    """Band around a metric against user speed, from faster and better to slower and worse.
+    """Uncertainty band of a metric against user speed.
 
-    Errors differ by engine, so a shifted point may be dominated by another one. Each edge is the best value of the
-    shifted points at a speed or above.
+    One edge combines faster users with a better metric, the other slower users with a worse one. Errors differ by
+    engine, so another point may dominate a shifted point. Each edge is therefore the best shifted value at a speed or
+    above.
 
     Parameters
     ----------
     speed, metric : array_like, shape (n,)
-        Points, in any units.
+        Values of the points, in any units.
     factors : mapping
         Interval ends from :func:`inference_econ.report.bounds.ends` [1].
     name : str
@@ -54,7 +55,7 @@ def around_curve(
     Returns
     -------
     Band or None
-        None without an error estimate.
+        Uncertainty band; None without an error estimate.
     """
     (slow, fast), (low, high) = factors["tokens_per_second_per_user"], factors[name]
     if slow is None or fast is None or low is None or high is None:
@@ -65,7 +66,7 @@ def around_curve(
 
 
 def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
-    """Ascending speeds, and the best value at each speed or above."""
+    """Speeds in ascending order, and the best value at each speed or above."""
     order = np.argsort(x, kind="stable")
     best = np.minimum if cost else np.maximum
     return x[order].tolist(), best.accumulate(y[order][::-1])[::-1].tolist()
@@ -74,7 +75,7 @@ def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
 def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
     """Band above and below a line; None without an error estimate.
 
-    If the upper end is unknown (NaN) at a point, the band there extends to the highest value of line and band.
+    If the upper end is unknown (NaN) at a point, the band there extends to the highest value of the line and the band.
     """
     low, high = ends
     if low is None or high is None:
@@ -103,9 +104,9 @@ def curve_line(
     *,
     band: bool = True,
 ) -> PlotSeries:
-    """Pareto-optimal points as a line, with the band of measured values.
+    """Line through the Pareto-optimal points, with the band of measured values.
 
-    For services, the band of a cost applies at constant speed. Other bands shift both speed and metric.
+    For services, the band of a cost has constant speed. Other bands shift both the speed and the metric.
 
     Parameters
     ----------
@@ -116,9 +117,9 @@ def curve_line(
     details : mapping of str to sequence, optional
         Further hover texts of each point.
     y : str
-        Metric against speed.
+        Metric on the y axis.
     band : bool
-        Draw the band.
+        True to draw the band.
     """
     shown = AXES[y]
     speed, values, around = front.tokens_per_second, front.metric(y) * shown.factor, None
@@ -131,7 +132,7 @@ def curve_line(
 
 
 def speed_cost_chart(title: str, lines: Sequence[PlotSeries], setups: Sequence[Setup], y: Metric = "cost") -> Plot:
-    """Chart of lines of a metric against speed; for cost, lower and further right is better."""
+    """Chart of a metric against speed, one line per frontier. For cost, points to the right and below are better."""
     return Plot(
         title,
         "tokens per second per user",
@@ -150,7 +151,7 @@ def speed_question(y: Metric, of_cost: str) -> str:
 
 
 def between(value: float, factors: Factors) -> str:
-    """Value with its 80% interval, if known.
+    """Value as text, with its 80% interval if known.
 
     Examples
     --------
@@ -164,7 +165,7 @@ def between(value: float, factors: Factors) -> str:
 
 
 def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
-    """Summary line of a frontier; empty with too few points."""
+    """Line that summarizes a frontier; empty if it has too few points."""
     try:
         summary = front.summary()
     except InputError:
@@ -186,19 +187,19 @@ class SimilarServer(NamedTuple):
     """Speed and cost of a measured server."""
 
     engine: str
-    """Engine of the server."""
+    """Name of the server's engine."""
     dataset: str
-    """File of the measurement."""
+    """File that contains the measurement."""
     tokens_per_second_per_user: float
     """1 / TPOT [tokens/s]."""
     tokens_per_second_per_accelerator: float
-    """Output tokens per GPU, measured or by Little's law from concurrency and latencies [tokens/s]."""
+    """Output tokens per GPU, measured or computed by Little's law from concurrency and latencies [tokens/s]."""
 
 
 def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries]:
-    """Best measured servers similar to some frontiers, by the labels of their lines: points for each engine.
+    """Best measured servers that are similar to frontiers, by line label, as points for each engine.
 
-    Servers that another server beats in both speed and cost are left out.
+    Servers are left out if another server has both higher speed and lower cost.
     """
     like: list[tuple[str, AnyFront, list[SimilarServer]]] = []
     for label, front in fronts.items():
@@ -233,9 +234,9 @@ def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries
 
 
 def measured_metric(front: AnyFront, y: Metric, server: SimilarServer) -> float:
-    """Metric of a measured server, at the price and power of a frontier.
+    """Metric of a measured server at the GPU price and GPU power of a frontier.
 
-    Tokens per second of a GPU are proportional to tokens per megawatt and per dollar.
+    Tokens per second and GPU are proportional to tokens per megawatt and to tokens per dollar.
     """
     per_accelerator = server.tokens_per_second_per_accelerator
     if y == "cost":

@@ -1,4 +1,4 @@
-"""Validated range of the analytical model; loads outside it are simulated.
+"""Validated range of the analytical model. Loads outside this range are simulated.
 
 The limits come from comparisons with the simulator: see "Streams of requests" in docs/evidence/closed_loop.md.
 """
@@ -51,13 +51,13 @@ def needs_simulation(service: Service, load: Loaded) -> bool:
     service : Service
         One instance.
     load : Loaded
-        Result of :func:`inference_econ.serving.load.loaded`. A saturated load is never simulated, because its queue has
-        no steady state.
+        Load that :func:`inference_econ.serving.load.loaded` predicts. A saturated load is never simulated, because its
+        queue has no steady state.
 
     Returns
     -------
     bool
-        True if the p50, p90 or p99 of TTFT, TPOT or end-to-end latency may be off by more than 10%.
+        True if an error above 10% is possible for the p50, p90 or p99 of TTFT, TPOT or end-to-end latency.
     """
     steps = service.requests.decode_steps
     if load.saturated or steps <= 0.0:
@@ -80,9 +80,10 @@ def needs_simulation(service: Service, load: Loaded) -> bool:
 
 @dataclass(frozen=True)
 class ServiceUnderLoad:
-    """Service under steady request streams, analytical where validated and simulated elsewhere.
+    """Service under steady request streams.
 
-    All rates share the step times of the engine and the random numbers.
+    Loads in the validated range use the analytical model, other loads are simulated. All rates use the same step times
+    of the engine and the same random numbers.
 
     Attributes
     ----------
@@ -100,14 +101,14 @@ class ServiceUnderLoad:
         return simulator.rehearsing(self.service, round(_MOST_REQUESTS * _crowds(self.arrivals)))
 
     def __call__(self, requests_per_second: float, replicas: int = 1) -> Loaded:
-        """Predict the load of one of several replicas at a request rate.
+        """Predict the load of one replica at a request rate.
 
         Parameters
         ----------
         requests_per_second : float
-            Arrivals at this instance [1/s].
+            Rate of arrivals at this replica [1/s].
         replicas : int
-            Instances that share the workload [1].
+            Number of replicas that share the workload [1].
 
         Raises
         ------
@@ -120,7 +121,7 @@ class ServiceUnderLoad:
         return self.played(load) if needs_simulation(self.service, load) else load
 
     def played(self, load: Loaded) -> Loaded:
-        """Simulate a load and return its simulated latencies, regardless of the validated range.
+        """Simulate a load, whether or not it is in the validated range, and return it with the simulated latencies.
 
         Raises
         ------
@@ -148,11 +149,11 @@ def simulate_where_needed(service: Service, arrivals: ArrivalProcess = POISSON) 
 
 
 def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
-    """Number of requests per simulated run [1].
+    """Number of requests in one simulation run [1].
 
-    The number grows with the slots and the burstiness. It does not depend on the rate. All rates therefore share
-    request lengths and, up to a time scale, arrivals. Random noise then cannot hide the effect of a small change of the
-    rate.
+    The number grows with the maximum concurrency and the burstiness. It does not depend on the rate. For this reason,
+    all rates have the same request lengths and, up to a time scale, the same arrivals. Random noise therefore cannot
+    hide the effect of a small change of the rate.
     """
     if isinstance(arrivals, Recorded):
         return len(arrivals.seconds)
@@ -160,7 +161,7 @@ def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
 
 
 def _crowds(arrivals: ArrivalProcess) -> float:
-    """Factor on the run length, 1 for Poisson arrivals [1]."""
+    """Factor by which burstiness extends a run, 1 for Poisson arrivals [1]."""
     if isinstance(arrivals, Changing):
         return _OF_A_CURVE
     return min(max(arrivals.scv, 1.0), _MOST_CROWDS)
@@ -169,8 +170,8 @@ def _crowds(arrivals: ArrivalProcess) -> float:
 def seen(load: Loaded, trace: Trace) -> Loaded:
     """Replace the latencies and the concurrency of an analytical load by simulated values.
 
-    If many requests still queue at the end of a run, the server is saturated and completes only what the run completed.
-    Recorded requests and rate curves are exempt, since their runs may end with a burst.
+    If many requests are still queued at the end of a run, the server is saturated. Its completed rate is then that of
+    the run. Recorded requests and rate curves are excluded from this rule, because their runs may end with a burst.
     """
     if not trace.requests_per_second:
         return load  # no request of the measurement window completed

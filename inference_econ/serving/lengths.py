@@ -29,7 +29,7 @@ def quantiles(length: Length, shares: Array) -> Array:
     Parameters
     ----------
     length : Length
-        A number or a distribution.
+        Length as a number or a distribution.
     shares : ndarray, shape (...)
         Probabilities, above 0 and below 1 [1].
 
@@ -60,9 +60,9 @@ def new_tokens(requests: Requests, shares: Array) -> Array:
 
 
 def captured_ends(setup: Setup, longest: float) -> list[float]:
-    """Longest prompt that runs in captured CUDA graphs, and the next longer length [tokens].
+    """Longest prompt that runs in CUDA graphs, and the next longer length [tokens].
 
-    The prefill time jumps between the two. The list is empty if no prompt exceeds the captured size.
+    The prefill time jumps between these two lengths. The list is empty if no prompt exceeds the largest CUDA graph.
     """
     captured = setup.assumptions.host.captured_tokens if setup.assumptions.host.cuda_graphs else 0.0
     return [captured, captured + 1.0] if 1.0 <= captured < longest - 1.0 else []
@@ -77,11 +77,11 @@ class PromptTimes:
     tokens : ndarray, shape (m,)
         Uncached tokens, ascending [tokens].
     seconds, chip_seconds : ndarray, shape (..., m)
-        Time from start to first token, and the GPU time within it [s].
+        Time from start to first token, and GPU time during this period [s].
     chunk : float
         Token budget of a step; 0 if it is unlimited [tokens].
     mean : Prefill
-        Average over all prompts.
+        Prefill averaged over all prompts.
     """
 
     tokens: Array
@@ -92,7 +92,7 @@ class PromptTimes:
 
     @classmethod
     def of(cls, setup: Setup, plans: Plans, requests: Requests, speculation: Speculation | None) -> PromptTimes:
-        """Calculate the prefill times of a workload's prompts on plans of shape (...)."""
+        """Compute the prefill times of a workload's prompts on plans of shape (...)."""
         usual = read_prompt(setup, plans, requests.new_tokens, requests.cached, speculation)
         chunk = setup.assumptions.serving.prefill_chunk
         if requests.isl.scv == 0.0:
@@ -122,7 +122,7 @@ class PromptTimes:
 
     @classmethod
     def stacked(cls, parts: Sequence[PromptTimes]) -> PromptTimes:
-        """Concatenate layouts that have the same prompt lengths."""
+        """Concatenate prefill times of layouts with the same prompt lengths."""
         seconds, chips = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("seconds", "chip_seconds")
         )
@@ -130,19 +130,19 @@ class PromptTimes:
         return replace(parts[0], seconds=seconds, chip_seconds=chips, mean=mean)
 
     def beyond_mean(self, tokens: Array, beside: Array) -> Array:
-        """Extra time to first token compared with the average prompt, for one layout [s].
+        """Additional time to first token compared with the average prompt, for one layout [s].
 
         Parameters
         ----------
         tokens : ndarray, shape (a,)
             Uncached tokens of each prompt [tokens].
         beside : ndarray, shape (a,)
-            Decode time in each step that processes a chunk of the prompt [s].
+            Decode time in each step that also processes a chunk of the prompt [s].
 
         Returns
         -------
         ndarray, shape (a,)
-            0 if all prompts have the same length; negative for shorter prompts.
+            The result is 0 if all prompts have the same length, and negative for shorter prompts.
         """
         if self.tokens.size == 1:
             return np.zeros(tokens.size)
@@ -150,7 +150,7 @@ class PromptTimes:
         return self._beyond(alone, chips, tokens, beside, self.mean.take(0))
 
     def of_length(self, tokens: float, beside: Array) -> Array:
-        """Extra time of prompts of one length, by layout and state, shape (n, k) [s]; see :meth:`beyond_mean`."""
+        """Additional time of prompts of one length, by layout and state, shape (n, k) [s]; see :meth:`beyond_mean`."""
         if self.tokens.size == 1:
             return np.zeros(beside.shape)
         at = np.array([tokens])
@@ -164,7 +164,7 @@ class PromptTimes:
 
 
 def _along(lengths: Array, times: Array, at: Array) -> Array:
-    """Interpolate times of shape (..., m) at other lengths, shape (..., a) [s]; constant outside the range."""
+    """Interpolate times of shape (..., m) at other lengths, shape (..., a) [s]; they are constant outside the range."""
     if lengths.size == 1:
         return np.broadcast_to(times, (*times.shape[:-1], at.size))
     below = np.clip(np.searchsorted(lengths, at, "right") - 1, 0, lengths.size - 2)

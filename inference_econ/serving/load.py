@@ -47,7 +47,7 @@ class LengthSample:
     def shares(self, respect: str, place: int = 0) -> Array:
         """Quantile of each request in one property, shape (count,) [1].
 
-        The values are midpoints of equal intervals, in an order that is independent between properties.
+        The values are midpoints of equal intervals. Their order is independent for each property.
         """
         return _shuffled(self.count, respect, place)
 
@@ -60,7 +60,7 @@ class LengthSample:
         return quantiles(self.requests.osl, self.shares("answer"))
 
     def work(self, prompts: Array, respect: str) -> Array:
-        """Total length of given numbers of other prompts, in mean prompt lengths, shape (count,) [1]."""
+        """Total length of a given number of other prompts, in mean prompt lengths, shape (count,) [1]."""
         if self.requests.isl.scv == 0.0:
             return prompts
         usual = float(self.prompts().mean())
@@ -70,9 +70,9 @@ class LengthSample:
         return np.asarray(np.maximum(total + further * _scores(self.count, respect, _ONE_BY_ONE), 0.0))
 
     def found(self, respect: str, place: int = 0) -> Array:
-        """Length of the prompt that runs at a random time, in mean prompt lengths [1].
+        """Length of the prompt that is processed at a random time, in units of the mean prompt length [1].
 
-        Longer prompts are found more often.
+        At a random time, longer prompts are more likely.
         """
         if self.requests.isl.scv == 0.0:
             return np.ones(self.count)
@@ -92,7 +92,7 @@ class LengthSample:
         return np.asarray(total)
 
     def numbers(self, respect: str, mean: Array) -> Array:
-        """Sample one Poisson number per request; the means have shape (count,) [1]."""
+        """Sample one Poisson-distributed number per request; the means have shape (count,) [1]."""
         shares, few = self.shares(respect), mean <= _MANY
         count = np.zeros(shares.shape)
         if few.any():
@@ -129,14 +129,14 @@ def _shuffled(count: int, respect: str, place: int) -> Array:
 
 
 def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_ahead: float) -> Array:
-    """Queueing times of prompts that share steps with decoding and other prompts, shape (count,) [s].
+    """Queueing times of prompts that share steps with decoding and with other prompts, shape (count,) [s].
 
     Parameters
     ----------
     states : Steady
         State that each request finds; arrays of shape (count,).
     drawn : LengthSample
-        The requests.
+        Sampled requests.
     bursts : float
         Factor on the queueing time under bursty arrivals [1].
     steps_ahead : float
@@ -145,16 +145,16 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     Returns
     -------
     ndarray
-        Rest of the running step, and time of the other prompts in the request's own step. The means agree with the
-        means of the states. Deviations of already scheduled steps from their mean are added.
+        Remaining time of the running step, plus the time of the other prompts in the request's own step. The means
+        equal the means of the steady states. Deviations of steps that are already scheduled are added.
 
     Notes
     -----
-    A step takes D + k P. The number k of prompts that arrived during the previous step is Poisson-distributed. An
-    arriving request meets a step in proportion to its duration. The met step has one prompt more with probability k P /
-    (D + k P).
+    A step takes D + k P. The number k of prompts that arrived during the previous step is Poisson-distributed. The
+    probability that an arriving request meets a step is proportional to the duration of the step. The step that it
+    meets has one additional prompt with probability k P / (D + k P).
 
-    Requests that arrive during the met step share the next one. Their number is Poisson-distributed as well.
+    Requests that arrive during this step share the next one. Their number is Poisson-distributed as well.
     """
     # A single request has no other requests that decode.
     decode, rate = states.decode_seconds * np.clip(states.batch - 1.0, 0.0, 1.0), states.requests_per_second
@@ -184,8 +184,9 @@ def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
 
     Notes
     -----
-    The number of prompts ahead has a geometric distribution. An arriving request meets each of them at a random time.
-    This is the Pollaczek-Khinchine formula as a sum. The rest of the running step is uniformly distributed.
+    The number of earlier prompts has a geometric distribution. An arriving request meets each of them at a random point
+    of its prefill. This is the Pollaczek-Khinchine formula, written as a sum. The remaining time of the running step is
+    uniformly distributed.
     """
     busy = np.clip(states.apart_share, _LEAST, _BUSIEST)
     ahead = np.floor(np.log1p(-drawn.shares("ahead")) / np.log(busy))
@@ -201,8 +202,8 @@ def per_token(states: Steady, drawn: LengthSample) -> Array:
 
     Notes
     -----
-    Decode steps have the duration of the state that a request finds. The number of prompts that lengthen them is
-    Poisson-distributed, so a short output may meet none or several.
+    Decode steps have the duration of the state that the request finds on arrival. The number of prompts that extend
+    these steps is Poisson-distributed. A short output may therefore meet no prompt or several.
     """
     share, steps = np.minimum(states.prefill_share, _BUSIEST), np.maximum(drawn.answers() - 1.0, 1.0)
     expected = np.maximum(states.requests_per_second * steps * states.tpot_seconds, _LEAST)
@@ -214,7 +215,7 @@ def per_token(states: Steady, drawn: LengthSample) -> Array:
 
 
 def _with_mean(times: Array, mean: Array, wanted: Array) -> Array:
-    """Scale times from one mean to another [s]; where the old mean is 0, return the new mean."""
+    """Scale times so that their mean has another value [s]; where the old mean is 0, the result is the new mean."""
     return np.where(mean > 0.0, times * (wanted / np.where(mean > 0.0, mean, 1.0)), wanted)
 
 
@@ -231,27 +232,27 @@ class Loaded:
     Attributes
     ----------
     requests_per_second : float
-        Offered rate [1/s].
+        Offered request rate [1/s].
     saturated : bool
-        True if more requests arrive than the instance completes. Queues and latencies are then unbounded.
+        True if requests arrive faster than the instance completes them. Queues and latencies are then unbounded.
     utilization : float
         Offered rate divided by the capacity at full concurrency [1]; above 1 if saturated.
     completed_per_second : float
-        Completed rate [1/s].
+        Rate of completed requests [1/s].
     in_flight : float
-        Mean concurrency [1].
+        Mean number of concurrent requests [1].
     waiting : float
-        Probability that an arriving request queues for a slot [1].
+        Probability that an arriving request must wait for a slot [1].
     ttft_seconds, tpot_seconds, e2e_seconds : dict of str to float
-        Time to first token, time per further output token, and end-to-end latency: ``mean``, ``p50`` or another
-        percentile [s]. See :class:`inference_econ.serving.statistics.Statistics`.
+        Time to first token, time per further output token, and end-to-end latency [s]. Keys are ``mean``, ``p50`` and
+        other percentiles. See :class:`inference_econ.serving.statistics.Statistics`.
     e2e_seconds_per_output_token : dict of str to float
-        End-to-end latency divided by output tokens [s]. Its inverse is the "E2E normalized interactivity" of
-        InferenceX. For disaggregated deployments the percentiles are upper bounds.
+        End-to-end latency divided by the number of output tokens [s]. Its inverse is called "E2E normalized
+        interactivity" in InferenceX. For disaggregated deployments the percentiles are upper bounds.
     played : bool
-        True if the latencies come from the simulator, False if they come from the analytical model.
+        True if the latencies come from the simulator; False if they come from the analytical model.
     arrivals : ArrivalProcess
-        Arrivals of the requests.
+        Arrival process of the requests.
     """
 
     requests_per_second: float
@@ -276,7 +277,7 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
     service : Service
         One instance.
     requests_per_second : float
-        Arrivals at this instance [1/s].
+        Rate of arrivals at this replica [1/s].
     arrivals : ArrivalProcess
         Arrival process of the requests.
 
@@ -292,9 +293,10 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
 
     Notes
     -----
-    A request sees the steady state that it finds on arrival; see :func:`occupancy`. Its TTFT uses its own prompt
-    length. Bursty arrivals lengthen the prompts ahead by (ca2 + cs2) / (1 + cs2) (Allen and Cunneen, in Allen, 1990).
-    Its TPOT is the TPOT of that state, so its last token arrives (osl - 1) * TPOT after the first.
+    A request is assumed to stay in the steady state that it finds on arrival; see :func:`occupancy`. Its TTFT depends
+    on its own prompt length. Bursty arrivals increase the number of earlier prompts by the factor (ca2 + cs2) / (1 +
+    cs2) (Allen and Cunneen, in Allen, 1990). Its TPOT is the TPOT of this state, so its last token arrives (osl - 1) *
+    TPOT after the first.
     """
     queue, state = occupancy(service, requests_per_second, arrivals)
     seen = _seen(service, queue, state, arrivals)
@@ -322,23 +324,23 @@ def slo_met_share(
     e2e_seconds: float = math.inf,
     arrivals: ArrivalProcess = POISSON,
 ) -> float:
-    """Share of requests that meet the TTFT, TPOT and end-to-end SLOs together [1].
+    """Share of requests that meet all three SLOs, on TTFT, TPOT and end-to-end latency [1].
 
     Parameters
     ----------
     service : Service
         One instance.
     requests_per_second : float
-        Arrivals at this instance [1/s].
+        Rate of arrivals at this replica [1/s].
     ttft_seconds, tpot_seconds, e2e_seconds : float
-        SLOs [s]; ``inf`` for none.
+        SLO on each latency [s]; ``inf`` for none.
     arrivals : ArrivalProcess
         Arrival process of the requests.
 
     Returns
     -------
     float
-        Share of the completed requests. A saturated instance meets no TTFT or end-to-end SLO.
+        Share of completed requests that meet all SLOs. A saturated instance meets no TTFT or end-to-end SLO.
 
     Raises
     ------
@@ -347,8 +349,8 @@ def slo_met_share(
 
     Notes
     -----
-    Each request has the TPOT of the steady state that it finds. Requests that violate one SLO therefore often violate
-    the others: long requests, and requests that arrive at high concurrency.
+    Each request has the TPOT of the steady state that it finds on arrival. Requests that miss one SLO therefore often
+    miss the others too: long requests, and requests that arrive at high concurrency.
     """
     for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):
         if not value > 0:
@@ -372,15 +374,15 @@ def check_rate(requests_per_second: float) -> None:
 
 
 def occupancy(service: Service, requests_per_second: float, arrivals: ArrivalProcess) -> tuple[queueing.Load, Steady]:
-    """Distribution of the concurrency, and the steady states with 1, 2, ... slots in use.
+    """Distribution of the concurrency, and steady states with 1, 2, ... concurrent requests.
 
     Notes
     -----
-    With n concurrent requests the instance completes mu(n) requests per second, its closed-loop rate. See
-    :func:`inference_econ.formulas.queueing.load` for the Markov chain and its validity. Prefill has priority over
-    decode. If r prompts arrive during a prefill, prompts start decoding in bunches of 1 / (1 - r) on average, the
-    customers of a busy period. Bunches of m multiply the variability of the stream by m for the decoding part of the
-    request time. This is an approximation, validated against the simulator.
+    With n concurrent requests, the instance completes mu(n) requests per second, its closed-loop rate.
+    :func:`inference_econ.formulas.queueing.load` describes the Markov chain and its validity. Prefill has priority over
+    decode. If r prompts arrive during a prefill, prompts start decoding in groups of 1 / (1 - r) on average, the
+    customers of a busy period. Groups of m prompts multiply the variability of the stream by m, for the decoding part
+    of the request time. This approximation is validated against the simulator.
     """
     check_rate(requests_per_second)
     state, rates = service.in_flight, service.completions
@@ -401,13 +403,16 @@ class _Seen(NamedTuple):
     tpot: Array
     """Time per output token after the first [s]."""
     e2e: Array
-    """From arrival to the last token [s]."""
+    """Time from arrival to the last token [s]."""
     output_tokens: Array
     """Output length [tokens]."""
 
 
 def _seen(service: Service, queue: queueing.Load, state: Steady, arrivals: ArrivalProcess) -> _Seen:
-    """Sample the latencies of requests, with or without a wait for a slot; unbounded if the queue is saturated."""
+    """Sample the latencies of requests, with or without a wait for a slot.
+
+    Latencies are unbounded if the queue is saturated.
+    """
     drawn = LengthSample(service.requests, _DRAWN)
     # A request that finds n others makes the concurrency n + 1. One that finds all slots in use queues, and starts with
     # all slots in use.

@@ -1,4 +1,4 @@
-"""Energy per request, from the energy of steps."""
+"""Energy per request, from the energy of its steps."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def request_joules(
     reads: bool = True,
     decodes: bool = True,
 ) -> Array:
-    """Energy of one request above idle, over all accelerators of an instance.
+    """Energy of one request in addition to idle energy, over all accelerators of an instance.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests.
     chip : ChipPower
-        Power draw of an accelerator.
+        Power of an accelerator.
     plans : Plans
         Deployments with their batches, shape (...).
     requests : Requests
-        Lengths and cached tokens.
+        Request lengths and cached tokens.
     speculation : Speculation, optional
         Speculation method.
     reads, decodes : bool
-        True if the instances prefill; True if they decode.
+        True if the instances prefill, and True if they decode.
 
     Returns
     -------
@@ -54,9 +54,9 @@ def request_joules(
 
     Notes
     -----
-    Energies add up, whether or not the work overlaps. Prefill steps are full of prompts, so weights are read once per
-    full step. Repeated reads of the cache by chunks of a long prompt are neglected. Drafting draws the same power as
-    verification.
+    Energies of different work add up, whether or not the work overlaps in time. Prefill steps are assumed to be full of
+    prompts, so weights are read once per full step. If a long prompt has several chunks, their repeated reads of the
+    cache are neglected. Drafting draws the same power as verification.
     """
     full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
     total = np.zeros(plans.shape)

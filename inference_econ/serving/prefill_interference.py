@@ -1,4 +1,4 @@
-"""Cost of prefill inside decode steps: the time that prompts add to shared steps, and the time that prompts wait."""
+"""Interference of prefill with decode steps: time that prompts add to shared steps, and time that prompts wait."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ LEAST = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Chunk of a prompt that one step processes; an average chunk if there are several.
+    """Chunk of a prompt that one step processes; an average chunk if the prompt has several.
 
     Attributes
     ----------
     tokens, cached : float
-        New tokens, and tokens before them in the cache [tokens].
+        New tokens of the chunk, and tokens before them in the cache [tokens].
     number : int
-        Chunks per prompt [1].
+        Number of chunks per prompt [1].
     most : float
-        Most chunks that an attention-DP group processes per step [1].
+        Maximum number of chunks that an attention-DP group processes per step [1].
     """
 
     tokens: float
@@ -52,19 +52,19 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class SharedWork:
-    """GPU time of several chunks that share a step, relative to one chunk alone.
+    """GPU time of several chunks in a shared step, divided by the time of one chunk alone.
 
     Attributes
     ----------
     counts : ndarray, shape (m,)
-        Chunks of an attention-DP group: 1 up to the most that fit in a step [1].
+        Numbers of chunks in an attention-DP group, from 1 to the maximum that fits in a step [1].
     even, uneven : ndarray, shape (..., m)
-        Relative time if every group has this number of chunks, and if one group has it and all others have one chunk
-        less [1].
+        Relative time if every group has this number of chunks. The second value is for one group with this number, and
+        one chunk less in all other groups [1].
     groups : ndarray, shape (..., 1)
-        Groups that step together [1].
+        Number of attention-DP groups that step together [1].
     alone : ndarray, shape (..., 1)
-        Step with one chunk [s].
+        Time of a step with one chunk [s].
     """
 
     counts: Array
@@ -75,7 +75,7 @@ class SharedWork:
 
     @classmethod
     def of(cls, setup: Setup, plans: Plans, requests: Requests) -> SharedWork:
-        """Calculate the shared work of a workload's prompts on plans of shape (...)."""
+        """Compute the shared work of a workload's prompts on plans of shape (...)."""
         parts = Parts.of(setup, requests)
         counts = np.unique(np.rint(np.geomspace(1.0, parts.most, _SHARED)))
         groups = reading_groups(setup, plans)[..., None]
@@ -92,7 +92,7 @@ class SharedWork:
     def at(self, parts: Array) -> Array:
         """Relative GPU time for other numbers of chunks per stage, shape (..., k) [1].
 
-        Chunks beyond a full step take further steps.
+        Chunks that exceed a full step need additional steps.
         """
         if np.all(self.groups == 1.0):
             inside = np.minimum(parts, self.counts[-1])
@@ -103,7 +103,7 @@ class SharedWork:
         return np.asarray(low + (parts - below) * (self._whole(below + 1.0) - low))
 
     def _whole(self, parts: Array) -> Array:
-        """Relative GPU time for an integer number of chunks, dealt out evenly: no group has two more than another."""
+        """Relative GPU time for an integer number of chunks, which are distributed evenly over groups."""
         groups = self.groups
         inside = np.minimum(parts, self.counts[-1] * groups)
         most = np.ceil(inside / groups)
@@ -115,7 +115,7 @@ class SharedWork:
 
 
 def _from_zero(work: Array) -> Array:
-    """Prepend zero work for zero chunks."""
+    """Prepend an entry for zero chunks, with zero work."""
     return np.concatenate([np.zeros((*work.shape[:-1], 1)), work], axis=-1)
 
 
@@ -131,7 +131,7 @@ def _along(counts: Array, work: Array, at: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Times of decode steps and of prompts alone, from which a steady state follows.
+    """Times of decode steps and of single prompts, which determine a steady state.
 
     Attributes
     ----------
@@ -140,19 +140,19 @@ class Batches:
     requests : Requests
         Lengths.
     size : ndarray, shape (...)
-        Decode batch, as one of its requests sees it [1].
+        Decode batch that one of its requests sees [1].
     decode : ndarray, shape (...)
-        Decode step without prefill, or a speculation round [s].
+        Time of a decode step without prefill, or of a speculation round [s].
     tokens : ndarray, shape (...)
         Mean tokens per request and step [1].
     prompts : PromptTimes
-        Prefill times of prompts alone.
+        Prefill times of single prompts.
     parts : Parts
         Chunk of a prompt that one step processes.
     shared : SharedWork
-        GPU time of prompts that start in the same step.
+        GPU time of prompts that start in the same step, relative to single prompts.
     saved : ndarray, shape (...)
-        Time that one step for decode and prefill saves compared with two separate steps [s].
+        Time saved if one step processes decode and prefill tokens, compared with two separate steps [s].
     """
 
     setup: Setup
@@ -167,36 +167,36 @@ class Batches:
 
     @property
     def reading(self) -> Prefill:
-        """Prefill of one prompt alone, averaged over lengths."""
+        """Prefill of a single prompt, averaged over prompt lengths."""
         return self.prompts.mean
 
     @property
     def groups(self) -> Array:
-        """Attention-DP groups that step together, shape (...) [1]."""
+        """Number of attention-DP groups that step together, shape (...) [1]."""
         return np.asarray(self.shared.groups[..., 0])
 
     @property
     def steps(self) -> Array:
-        """Decode steps per request, shape (...) [1]."""
+        """Number of decode steps per request, shape (...) [1]."""
         return np.asarray(self.requests.decode_steps / self.tokens)
 
     @property
     def others(self) -> Array:
-        """Other requests in the decode batch, shape (...) [1]."""
+        """Number of other requests in the decode batch, shape (...) [1]."""
         return self.size - 1.0
 
     @property
     def company(self) -> Array:
-        """Share of time in which another request decodes, shape (...) [1]."""
+        """Share of time in which at least one other request decodes, shape (...) [1]."""
         return np.minimum(self.others, 1.0)
 
     @property
     def begun(self) -> Array:
-        """Mean number of prompts that start per step to replace completed requests, shape (...) [1]."""
+        """Mean number of prompts per step that start in place of completed requests, shape (...) [1]."""
         return np.asarray(self.others / np.maximum(self.steps, 1.0))
 
     def answer_seconds(self, prompt: Array) -> Array:
-        """Time of a request's decode steps and of other prompts between them, shape (...) [s]."""
+        """Duration of a request's decode steps, with the prefill of other prompts between them, shape (...) [s]."""
         return np.asarray(self.steps * self.decode + self.others * prompt)
 
 
@@ -211,29 +211,30 @@ _NEWTON, _HALVINGS = 6, 30
 
 
 class Added(NamedTuple):
-    """Time that each prompt adds to steps shared with decoding and other prompts [s]."""
+    """Time that each prompt adds to steps which it shares with decoding and other prompts [s]."""
 
     mean: Array
-    """Mean over all prompts, CPU overhead included."""
+    """Mean over all prompts, with CPU overhead."""
     chips: Array
     """Mean GPU time over all prompts."""
     following: Array
-    """GPU time for one more prompt in a step that already has prompts."""
+    """GPU time that one additional prompt takes in a step with other prompts."""
     joining: Array
-    """GPU time for each of the other prompts in a prompt's own step."""
+    """GPU time of each other prompt in a prompt's own step."""
     joined: Array
-    """GPU time for all other prompts in a prompt's own steps, on groups that step together."""
+    """GPU time of all other prompts in a prompt's own steps, on attention-DP groups that step together."""
 
 
 def _where_alone(groups: Array, single: Added, several: Added) -> Added:
-    """Select added times by whether there is one attention-DP group or several."""
+    """Combine added times: one case has a single attention-DP group, the other has several."""
     return Added(*(np.where(groups == 1.0, *values) for values in zip(single, several, strict=True)))
 
 
 def prefill_first(batches: Batches) -> Added:
-    """Added time when decoding pauses until all waiting prompts are processed.
+    """Time that prompts add if decoding pauses until all waiting prompts are processed.
 
-    Attention-DP groups step together and process the prompts that arrive during a step in parallel, at most one each.
+    Attention-DP groups step together. Prompts that arrive during a step are then processed in parallel, at most one per
+    group.
     """
     busy = batches.reading.busy_seconds
     mean = busy * _part_share(batches, np.maximum(batches.begun, 1.0))
@@ -257,10 +258,10 @@ def prefill_first(batches: Batches) -> Added:
 
 
 def _read_between(batches: Batches, rate: Array) -> tuple[Array, Array]:
-    """Prefill time between two decode steps [s], and prompts that are processed together [1].
+    """Prefill time between two decode steps [s], and number of prompts that are processed together [1].
 
-    Prefill continues as long as a prompt arrives during the previous step. With steps of T and a rate L, exp(L T) steps
-    follow on average.
+    Prefill continues as long as a prompt arrived during the previous step. With steps of duration T and a rate L, there
+    are exp(L T) steps in sequence on average.
     """
     busy, most = batches.reading.busy_seconds, batches.groups * batches.shared.counts[-1]
     stages = batches.reading.seconds / busy
@@ -279,14 +280,14 @@ def _part_share(batches: Batches, number: Array) -> Array:
 
 
 def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
-    """GPU time of the prompts ahead of a new prompt, and duration of the step that it meets [s].
+    """GPU time of the prompts before a new prompt, and duration of the step that the new prompt meets [s].
 
-    This applies where several prompts fit in a step.
+    It applies if several prompts fit in a step.
 
     Notes
     -----
-    Prompts that arrive during a step lengthen the next one by the GPU time of one more prompt. The other parts of the
-    mean step are treated as constant. CPU overhead lengthens all steps equally.
+    Prompts that arrive during a step extend the next step by the GPU time of one additional prompt. The other parts of
+    the mean step are treated as constant. CPU overhead extends all steps equally.
     """
     decode, others = batches.decode, batches.others
     share, working = (
@@ -301,16 +302,16 @@ def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
 
 
 class _Part(NamedTuple):
-    """Times of a step for one chunk of a prompt; every array has shape (...)."""
+    """Times of a step with one chunk of a prompt; every array has shape (...)."""
 
     working: Array
-    """GPU time [s]."""
+    """GPU time of the chunk [s]."""
     waiting: Array
-    """CPU time to launch the kernels [s]."""
+    """CPU time to launch the kernels of the step [s]."""
     stages: Array
-    """Pipeline stages that process chunks in turn [1]."""
+    """Number of pipeline stages, which process chunks in turn [1]."""
     saved: Array
-    """Time saved because decode and the chunk read weights together [s]."""
+    """Time saved because the step reads weights once for decode and the chunk [s]."""
 
 
 def _part(batches: Batches) -> _Part:
@@ -325,18 +326,18 @@ def _part(batches: Batches) -> _Part:
 
 
 def chunked_steps(batches: Batches) -> Added:
-    """Time that each prompt adds to steps shared with decoding and other prompts, with chunked prefill.
+    """Time that each prompt adds to steps which it shares with decoding and other prompts, under chunked prefill.
 
     Notes
     -----
     A step launches its kernels once, in the CPU time W. Its N chunks take the GPU time C w(N) - O. The longer of both
     applies. N is Poisson-distributed, because a prompt of c chunks is in c steps. If G groups step together, w is the
-    time of the fullest group, with ceil(N / G) chunks. Longer steps also collect more prompts (:func:`_gated`,
+    time of the fullest group, with ceil(N / G) chunks. Longer steps also receive more prompts (:func:`_gated`,
     :func:`_by_length`).
 
     A prompt shares its step with the mean number of other prompts. The other prompts add the GPU time of all chunks
-    minus C. Pipeline stages process chunks in turn. Every prompt adds at least a share of W, since its tokens limit how
-    many prompts share a step.
+    minus C. Pipeline stages process chunks in turn. Every prompt adds at least a share of W, because its tokens limit
+    the number of prompts in a step.
     """
     parts, part = batches.parts, _part(batches)
     # Prompts of several chunks, no two of which share a step.
@@ -350,7 +351,7 @@ def chunked_steps(batches: Batches) -> Added:
 
 
 def _added_by_chance(batches: Batches, part: _Part) -> Added:
-    """Added time of prompts that share steps with a random number of others."""
+    """Time added by prompts that share steps with a random number of other prompts."""
     parts = batches.parts.number
     number = np.maximum(batches.begun * parts, TINY)
     usual = np.minimum(number, _MANY)
@@ -369,24 +370,24 @@ def _added_by_chance(batches: Batches, part: _Part) -> Added:
 
 
 class _Counted(NamedTuple):
-    """Steps by the number of chunks that they process; arrays have shape (..., k)."""
+    """Steps by their number of chunks; arrays have shape (..., k)."""
 
     parts: Array
     """Chunks: 0, 1, ..., shape (k,) [1]."""
     work: Array
-    """GPU time [s]."""
+    """GPU time of the chunk [s]."""
     work_of_one_more: Array
-    """GPU time with one more chunk [s]."""
+    """GPU time that one additional chunk takes [s]."""
     taken: Array
-    """Longer of GPU time and CPU time [s]."""
+    """Duration of the step: GPU time or CPU time, whichever is longer [s]."""
     chance: Array
-    """Share of the steps [1]."""
+    """Share of all steps that have this number of chunks [1]."""
     met: Array
-    """Probability that a prompt meets such a step [1]."""
+    """Probability that an arriving prompt meets such a step [1]."""
 
 
 def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
-    """Steps by their number of chunks, which is ``mean`` on average [1]."""
+    """Steps by their number of chunks, whose mean is ``mean`` [1]."""
     counts = np.arange(np.ceil(mean.max() + 8.0 * np.sqrt(mean.max())) + 9.0)
     stages, several = part.stages[..., None], batches.parts.number > 1
     begun = np.minimum(counts, stages)
@@ -408,9 +409,9 @@ def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
 
 
 def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -> tuple[Array | float, Array]:
-    """Factors on the total work and on the work of one more chunk, beyond the enumerated counts [1].
+    """Factors for large numbers of chunks, on the total work and on the work of one additional chunk [1].
 
-    For many chunks, both are in proportion to their values at the mean number.
+    For many chunks, both factors are proportional to their values at the mean number.
     """
     if not np.any(number > usual):
         return 1.0, np.ones(())
@@ -424,7 +425,7 @@ def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -
 
 
 def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
-    """Time that each prompt adds, and its mean wait for other prompts [s], if prefill is delayed.
+    """Time that each prompt adds, and its mean wait for other prompts [s], under delayed prefill.
 
     Prefill waits until every attention-DP group has a prompt, or for at most ``steps`` decode steps.
 
@@ -445,7 +446,7 @@ def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
     full = batches.groups * part.stages
 
     def chips_for(number: Array) -> Array:
-        """GPU time of prompts that are processed together [s]."""
+        """GPU time of prompts in a shared step [s]."""
         work = part.working * part.stages * batches.shared.at((number / part.stages)[..., None])[..., 0]
         return np.asarray(parts * np.maximum(work - part.saved * np.minimum(number, part.stages), 0.0))
 
@@ -464,10 +465,10 @@ def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
 
 
 def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
-    """Probability of each count in a step that serves the arrivals of the previous step, returned twice [1].
+    """Probability of each number of chunks in a step that serves the arrivals of the previous step, returned twice [1].
 
-    Steps are of two kinds, with and without prompts, and more prompts arrive during the former. Prompts meet others
-    with the same probabilities, so both arrays of shape (..., k) are equal.
+    There are steps with prompts and steps without prompts. More prompts arrive during the former. An arriving prompt
+    meets each number with the same probability, so both arrays of shape (..., k) are equal.
     """
     factorials = special.log_gamma(count + 1.0)
     chance = _poisson(mean, count, factorials)
@@ -484,10 +485,10 @@ def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
 
 
 def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
-    """Probability of each count in a step, and at a random time, shape (..., k) [1].
+    """Probability of each number of chunks, in a step and at a random time, shape (..., k) [1].
 
-    At a random time counts are Poisson-distributed. Newton's method finds their mean from the mean per step. A step is
-    met in proportion to its duration.
+    At a random time, the numbers are Poisson-distributed. Newton's method finds the mean of this distribution from the
+    mean per step. The probability to meet a step is proportional to its duration.
     """
     highest, factorials = np.log(2.0 * count[-1]), special.log_gamma(count + 1.0)
     log = np.minimum(np.log(mean * length[..., 1] / length[..., 0]), highest)
@@ -514,21 +515,21 @@ def _poisson(mean: Array, count: Array, factorials: Array) -> Array:
 
 
 def several_fit(setup: Setup, requests: Requests) -> bool:
-    """Check whether two prompts fit in one step next to decoding."""
+    """Check whether at least two prompts fit in one step in addition to decoding."""
     return 2.0 * requests.new_tokens <= setup.assumptions.serving.prefill_chunk
 
 
 def through_gates(alone: Array, decode: Array, share: Array, requests: Requests) -> Array:
-    """Duration of the step that a prompt meets, for prompts of one chunk [s].
+    """Duration of the step that a prompt meets on arrival, if prompts have one chunk [s].
 
     Notes
     -----
     A step serves all arrivals of the previous step (gated service: Takagi, 1991). The mean step is D / (1 - r). The
     step that a prompt meets is (D + P r (1 + c2) / (1 + r)) / (1 - r).
 
-    r is the share of time that prefill takes, P is the time of a prompt, D is the time without prompts, and c2 is
-    the squared coefficient of variation of prompt lengths. Prompts in the same step all get their first token at the
-    end of the next step.
+    r is the share of time that prefill takes, P is the time of a prompt, D is the time without prompts, and c2 is the
+    squared coefficient of variation of prompt lengths. All prompts in a step get their first token when the next step
+    ends.
     """
     return (decode + alone * share * (1.0 + requests.isl.scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
 
@@ -539,23 +540,23 @@ def waits(batches: Batches, turn: Array, added: Added, *, beside_decoding: bool)
     Parameters
     ----------
     batches : Batches
-        Decode steps and prompts; c2 is the squared coefficient of variation of prompt lengths.
+        Times of decode steps and prompts; c2 is the squared coefficient of variation of prompt lengths.
     turn : ndarray, shape (...)
         Time from the first to the last step of a prompt, S [s].
     added : Added
         Time that each prompt adds to steps.
     beside_decoding : bool
-        True if each of the G groups processes a prompt next to decoding; False if prompts pause decoding.
+        True if each of the G groups processes a prompt while it decodes; False if decoding pauses for prompts.
 
     Notes
     -----
-    If prompts pause decoding, the Pollaczek-Khinchine formula gives S (1 + c2) / 2 x r / (1 - r), with the share r of
-    time that prefill takes. Groups that step together process more prompts at once under load, which reduces r for the
-    prompts that follow.
+    If decoding pauses, the Pollaczek-Khinchine formula gives S (1 + c2) / 2 x r / (1 - r), where prefill takes the
+    share r of the time. Under load, groups that step together process more prompts at once, which reduces r for the
+    following prompts.
 
-    If no two prompts fit in a step, or prompts have several chunks, prompts take turns with G servers of utilization x.
-    For G = 1 the Pollaczek-Khinchine formula applies. For more, the wait is S (1 + c2) / 2 x x^(sqrt(2 (G + 1)) - 1) /
-    (G (1 - x)) (Sakasegawa, 1977).
+    If no two prompts fit in a step, or prompts have several chunks, prompts wait in a queue for G servers of
+    utilization x. For G = 1 the Pollaczek-Khinchine formula applies. For larger G, the wait is S (1 + c2) / 2 x
+    x^(sqrt(2 (G + 1)) - 1) / (G (1 - x)) (Sakasegawa, 1977).
     """
     share = batches.others * added.mean / np.maximum(batches.answer_seconds(added.mean), LEAST)
     half = turn * (1.0 + batches.requests.isl.scv) / 2.0

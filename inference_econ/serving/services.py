@@ -1,4 +1,4 @@
-"""Layouts as services: steady states of each layout, from one request to a full cache."""
+"""Layouts as services, with the steady states of each layout from one request to full memory."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ _LEAST, _FAR = 1e-9, 30.0
 
 
 def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None) -> Array:
-    """Concurrent requests whose KV cache fits next to the weights, rounded down [1].
+    """Number of concurrent requests whose KV cache fits in memory with the weights, rounded down [1].
 
-    The workspace grows with them. Engines that reserve memory for future output admit fewer requests, but at least one.
+    The workspace grows with this number. Engines that reserve memory for future output admit fewer requests, but at
+    least one.
     """
     batch, rules = plans.batch, setup.admission
     limits: tuple[Array, Array] | None = None
@@ -72,7 +73,7 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
 
 
 def _with_room(needed: Memory, batch: Array) -> Array:
-    """Requests of the mean context that fit in an instance, given the memory of a batch [1]."""
+    """Number of requests with the mean context that fit in an instance, given the memory of a batch [1]."""
     room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
     of_request = needed.kv_bytes - needed.prefix_bytes
     if np.any(needed.cpu_kv_bytes):
@@ -86,7 +87,7 @@ def _with_room(needed: Memory, batch: Array) -> Array:
 
 
 def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
-    """Memory of a request with its prompt alone and with its full output, relative to its mean [1]."""
+    """Memory of a request with only its prompt, and with its full output, both divided by its mean memory [1]."""
 
     def held(context: float) -> Array:
         at = replace(setup, context=context, contexts=(), spread=0.0)
@@ -104,29 +105,30 @@ class KvPressure:
     Attributes
     ----------
     slots, groups : ndarray, shape (n,)
-        Maximum concurrent requests of an instance, and its groups [1].
+        Maximum concurrent requests of an instance, and number of its attention-DP groups [1].
     room : ndarray, shape (n,)
-        Requests of the mean context that fit in the memory of a group [1].
+        Number of requests with the mean context that fit in the memory of one group [1].
     deviation : ndarray, shape (n,)
         Coefficient of variation of the memory of one request [1].
     together : float
-        Squared share of the requests whose contexts grow together [1].
+        Squared share of requests whose contexts grow at the same time [1].
     free : ndarray, shape (n,)
         Mean free memory while a request waits for memory, divided by the mean memory of a request [1].
     answer, prompt : float
-        Output tokens, and new prompt tokens [tokens].
+        Number of output tokens, and of new prompt tokens [tokens].
 
     Notes
     -----
     n concurrent requests of a group need n times the mean, with a standard deviation of s sqrt(n + k n^2). Here s is
     the variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
 
-    The need is treated as normally distributed. Requests beyond the memory are preempted. Meanwhile, the free memory is
-    between zero and the prompt of the request at the head of the queue. The mean is half its prompt, weighted by
-    waiting time (renewal theory: Cox, 1962).
+    The needed memory is assumed to be normally distributed. Requests that exceed the memory are preempted. While
+    requests wait for memory, the free memory is between zero and the prompt of the first request in the queue. Its mean
+    is half of that prompt, weighted by waiting time (renewal theory: Cox, 1962).
 
-    A token that is generated while memory is full preempts another request, which is recomputed, unless a request ends
-    in the same step. Contexts are assumed unsynchronized until memory is full, so recomputation starts only there.
+    When memory is full, a generated token preempts another request, which is recomputed later. This does not happen if
+    a request ends in the same step. Contexts are assumed to be unsynchronized until memory is full, so recomputation
+    starts only then.
     """
 
     slots: Array
@@ -142,9 +144,9 @@ class KvPressure:
     def of(
         cls, setup: Setup, requests: Requests, plans: Plans, slots: Array, speculation: Speculation | None = None
     ) -> KvPressure:
-        """Calculate the memory shortage of n layouts with given slots [1], shape (n,).
+        """Compute the memory shortage of n layouts with given concurrency limits [1], shape (n,).
 
-        If more slots are set than fit, memory is assumed to suffice for them.
+        If the limits exceed what fits, memory is assumed to be sufficient for them.
         """
         groups = np.broadcast_to(attention_groups(plans, setup.assumptions.layout), slots.shape)
         batch = np.maximum(slots, groups)
@@ -177,16 +179,16 @@ class KvPressure:
         return np.asarray(np.clip(most - beyond - full * self.free, np.minimum(most, 1.0), most) * self.groups)
 
     def read_again(self, batch: Array) -> Array:
-        """Recomputed tokens relative to prompt tokens, by concurrency, shape (n, k) [1].
+        """Recomputed tokens divided by prompt tokens, by concurrency, shape (n, k) [1].
 
-        The largest batch corresponds to all slots in use.
+        The largest batch is the one at maximum concurrency.
         """
         asking = (batch * (self.slots / self.in_flight / self.groups)[:, None]).T
         _, full = self._beyond(asking, 0.0)
         return np.asarray((full / (1.0 + asking / self.answer)).T * self.answer / self.prompt)
 
     def _beyond(self, number: Array, together: float) -> tuple[Array, Array]:
-        """Mean memory shortage of a group, in mean requests [1], and the probability of a shortage [1]."""
+        """Mean memory shortage of a group, in units of the mean request, and probability of a shortage [1]."""
         deviation = np.maximum(self.deviation * np.sqrt(number + together * number**2), _LEAST)
         away = np.minimum((self.room - number) / deviation, _FAR)
         full = special.normal_shares(-away)
@@ -207,7 +209,7 @@ _SECONDS, _BYTES = 2.5e-3, 13 * 8.0 * _BATCHES
 
 @dataclass(frozen=True)
 class Services:
-    """Services: layouts that serve the requests of one workload.
+    """Layouts that serve the requests of one workload.
 
     Attributes
     ----------
@@ -218,17 +220,18 @@ class Services:
     plans : Plans
         Layouts, arrays of shape (n,).
     slots : ndarray, shape (n,)
-        Maximum concurrent requests whose cache fits [1].
+        Maximum number of concurrent requests whose cache fits [1].
     crowding : KvPressure or None
-        Memory shortage at high concurrency; None if full outputs fit.
+        Memory shortage at high concurrency; None if memory fits full outputs.
     steady : callable
-        Computes :attr:`states` on first use.
+        Function that computes :attr:`states` on first use.
     decoding : callable
-        Returns batches up to all slots [1] and their decode steps without prefill [s]; arrays of shape (n, k).
+        Function that returns batches up to the maximum concurrency [1], and decode steps without prefill [s]; arrays of
+        shape (n, k).
     speculation : Speculation or None
         Speculation method.
     limit : float
-        Configured maximum of concurrent requests, regardless of memory [1].
+        Configured maximum number of concurrent requests, whatever the memory [1].
     """
 
     setup: Setup
@@ -246,7 +249,10 @@ class Services:
 
     @property
     def slots_of_blocks(self) -> Array:
-        """Maximum concurrent requests if prompts share blocks, whose number then limits admission, shape (n,) [1]."""
+        """Maximum number of concurrent requests if prompts share cache blocks, shape (n,) [1].
+
+        The number of blocks then limits admission.
+        """
         return np.minimum(_SLOTS_OF_BLOCKS * self.slots, self.limit)
 
     @cached_property
@@ -256,7 +262,7 @@ class Services:
 
     @cached_property
     def prompt(self) -> Prefill:
-        """Prefill of one prompt alone, averaged over lengths; arrays of shape (n, 1)."""
+        """Prefill of a single prompt, averaged over prompt lengths; arrays of shape (n, 1)."""
         plans = self.plans.column(np.ones((len(self), 1)))
         return PromptTimes.of(self.setup, plans, self.requests, self.speculation).mean
 
@@ -286,7 +292,7 @@ class Services:
         return states_of(self.setup, self.plans, batches, self.requests, self.speculation, self.crowding)
 
     def decode_seconds(self, batches: Array) -> Array:
-        """Decode steps without prefill at given batches of each layout [1], shape (n, k) [s]."""
+        """Time of decode steps without prefill, at given batches of each layout [1], shape (n, k) [s]."""
         return _decode_seconds(self.setup, self.plans, batches, self.speculation)
 
     def _taken(self, index: int | Indices) -> tuple[Array, Array]:
@@ -296,7 +302,7 @@ class Services:
 
 @dataclass(frozen=True)
 class Service:
-    """Service: one layout that serves the requests of one workload.
+    """One layout that serves the requests of one workload.
 
     Attributes
     ----------
@@ -305,19 +311,21 @@ class Service:
     requests : Requests
         Lengths.
     plans : Plans
-        The layout, of shape (1,).
+        Layout of the service, shape (1,).
     slots : int
-        Maximum concurrent requests whose cache fits [1].
+        Maximum number of concurrent requests whose cache fits [1].
     running : float
         Mean concurrency under overload [1].
     steady : callable
-        Computes :attr:`states` on first use.
+        Function that computes :attr:`states` on first use.
     decoding : callable
-        Returns batches up to all slots [1] and their decode steps without prefill [s]; arrays of shape (k,).
+        Function that returns batches up to the maximum concurrency [1], and decode steps without prefill [s]; arrays of
+        shape (k,).
     speculation : Speculation or None
         Speculation method.
     slots_of_blocks : int
-        Maximum concurrent requests if prompts share blocks, whose number then limits admission [1].
+        Maximum number of concurrent requests if prompts share cache blocks [1]. The number of blocks then limits
+        admission.
     """
 
     setup: Setup
@@ -337,46 +345,46 @@ class Service:
 
     @cached_property
     def in_flight(self) -> Steady:
-        """Steady states with 1, 2, ... slots in use, shape (slots,)."""
+        """Steady states with 1, 2, ... concurrent requests, shape (slots,)."""
         return self.at(np.arange(1.0, self.slots + 1.0))
 
     @cached_property
     def completions(self) -> Array:
-        """Completed requests with 1, 2, ... slots in use, shape (slots,) [1/s].
+        """Rate of completed requests with 1, 2, ... concurrent requests, shape (slots,) [1/s].
 
-        The rates never decrease with concurrency; rounding errors of the interpolation are removed.
+        The rates never decrease with concurrency, because rounding errors of the interpolation are removed.
         """
         rates = self.in_flight.requests_per_second
         return np.asarray(np.minimum(np.maximum.accumulate(rates), rates[-1]))
 
     @cached_property
     def prompt(self) -> Prefill:
-        """Prefill of a prompt of the mean length."""
+        """Prefill of a prompt with the mean length."""
         return self.reading(self.requests.new_tokens, self.requests.cached)
 
     @property
     def accelerators(self) -> int:
-        """Chips per instance [1]."""
+        """Number of chips per instance [1]."""
         return int(self.plans.accelerators[0])
 
     @property
     def prefill_seconds(self) -> float:
-        """Prefill time of one prompt alone [s]."""
+        """Prefill time of a single prompt [s]."""
         return float(self.prompt.seconds[0])
 
     @property
     def prefill_busy_seconds(self) -> float:
-        """Instance time of one prompt alone, while other attention-DP groups wait [s]."""
+        """Instance time of a single prompt, while other attention-DP groups wait [s]."""
         return float(self.prompt.busy_seconds[0])
 
     @property
     def most_in_flight(self) -> float:
-        """Mean concurrency under overload, at most all slots [1]."""
+        """Mean concurrency under overload, at most the maximum concurrency [1]."""
         return min(float(self.slots), self.running)
 
     @cached_property
     def most_requests_per_second(self) -> float:
-        """Capacity: completed requests at full concurrency [1/s]."""
+        """Capacity of the instance: completed requests at full concurrency [1/s]."""
         return float(self.at(self.slots).requests_per_second)
 
     def at(self, concurrency: npt.ArrayLike) -> Steady:
@@ -384,21 +392,21 @@ class Service:
         return self.states.at(np.clip(np.asarray(concurrency, dtype=float), 1.0, self.most_in_flight))
 
     def step_seconds(self, batch: npt.ArrayLike) -> Array:
-        """Decode steps without prefill at a batch, shape (...) [s]."""
+        """Time of decode steps without prefill at a batch, shape (...) [s]."""
         return np.asarray(np.interp(np.asarray(batch, dtype=float), *self.decoding()))
 
     def reading(self, tokens: float, cached: float = 0.0) -> Prefill:
-        """Prefill of a prompt of ``tokens`` new and ``cached`` earlier tokens, by the draft model as well."""
+        """Prefill of a prompt with ``tokens`` new tokens after ``cached`` tokens, also by the draft model."""
         return read_prompt(self.setup, self.plans, tokens, cached, self.speculation)
 
     def shared_prefill_seconds(self, prompts: npt.ArrayLike) -> Array:
-        """Instance time per prompt, for numbers of prompts that are processed together, shape (...) [s]."""
+        """Instance time per prompt if a number of prompts are processed together, shape (...) [s]."""
         requests = self.requests
         share = shared_steps(self.setup, self.plans, requests.new_tokens, requests.cached, prompts)
         return np.reshape(self.prefill_busy_seconds * share, np.shape(prompts))
 
     def full_prefill_seconds(self, tokens: float, cached: float = 0.0) -> float:
-        """Instance time of a prompt in steps full of prompts [s]."""
+        """Instance time per prompt in steps that are full of prompts [s]."""
         prompt = self.reading(tokens, cached)
         most = prompts_of_a_step(self.setup, tokens)
         if prompt.chunks > 1 or most <= 1.0:
@@ -409,7 +417,7 @@ class Service:
 
     @cached_property
     def uncached_share(self) -> float:
-        """Time of a mean prompt's new tokens without a cached prefix, relative to the time with it [1]."""
+        """Prefill time of a mean prompt's new tokens without a cached prefix, divided by the time with it [1]."""
         new, cached = self.requests.new_tokens, self.requests.cached
         if not cached:
             return 1.0
@@ -426,9 +434,9 @@ def every_service(
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests.
     requests : Requests
-        Lengths and cached tokens.
+        Request lengths and cached tokens.
     grid : InstanceGrid
-        Sizes and layouts; its batches are ignored.
+        Instance sizes and layouts; the batches of the grid are ignored.
     speculation : Speculation, optional
         Speculation method, on the same chips.
 
@@ -440,7 +448,7 @@ def every_service(
     Raises
     ------
     InputError
-        If the speculation method does not suit the model.
+        If the model does not support the speculation method.
     NothingFitsError
         If no layout fits the weights and the cache of one request.
     TooMuchError
@@ -472,14 +480,14 @@ def services(
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests.
     requests : Requests
-        Lengths and cached tokens.
+        Request lengths and cached tokens.
     plans : Plans
         Layouts, arrays of shape (n,); their batch is ignored.
     slots : ndarray, shape (n,)
-        Maximum concurrent requests [1]. Slots that prefill cannot fill are removed.
+        Maximum concurrent requests [1]. Concurrency that prefill cannot sustain is removed.
     batches : int, optional
-        Steady states per layout, in equal ratios from one request to a full instance [1]. By default all layouts use
-        common batches, so that layouts with more memory add batches only at the end.
+        Number of steady states per layout, in equal ratios from one request to full memory [1]. By default all layouts
+        use common batches, so that layouts with more memory add batches only at the end.
     speculation : Speculation, optional
         Speculation method, on the same chips.
     """
@@ -512,13 +520,16 @@ def states_of(
     speculation: Speculation | None = None,
     crowding: KvPressure | None = None,
 ) -> Steady:
-    """Steady states of n layouts at given batches [1], shape (n, k), in portions that limit memory."""
+    """Steady states of n layouts at given batches [1], shape (n, k). They are computed in portions to limit memory."""
     states = Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
     return states if crowding is None else states.reading_again(crowding.read_again(batches))
 
 
 def _decode_seconds(setup: Setup, plans: Plans, batches: Array, speculation: Speculation | None) -> Array:
-    """Decode steps of n layouts at given batches [1], per token for speculation rounds, shape (n, k) [s]."""
+    """Time of decode steps of n layouts at given batches [1], shape (n, k) [s].
+
+    For speculation rounds, time per token.
+    """
     parts = (decode_steps(setup, some, speculation) for some in _portions(plans, batches))
     return np.concatenate([seconds / tokens for seconds, tokens in parts])
 
@@ -531,7 +542,10 @@ def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
 
 
 def _batches(most: Array, count: int | None) -> Array:
-    """Batches in equal ratios from one to each layout's maximum, which is repeated if others have more."""
+    """Batches in equal ratios from one to each layout's maximum.
+
+    The maximum is repeated if other layouts have more batches.
+    """
     if count is not None:
         return np.asarray(most[:, None] ** (np.arange(count) / (count - 1.0)))
     steps = math.ceil(math.log(float(most.max(initial=RATIO)), RATIO) - 1e-9)
@@ -539,7 +553,7 @@ def _batches(most: Array, count: int | None) -> Array:
 
 
 def layouts(setup: Setup, grid: InstanceGrid) -> Plans:
-    """Every valid layout of a grid, with one sequence per group and stage; shape (n,)."""
+    """All valid layouts of a grid, with one sequence per attention-DP group and pipeline stage; shape (n,)."""
     variants: list[Plans] = []
     sizes, model, assumed = grid.accelerators, setup.model, setup.assumptions
     for depth in grid.layouts.depths(model, assumed, sizes, np.zeros(1)):

@@ -1,4 +1,4 @@
-"""Mean and percentiles of a latency, calculated on demand."""
+"""Mean and percentiles of a latency, computed on demand."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ STATISTICS = (percentiles.MEAN, "p50", "p90", "p99")
 class Statistics(Mapping[str, float]):
     """Mean and percentiles of a time, by name [s].
 
-    Any of ``mean`` and ``p1`` to ``p99.9`` can be looked up; iteration covers :data:`STATISTICS`.
+    All names from ``mean`` and ``p1`` to ``p99.9`` can be looked up; iteration covers :data:`STATISTICS`.
 
     Attributes
     ----------
     mean : float
         Mean [s].
     quantile : callable
-        Maps a share of the requests [1] to the quantile [s].
+        Function from a share of the requests [1] to the quantile [s].
     """
 
     mean: float
@@ -58,7 +58,10 @@ class _Sample:
 
     @cached_property
     def ascending(self) -> Array:
-        """Values in ascending order, cached because :func:`numpy.quantile` is three times slower per share."""
+        """Values in ascending order.
+
+        They are cached, because :func:`numpy.quantile` is three times slower per share.
+        """
         return np.sort(self.values)
 
     def __call__(self, share: float) -> float:
@@ -79,12 +82,12 @@ def _of_constant(seconds: float, _share: float) -> float:
 
 
 def listed(times: Mapping[str, float], *further: str) -> dict[str, float]:
-    """The default statistics and further ones by name, in order [s]."""
+    """Default statistics and additional ones by name, in order [s]."""
     return {name: times[name] for name in percentiles.in_order({*times, *further})}
 
 
 def of_sample(times: Array) -> Statistics:
-    """Statistics of equally likely times, shape (n,) [s]; NaN if there are none."""
+    """Statistics of equally likely times, shape (n,) [s]; NaN without times."""
     if not times.size:
         return of_constant(math.nan)
     return of_constant(math.inf) if np.isinf(times).any() else Statistics(float(times.mean()), _Sample(times))

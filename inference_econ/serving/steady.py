@@ -1,4 +1,4 @@
-"""Continuous batching in steady state: from step times to TTFT, TPOT and throughput."""
+"""Steady state of continuous batching: TTFT, TPOT and throughput from step times."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ class Steady:
     Attributes
     ----------
     batch : ndarray
-        Decode batch, as one of its requests sees it [1].
+        Decode batch that one of its requests sees [1].
     concurrency : ndarray
-        Concurrent requests, including those in prefill [1].
+        Number of concurrent requests, including requests in prefill [1].
     ttft_seconds, tpot_seconds : ndarray
         Time to first token, and time per further output token [s].
     requests_per_second : ndarray
         Completed requests [1/s].
     decode_seconds : ndarray
-        Decode step without prefill; with speculation, the time of a round divided by its tokens [s].
+        Time of a decode step without prefill [s]; with speculation, the time of a round divided by its tokens.
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
     apart_share : ndarray
-        Value of ``prefill_share`` if no step read weights for decode and prefill at once [1].
+        Value of ``prefill_share`` if decode and prefill tokens never shared a step [1].
     follow_share : ndarray
-        Mean number of prompts that arrive during a prefill and delay earlier prompts [1].
+        Mean number of prompts that arrive during a prefill and delay other prompts [1].
     queue_seconds, running_seconds : ndarray
-        Mean random parts of the TTFT: prompts ahead, and the rest of the running step [s].
+        Mean values of the random parts of the TTFT: earlier prompts, and the remaining time of the running step [s].
     beside_seconds : ndarray
-        Decode time in each step that processes a chunk; 0 if decoding pauses for prefill [s].
+        Decode time in each step that also processes a chunk [s]; 0 if decoding pauses for prefill.
     prompts : PromptTimes
-        Prefill times of prompts alone, by length.
+        Prefill times of single prompts, by length.
     """
 
     batch: Array
@@ -89,7 +89,7 @@ class Steady:
 
     @property
     def fixed_seconds(self) -> Array:
-        """TTFT of the average prompt without prompts ahead and the rest of the running step [s]."""
+        """TTFT of the average prompt, without earlier prompts and without the rest of the running step [s]."""
         return self.ttft_seconds - self.queue_seconds - self.running_seconds
 
     @property
@@ -108,7 +108,7 @@ class Steady:
 
     @classmethod
     def stacked(cls, parts: Sequence[Steady]) -> Steady:
-        """Concatenate states of shape (n, k) along the layouts; needs at least one part."""
+        """Concatenate states of shape (n, k) along the layouts; at least one part is needed."""
         if len(parts) == 1:
             return parts[0]
         together = parts[0]._mapped(lambda *values: np.concatenate(values), *parts[1:])
@@ -119,18 +119,18 @@ class Steady:
         return self._mapped(lambda *values: np.concatenate(values, axis=1), other)
 
     def at(self, concurrency: npt.ArrayLike) -> Steady:
-        """Interpolate the states of one layout at a concurrency.
+        """Interpolate the steady states of one layout at a concurrency.
 
         Parameters
         ----------
         concurrency : array_like, shape (...)
-            Concurrent requests [1]; limited to the range of the states.
+            Number of concurrent requests [1]; limited to the range of the states.
 
         Returns
         -------
         Steady
-            Arrays of shape (...), from states of shape (k,) in ascending order. Positive fields are interpolated as
-            powers of the concurrency.
+            States of shape (...); the given states have shape (k,) in ascending order. Positive fields are interpolated
+            as powers of the concurrency.
         """
         flight, flights = np.log(np.asarray(concurrency, dtype=float)), np.log(self.concurrency)
         by_field: dict[int, Array] = {}
@@ -158,12 +158,12 @@ class Steady:
         steps : float
             Decode steps per request [1].
         taken_seconds : float
-            Least instance time per request, such as the time of its links [s].
+            Minimum instance time per request, such as the time of its links [s].
 
         Returns
         -------
         Steady
-            States in which the time of a request starts with its first decode step.
+            States in which a request starts with its first decode step.
         """
         none = np.zeros_like(self.decode_seconds)
         working = np.maximum(steps * self.decode_seconds / self.batch, taken_seconds)
@@ -186,7 +186,7 @@ class Steady:
         )
 
     def reading_again(self, more: Array) -> Steady:
-        """States at the same concurrency if a share of the prompt tokens is recomputed, shape (...) [1]."""
+        """States at the same concurrency, if a share of the prompt tokens is recomputed, shape (...) [1]."""
         cycle = self.concurrency / self.requests_per_second
         longer = 1.0 + self.prefill_share * more
         rate = self.concurrency / (self.ttft_seconds + (cycle - self.ttft_seconds) * longer)
@@ -201,17 +201,17 @@ class Steady:
         )
 
     def or_better(self, other: Steady, possible: npt.NDArray[np.bool_]) -> Steady:
-        """Replace these states by others of the same batches, from the first state on that exists and completes more.
+        """Replace states by alternatives with the same batches.
 
-        Batches ascend along the last axis. All later states are also replaced, because a server would not return to the
-        slower alternative.
+        Replacement starts at the first alternative that completes more requests. Batches ascend along the last axis.
+        All later states are also replaced, because a server would not return to the slower alternative.
         """
         better = possible & (other.requests_per_second > self.requests_per_second)
         better = np.logical_or.accumulate(better, axis=-1)
         return self._mapped(lambda values, others: np.asarray(np.where(better, others, values)), other)
 
     def _mapped(self, change: Callable[..., Array], *others: Steady) -> Steady:
-        """Apply a function to every array of these and other states; ``prompts`` stays."""
+        """Apply a function to every array of these and other states; ``prompts`` does not change."""
         states = (self, *others)
         arrays = {name: change(*(getattr(state, name) for state in states)) for name in _ARRAYS}
         return replace(self, **arrays)  # type: ignore[arg-type]
@@ -222,49 +222,52 @@ _ARRAYS = tuple(field.name for field in fields(Steady) if field.name != "prompts
 
 
 def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculation | None = None) -> Steady:
-    """Steady states of continuous batching, from the decode batch.
+    """Compute steady states of continuous batching from the decode batch.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests (:attr:`Requests.mean_context`).
     plans : Plans
-        Deployments, shape (...). The batch is the number of requests that a request sees, itself included. It ascends
-        along the last axis. Attention-DP groups without a sequence step without work.
+        Deployments, shape (...). The batch is the number of requests in a step as one request sees it, with itself. It
+        ascends along the last axis. Attention-DP groups without a sequence take part in each step without work.
     requests : Requests
-        Lengths and cached tokens.
+        Request lengths and cached tokens.
     speculation : Speculation, optional
-        Speculation method. Rounds with the best draft length per batch replace the decode steps.
+        Speculation method. Speculation method; rounds with the best draft length for each batch replace the decode
+        steps.
 
     Returns
     -------
     Steady
-        Latencies and throughput. With speculation, ``decode_seconds`` is the time of a round divided by its tokens.
+        Latencies and throughput of the steady states. With speculation, ``decode_seconds`` is the time of a round
+        divided by its tokens.
 
     Raises
     ------
     InputError
-        If the speculation method does not suit the model; see :func:`inference_econ.engine.speculation.rounds`.
+        If the model does not support the speculation method; see :func:`inference_econ.engine.speculation.rounds`.
 
     Notes
     -----
-    While a request decodes, each of the B - 1 others ends once per ``decode_steps`` steps. The prefill of a new request
-    follows. Decoding waits for it, or chunks lengthen the steps; the mean is the same. A step thus takes T(B) + (B - 1)
-    / decode_steps x P.
+    While a request decodes, each of the B - 1 other requests ends once per ``decode_steps`` steps. The prefill of a new
+    request follows each end. Decoding waits for this prefill, or its chunks extend the steps; the mean is the same. A
+    step thus takes T(B) + (B - 1) / decode_steps x P.
 
     If prompts share steps with decoding, P is their GPU time or the remaining CPU launch time; see
     :func:`inference_econ.serving.prefill_interference.chunked_steps`. Prompts that start in the same step are processed
-    together, and each takes less (:func:`inference_econ.engine.prefill.shared_steps`). If decoding pauses, this applies
-    when more than one prompt starts per step on average.
+    together, which reduces the time of each (:func:`inference_econ.engine.prefill.shared_steps`). If decoding pauses
+    for prefill, this reduction applies when more than one prompt starts per step on average.
 
-    The concurrency follows from the share of time that a request decodes. An arriving request finds the state of an
+    The concurrency follows from the share of time in which a request decodes. An arriving request finds the state of an
     instance with one request less (Reiser and Lavenberg, 1980). Utilization is at most 1. A new prompt waits for the
-    rest of the running step and for earlier prompts; see :func:`inference_econ.serving.prefill_interference.waits`.
+    remaining time of the running step and for earlier prompts; see
+    :func:`inference_econ.serving.prefill_interference.waits`.
 
     With speculation, (osl - 1) / V rounds of V tokens replace osl - 1 steps. Prefill does not get shorter, so its share
     per token stays (B - 1) / (osl - 1) x P. The draft model processes every prompt as well, because it may draft as
-    soon as the batch is small. A new prompt waits for the rest of a full round. Surplus tokens of the last round are
-    ignored, because outputs are long compared with drafts.
+    soon as the batch is small. A new prompt waits for the remaining time of a full round. Surplus tokens of the last
+    round are ignored, because outputs are long compared with drafts.
     """
     batches = _batches(setup, plans, requests, speculation)
     reading, groups = batches.reading, batches.groups
@@ -294,7 +297,7 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
 
 
 def _batches(setup: Setup, plans: Plans, requests: Requests, speculation: Speculation | None) -> Batches:
-    """Times of decode steps and prompts on plans of shape (...)."""
+    """Times of decode steps and prompts, on plans of shape (...)."""
     size = np.broadcast_to(plans.batch, plans.shape)
     decode, tokens = decode_steps(setup, replace(plans, batch=size), speculation)
     prompts, parts = PromptTimes.of(setup, plans, requests, speculation), Parts.of(setup, requests)
@@ -317,7 +320,7 @@ def _batches(setup: Setup, plans: Plans, requests: Requests, speculation: Specul
 
 
 def decode_steps(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
-    """Time of a decode step, or of a round with the best draft length [s], and its tokens per request [1]."""
+    """Time of a decode step, or of a round with the best draft length [s], and number of its tokens per request [1]."""
     if speculation is None:
         # Every stage has at least one sequence.
         batch = np.maximum(plans.batch, plans.pp)
@@ -328,28 +331,28 @@ def decode_steps(setup: Setup, plans: Plans, speculation: Speculation | None) ->
 
 
 class _Reading(NamedTuple):
-    """Prefill cost in decode steps and waits of a new prompt; every array has shape (...) [s]."""
+    """Prefill time in decode steps, and waits of a new prompt; every array has shape (...) [s]."""
 
     added: Added
     """Time that each prompt adds to steps."""
     own: Array
-    """Time of a prompt in its own steps, including other prompts and decoding there."""
+    """Time of a prompt in its own steps, with other prompts and decoding in these steps."""
     idle: Array
-    """Time for which the GPUs wait for the CPU."""
+    """Time in which the GPUs wait for the CPU."""
     ahead: Array
     """Mean wait for earlier prompts."""
     step: Array
-    """Step that runs on arrival, including its prompts."""
+    """Duration of the step that runs when a prompt arrives, with its prompts."""
     following: Array
-    """Time by which a prompt delays earlier prompts, in the same step or in turn."""
+    """Time by which a prompt delays other prompts, in the same step or in turn."""
     beside: Array
-    """Decode time in each step that processes a chunk."""
+    """Decode time in each step that also processes a chunk."""
     chance: Array | None = None
-    """Probability that a prompt waits for its turn, if prompts take turns [1]."""
+    """Probability that a prompt must wait for its turn, if prompts take turns [1]."""
 
 
 def _in_turns(batches: Batches, added: Added, own: Array, idle: Array, decoding: Array, turn: Array) -> _Reading:
-    """Waits of prompts that are processed one at a time, with the time of each turn [s]."""
+    """Waits of prompts that are processed one at a time, with the processing time of each [s]."""
     chunked = bool(batches.setup.assumptions.serving.prefill_chunk)
     ahead, chance = waits(batches, turn, added, beside_decoding=chunked)
     # The wait is at most the time of all other prompts.
@@ -359,7 +362,7 @@ def _in_turns(batches: Batches, added: Added, own: Array, idle: Array, decoding:
 
 
 def _state(batches: Batches, reading: _Reading) -> Steady:
-    """Steady state that follows from the times of decode steps and prompts; see :func:`steady`."""
+    """Steady state that results from the times of decode steps and prompts; see :func:`steady`."""
     setup, requests, prompt, decode = batches.setup, batches.requests, reading.added.mean, batches.decode
     answer, begun, parts = batches.answer_seconds(prompt), batches.begun, batches.parts.number
     running = batches.company * np.minimum(reading.step, decode + batches.others * prompt) / 2.0

@@ -26,23 +26,23 @@ _MAY_BE = 0.2
 
 @dataclass(frozen=True)
 class Winner:
-    """Cheapest series at a speed, and the probability that it is the cheapest."""
+    """Series that is the cheapest at a speed, with the probability that it is."""
 
     speed: float
-    """Speed of a user [tokens/s]."""
+    """Speed of one user [tokens/s]."""
     label: str
-    """Cheapest series."""
+    """Label of the cheapest series."""
     second: str
-    """Second cheapest series."""
+    """Label of the second cheapest series."""
     chance: float | None
     """Probability that the first series is cheaper than the second [1]; None if unknown."""
     rivals: tuple[str, ...]
-    """Series that are the cheapest with a probability of at least :data:`_MAY_BE`."""
+    """Labels of all series that are the cheapest with a probability of at least :data:`_MAY_BE`."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Result):
-    """Frontiers of several series: a :class:`.results.Result` that names the cheapest one."""
+    """Frontiers of several series, as a :class:`.results.Result` that names the cheapest series."""
 
     page = "report.questions.compare:ComparisonPage"
 
@@ -53,25 +53,26 @@ class Comparison(Result):
 
     @property
     def labels(self) -> list[str]:
-        """Series in the requested order."""
+        """Labels of the series, in the requested order."""
         return [series.label for series in getattr(self.scenario.ask, "series", ())]
 
     @property
     def bounds(self) -> list[str]:
-        """Labels of service series that are bounds, without measured servers or a supporting engine."""
+        """Labels of series whose numbers are bounds: no similar server was measured, or no engine supports them."""
         fronts = {curve.label: curve.frontier for curve in self.curves if isinstance(curve.frontier, ServiceFrontier)}
         return [label for label, front in fronts.items() if front.setup.is_bound or lacks_engine(front.setup)]
 
     @property
     def speeds(self) -> list[float]:
-        """Round speeds that are sold, from the slowest to the fastest point [tokens/s per user]."""
+        """Round speeds that API providers offer, from the slowest to the fastest point [tokens/s per user]."""
         return common_speeds([curve.tokens_per_second for curve in self.curves])
 
     def winners(self, speeds: Sequence[float]) -> list[Winner]:
-        """Return the cheapest series at each speed that several series reach; none if requests differ.
+        """Return the cheapest series at each speed that several series reach.
 
-        Bounds are not ranked with fitted, supported series. Prices of different kinds are not ranked either: only the
-        series of the first kind (:attr:`inference_econ.inputs.prices.HourPrice.order`) are.
+        It is empty if the requests of the series differ. Bounds are not ranked together with fitted, supported series.
+        Prices of different kinds are not ranked either: only series with the first kind of price
+        (:attr:`inference_econ.inputs.prices.HourPrice.order`) are.
 
         Parameters
         ----------
@@ -97,7 +98,9 @@ class Comparison(Result):
         return best
 
     def record(self, speeds: Sequence[float] | None = None, costs: Sequence[float] = ()) -> dict[str, Any]:
-        """Return every series with its points, those at some speeds and costs, and the preferred one, or the failure.
+        """Return every series with its points, its points at some speeds and costs, and its preferred point.
+
+        For a failed series, return the failure.
 
         Parameters
         ----------
@@ -138,7 +141,7 @@ class Comparison(Result):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record per point of each series, and one with the reason for a series that does not fit."""
+        """Return one record per point of each series; a series that does not fit has one record with the reason."""
         points = [
             {**row, "usd_per_gpu_hour": price.get("usd_per_gpu_hour"), "price_kind": price.get("kind"), "reason": ""}
             for curve in self.curves
@@ -150,7 +153,7 @@ class Comparison(Result):
         return [*points, *({"series": label, "reason": reason} for label, reason in self.missing.items())]
 
     def to_frame(self, *, drawn: bool = True) -> Frame:
-        """All points of all series as unrounded rows, and the reason for a series that does not fit."""
+        """All points of all series as unrounded rows. A series that does not fit has one row with the reason."""
         del drawn  # the points are also what the table shows
         return frame_of(self.records())
 
@@ -177,12 +180,12 @@ def compare(
     Parameters
     ----------
     models, hardware : str or sequence of str
-        Names or paths.
+        Names or paths of models, and of GPUs.
     price : float or str, or mapping of str to these, optional
-        Price of one GPU [USD/h], of a node (``23.60/node``) or a kind (``on_demand``), for all hardware or by name; or
-        of one source (``alike``). By default, the default price of each GPU.
+        Price of one GPU [USD/h], of a node (``23.60/node``), or a kind of price (``on_demand``). It applies to all
+        hardware, or is given by name. ``alike`` uses prices of one source. By default, the default price of each GPU.
     series : mapping of str to Settings, optional
-        Further series by label; they inherit the common settings, and are repeated for each value of a list.
+        Additional series by label. They inherit the common settings, and are repeated for each value of a list.
     progress : callable, optional
         Receives the completed share of the work.
     **settings
@@ -193,7 +196,7 @@ def compare(
     Returns
     -------
     Comparison
-        One curve per series. Series that do not fit are in ``missing``, with the reason.
+        Result with one curve per series. Series that do not fit are in ``missing``, with the reason.
 
     Raises
     ------
@@ -220,7 +223,7 @@ def asked_scenario(
     series: Mapping[str, Settings] | None,
     settings: Mapping[str, Any],
 ) -> Scenario:
-    """Scenario of the kind ``frontier`` that :func:`compare` runs; see there.
+    """Scenario of the kind ``frontier`` that :func:`compare` runs.
 
     Raises
     ------
@@ -274,7 +277,10 @@ def _values(value: object) -> list[Any]:
 def _product(
     axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate], label: str = "", own: Mapping[str, Any] | None = None
 ) -> list[dict[str, object]]:
-    """Combinations of the axes that have several values, labelled by their differences, with a series' own settings."""
+    """Combinations of the axes that have several values, labelled by their differences.
+
+    The series' own settings are included.
+    """
     several = {name: values for name, values in axes.items() if len(values) > 1}
     combined: list[dict[str, object]] = []
     for combination in itertools.product(*several.values()):
@@ -289,7 +295,7 @@ def _product(
 
 
 def _short(axis: str, value: str | float) -> str:
-    """A length with the name of its axis; the last part of a path."""
+    """Short label: a length with the name of its axis, or the last part of a path."""
     if not isinstance(value, str):
         return f"{axis} {value:g}"
     return PurePath(value).stem if value.endswith((".yaml", ".yml", ".json")) else value

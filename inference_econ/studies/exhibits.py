@@ -1,6 +1,7 @@
-"""Tables and charts of numbers, with the values that a publication printed.
+"""Tables and charts of numbers, next to the values that a publication printed.
 
-Scenarios without frontiers return :class:`CellTable` and :class:`Chart`, which are all that display code needs.
+Scenarios without frontiers return :class:`CellTable` and :class:`Chart`, which contain everything that display code
+needs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Cell:
     column: str
     """Column."""
     printed: str
-    """Published text, with its digits."""
+    """Published text of the cell, with its digits."""
     ours: float
     """Reproduced value, unrounded."""
 
@@ -37,7 +38,7 @@ class Cell:
 
     @property
     def note(self) -> str:
-        """Rounding of the publication, or the reason for a difference."""
+        """Note on the rounding of the publication, or on the reason for a difference."""
         ours, off = self.ours, off_by(self.ours, self.printed)
         if like(ours, self.printed) == self.printed:
             return ""
@@ -55,15 +56,15 @@ class CellRow:
     """One row of numbers."""
 
     names: tuple[str | int, ...]
-    """Subject of the row, one per name column."""
+    """Name of the row, with one entry per name column."""
     values: tuple[float | str, ...]
-    """One per value column: a number, or text if there is none."""
+    """Values of the row, one per value column: a number, or text in place of a missing number."""
     printed: Mapping[str, str] = field(default_factory=dict)
     """Published text by value column, with its digits."""
 
     @property
     def label(self) -> str:
-        """Names in one line."""
+        """Names of the row, joined in one line."""
         return ", ".join(map(str, self.names))
 
 
@@ -82,9 +83,10 @@ class CellTable:
     notes: tuple[str, ...] = ()
     """Notes below the table."""
     errors: bool = False
-    """Show the difference from each published value, for publications that no model reproduces to all digits."""
+    """True to show the difference from each published value, for publications that no model reproduces to all digits.
+    """
     subject: str = ""
-    """Subject of all rows, which compared cells name."""
+    """Subject of all rows; the notes on compared cells name it."""
 
     def cells(self, item: str) -> list[Cell]:
         """Published cells with the reproduced values."""
@@ -115,9 +117,9 @@ class ChartLine:
     y: Sequence[float]
     """Values, one for each ``x``."""
     points: bool = False
-    """Draw points instead of a line."""
+    """True to draw points instead of a line."""
     beside: str = ""
-    """Points: label of the line that sets their color."""
+    """For points, the label of the line whose color they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class Chart:
 
 
 def like(value: float, printed: str | None) -> str:
-    """Value with the decimals of the published one, or with three digits."""
+    """Number with as many decimals as the published one, or with three digits."""
     if printed is None:
         return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
     return str(_rounded(value, _decimals(printed)))
@@ -168,11 +170,11 @@ def off_by(ours: float, printed: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Result with tables and charts."""
+    """Result that consists of tables and charts."""
 
     tables: tuple[CellTable, ...]
     """Tables, with published values."""
     charts: tuple[Chart, ...]
     """Charts."""
     basis: tuple[object, ...]
-    """Setups or specifications behind the numbers."""
+    """Setups or specifications from which the numbers were computed."""

@@ -1,4 +1,4 @@
-"""Cost of every layout at every speed, interpolated between batches."""
+"""Cost of every layout at every user speed, interpolated between batches."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ LayoutKey = tuple[float, ...]
 
 
 class CheapestLayouts(NamedTuple):
-    """Cheapest deployment at a speed; NaN and None if none is as fast."""
+    """Cheapest deployment at a speed; its fields are NaN and None if no deployment is as fast."""
 
     dollars: float = np.nan
     """Cost [USD per 1e6 output tokens]."""
     layout: LayoutKey | None = None
-    """Key of the layout."""
+    """Key of the layout, as text."""
     concurrency: float = np.nan
-    """Concurrent requests of an instance [1]."""
+    """Number of concurrent requests of an instance [1]."""
 
 
 class FixedLayout(NamedTuple):
     """Deployment with a fixed layout and concurrency; NaN if it is not feasible."""
 
     tokens_per_second: float = np.nan
-    """Speed of a user [tokens/s]."""
+    """Speed of one user [tokens/s]."""
     dollars: float = np.nan
     """Cost [USD per 1e6 output tokens]."""
     ttft_seconds: float = np.nan
     """Mean TTFT [s]."""
 
     def seconds(self, promise: str, decode_steps: float) -> float:
-        """Latency of the kind ``ttft``, ``tpot`` or ``e2e`` [s], for a number of tokens after the first [1]."""
+        """Latency of the kind ``ttft``, ``tpot`` or ``e2e`` [s]; the number of tokens after the first is given [1]."""
         tpot = 1.0 / self.tokens_per_second
         return {"ttft": self.ttft_seconds, "tpot": tpot, "e2e": self.ttft_seconds + decode_steps * tpot}[promise]
 
@@ -54,32 +54,32 @@ class _States(NamedTuple):
     """States of layouts, one row each in interpolation order, shape (n, k); NaN if not feasible."""
 
     keys: Sequence[LayoutKey]
-    """Key of each row; empty on the study's grid, where instance sizes are continuous."""
+    """Layout key of each row; empty on the published study's grid, where instance sizes are continuous."""
     speeds: Array
-    """Speed of a user [tokens/s]."""
+    """Speed of one user [tokens/s]."""
     dollars: Array
     """Cost [USD per 1e6 output tokens]."""
     flights: Array
-    """Concurrent requests of a decode instance [1]."""
+    """Number of concurrent requests of a decode instance [1]."""
     accelerators: Array
-    """GPUs of the instance or group [1]."""
+    """Number of GPUs of the instance or prefill/decode group [1]."""
 
 
 class CostCurves(ABC):
-    """Cost over speed of all layouts; between two states of a layout, cost is a power of speed."""
+    """Cost as a function of speed for all layouts. Between two states of a layout, cost is a power of speed."""
 
     @abstractmethod
     def states(self, layout: LayoutKey | None = None) -> _States:
-        """States of all layouts, or of one."""
+        """States of all layouts, or of one layout."""
 
     @abstractmethod
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
         """Concurrency of the states of a layout, and the fields of :class:`FixedLayout` for each; shape (k,)."""
 
     def cheapest(self, speed: float, layout: LayoutKey | None = None) -> CheapestLayouts:
-        """Lowest cost at a user speed or above [tokens/s], of all layouts or of one.
+        """Lowest cost at a user speed or above [tokens/s], for all layouts or for one.
 
-        If all states of a layout are faster, its cheapest one is used; costs between two states are interpolated.
+        If all states of a layout are faster, its cheapest state is used. Costs between two states are interpolated.
         """
         states = self.states(layout)
         cheapest = pareto.least_from(states.speeds, states.dollars, speed)
@@ -93,14 +93,14 @@ class CostCurves(ABC):
         return CheapestLayouts(dollars, states.keys[row] if states.keys else (size,), flight)
 
     def fastest(self, dollars: float) -> float:
-        """Highest user speed [tokens/s] at a cost [USD per 1e6 output tokens]; NaN if none is as cheap."""
+        """Highest user speed [tokens/s] at a cost [USD per 1e6 output tokens]; NaN if no deployment is as cheap."""
         speeds, costs = self.states().speeds, self.states().dollars
         whole, between = np.where(costs <= dollars, speeds, np.nan), pareto.crossed(costs, speeds, dollars)
         best = max(float(values[np.isfinite(values)].max(initial=-np.inf)) for values in (whole, between))
         return best if best > 0.0 else np.nan
 
     def held(self, layout: LayoutKey, concurrency: float) -> FixedLayout:
-        """Speed and cost of a layout at a concurrency of a decode instance."""
+        """Speed and cost of a layout, at a given concurrency of a decode instance."""
         flights, values = self.seen(layout)
         # Rounding must not exclude the last state.
         if not flights.size or concurrency > flights.max() * (1.0 + 1e-9):
@@ -111,15 +111,15 @@ class CostCurves(ABC):
 
 @dataclass(frozen=True)
 class LayoutCurves(CostCurves):
-    """Cost over speed of all layouts of one candidate: an engine with a recipe and an arrangement.
+    """Cost as a function of speed for all layouts of one candidate: an engine, a recipe and an arrangement.
 
     States are computed for batches in equal ratios. Between two batches, cost is a power of speed, because the mean
     concurrency is continuous. Steady states are interpolated in the same way
-    (:meth:`inference_econ.serving.steady.Steady.at`). Layouts are not interpolated.
+    (:meth:`inference_econ.serving.steady.Steady.at`). There is no interpolation between layouts.
     """
 
     front: ServiceFrontier
-    """Frontier; its first candidate is used."""
+    """Frontier whose first candidate is used."""
 
     @property
     def candidate(self) -> Candidate:
@@ -138,7 +138,7 @@ class LayoutCurves(CostCurves):
         return _States(keys, speeds, candidate.kept_dollars(self.front.promises), flights, chips)
 
     def states(self, layout: LayoutKey | None = None) -> _States:
-        """States of all layouts, or of one."""
+        """States of all layouts, or of one layout."""
         if layout is None:
             return self._all
         rows = self._rows(layout)
@@ -155,7 +155,7 @@ class LayoutCurves(CostCurves):
         return flights[columns], (self._all.speeds[row[0], columns], self.candidate.dollars[row[0], columns], waits)
 
     def parts(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float]:
-        """Time per output token of a deployment by part [s]; empty if not feasible."""
+        """Time per output token of a deployment by part [s]; empty if the deployment is not feasible."""
         held, row = self.held(layout, concurrency), self._rows(layout)[:1]
         if not np.isfinite(held.tokens_per_second) or self.candidate.speculation is not None:
             return {}
@@ -165,12 +165,15 @@ class LayoutCurves(CostCurves):
         return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """Degrees of a layout, and the engines that support it; if disaggregated, the degrees of the nearest batch."""
+        """Parallelism degrees of a layout, and the engines that support it.
+
+        If disaggregated, they are those at the nearest batch.
+        """
         row, column = self._nearest(layout, concurrency)
         return self.candidate.layouts(np.array([row]), np.array([column]))[0]
 
     def accelerators(self, layout: LayoutKey, concurrency: float) -> float:
-        """GPUs of the instance, or of the group of prefill and decode instances at the same batch [1]."""
+        """Number of GPUs of the instance, or of the prefill/decode group at the same batch [1]."""
         return float(self.candidate.metrics.accelerators[self._nearest(layout, concurrency)])
 
     def _nearest(self, layout: LayoutKey, concurrency: float) -> tuple[int, int]:
@@ -208,7 +211,7 @@ class InstanceCurves(CostCurves):
         return self._of(front.grid.accelerators)
 
     def _of(self, sizes: Array) -> _States:
-        """Instances of some sizes, one row each, with all batches of the grid."""
+        """Instances of the given sizes, one row each, with all batches of the grid."""
         front, setup = self.front, self.front.setup
         batch, chips = front.grid.batch[None, :], sizes[:, None]
         times = token_seconds(setup, chips, batch, front.grid.layouts, speculation=front.speculation).seconds
@@ -219,17 +222,17 @@ class InstanceCurves(CostCurves):
         return _States(keys, 1.0 / seconds, dollars, *np.broadcast_arrays(batch, chips))
 
     def states(self, layout: LayoutKey | None = None) -> _States:
-        """States of instances of all sizes, or of one."""
+        """States of instances of all sizes, or of one size."""
         return self._all if layout is None else self._of(np.array(layout))
 
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Feasible batches of an instance, and its speed and cost."""
+        """Feasible batches of an instance, with its speed and cost at each."""
         states = self._of(np.array(layout))
         fits = np.isfinite(states.speeds[0])
         return states.flights[0, fits], (states.speeds[0, fits], states.dollars[0, fits])
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """Degrees of an instance by the names of their options, at the nearest batch [1]."""
+        """Parallelism degrees of an instance by the names of their options, at the nearest batch [1]."""
         states = self._of(np.array(layout))
         off = np.abs(np.log(states.flights[0] / concurrency))
         column = int(np.nanargmin(np.where(np.isfinite(states.speeds[0]), off, np.nan)))
@@ -238,6 +241,6 @@ class InstanceCurves(CostCurves):
         return alone.point(0).layout
 
     def accelerators(self, layout: LayoutKey, concurrency: float) -> float:
-        """GPUs of the instance [1]."""
+        """Number of GPUs of the instance [1]."""
         del concurrency
         return layout[0]

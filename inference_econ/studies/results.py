@@ -27,7 +27,7 @@ from inference_econ.studies.exhibits import Cell, CellTable, Chart, like
 
 @dataclass(frozen=True, slots=True)
 class BesideSeries:
-    """Offer of a provider, and the series of a figure to compare it with."""
+    """Offer of an API provider, and the series of a figure with which it is compared."""
 
     series: str
     """Label of the series."""
@@ -45,14 +45,14 @@ class BesideSeries:
 
 
 def beside(points: Iterable[OfferedPoints], labels: Sequence[str]) -> tuple[BesideSeries, ...]:
-    """Select the offers that a figure shows next to its series.
+    """Select the API offers that a figure shows next to its series.
 
     Parameters
     ----------
     points : iterable of OfferedPoints
         Requested offers.
     labels : sequence of str
-        Available series; offers for others are left out.
+        Labels of the available series; offers for other series are left out.
 
     Returns
     -------
@@ -95,16 +95,16 @@ AnyFrontier = ServiceFrontier | Frontier
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Curve:
-    """Labelled frontier of points, slowest first."""
+    """Frontier with a label; points are ordered by speed, slowest first."""
 
     label: str
     """Label in the legend."""
     tokens_per_second: Array
-    """Speed of a user at each point, shape (n,) [tokens/s]."""
+    """Speed of one user at each point, shape (n,) [tokens/s]."""
     dollars: Array
-    """Cost [USD per 1e6 tokens]."""
+    """Cost of each point [USD per 1e6 tokens]."""
     accelerators: Array
-    """Size of the instance [GPUs]."""
+    """Size of the instance at each point [GPUs]."""
     batch: Array
     """Batch [1]."""
     frontier: AnyFrontier | None = None
@@ -113,7 +113,7 @@ class Curve:
     """Sources of the numbers."""
 
     def __repr__(self) -> str:
-        """Label, number of points, and ends; arrays and sources are too long."""
+        """Label, number of points, and end points, because arrays and sources are too long."""
         points = f"{self.dollars.size} {'point' if self.dollars.size == 1 else 'points'}"
         (slow, cheap), (fast, dear) = ((self.tokens_per_second[end], self.dollars[end]) for end in (0, -1))
         return f"Curve({self.label!r}: {points}, {slow:.4g} tokens/s at ${cheap:.3g} to {fast:.4g} at ${dear:.3g})"
@@ -136,7 +136,10 @@ class Curve:
 
     @property
     def is_whole(self) -> bool:
-        """True for deployments with integer sizes; points of the study's grid are not compared with servers."""
+        """True for deployments with integer sizes.
+
+        Points of the published study's grid are not compared with servers.
+        """
         front = self.frontier
         return isinstance(front, ServiceFrontier) or (
             front is not None and isinstance(front.grid.layouts, WholeLayouts)
@@ -155,7 +158,7 @@ class Curve:
         return columns
 
     def bounded(self, columns: Mapping[str, object]) -> dict[str, object]:
-        """Return columns with their interval ends."""
+        """Return the columns, each with its interval ends."""
         if self.frontier is None or not self.is_whole:
             return dict(columns)
         return bounds.bounded(columns, self.frontier.ends())
@@ -184,7 +187,7 @@ class Curve:
         return int(cheap[-1])
 
     def values(self, spec: TableSpec) -> dict[str, float]:
-        """Return the values of one table row: at the fastest or at the preferred point."""
+        """Return the values of one table row, at the fastest point or at the preferred point."""
         index, front = self.index_of(spec), self.frontier
         values = {
             "tokens_per_second_per_user": float(self.tokens_per_second[index]),
@@ -199,7 +202,7 @@ class Curve:
         return values if front is None else {**values, "mfu": float(front.mfu[index])}
 
     def row(self, spec: TableSpec) -> dict[str, object]:
-        """Return the columns of a table at its point, with interval ends."""
+        """Return the columns of a table at the point of its row, with interval ends."""
         ours = self.values(spec)
         shown: dict[str, object] = {column.key: ours[column.key] for column in spec.columns}
         if self.frontier is None or not self.is_whole:
@@ -231,16 +234,16 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class SquareRootLaw:
-    """Published times per token, compared with a law: the time grows with the square root of the parameters."""
+    """Published times per token, compared with the law that the time grows with the square root of the parameters."""
 
     labels: tuple[str, ...]
     """Models."""
     parameters: Array
-    """Parameters of the models, shape (n,) [1]."""
+    """Number of parameters of each model, shape (n,) [1]."""
     measured: Array
-    """Measured time per token [s]."""
+    """Measured time per token of each model [s]."""
     predicted: Array
-    """Time per token by the law [s]."""
+    """Time per token that the law predicts [s]."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return measured and predicted latencies, one record per model."""
@@ -254,7 +257,7 @@ class SquareRootLaw:
 
 
 class Study(Shown):
-    """Result of a scenario with a separate page."""
+    """Result of a scenario that has its own page."""
 
     __slots__ = ()
 
@@ -270,32 +273,32 @@ class Result(Shown):
     curves: tuple[Curve, ...] = ()
     """Frontiers, one per series."""
     offers: tuple[BesideSeries, ...] = ()
-    """Offers of providers, with the series to compare them with."""
+    """API offers, each with the series for comparison."""
     tables: tuple[CellTable, ...] = ()
-    """Tables of results without frontiers."""
+    """Tables, for results without frontiers."""
     charts: tuple[Chart, ...] = ()
-    """Charts of results without frontiers."""
+    """Charts, for results without frontiers."""
     comparison: SquareRootLaw | None = None
     """Latencies compared with the square-root law."""
     assessments: tuple[Assessment, ...] = ()
-    """Assessments of a measured deployment: under its own assumptions, then under further ones."""
+    """Comparisons of a measured deployment with predictions: under its own assumptions, then under additional ones."""
     panels: tuple[Result, ...] = ()
-    """Results of the panels of a figure."""
+    """Results for the panels of a figure."""
     study: Study | None = None
-    """Result of a study."""
+    """Result of a study with its own page."""
     sources: tuple[UsedSource, ...] = ()
     """Sources of the numbers."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Series that do not fit, with the reason."""
+    """Series that do not fit, with reasons."""
 
     @property
     def displayed(self) -> Shown:
-        """Result to display: the study, if the scenario has one, else this one."""
+        """Result to display: the study if the scenario has one, else this result."""
         return self.study or self
 
     @property
     def assessment(self) -> Assessment | None:
-        """First assessment, if there is a measured deployment."""
+        """First comparison with a measured deployment; None if there is none."""
         return next(iter(self.assessments), None)
 
     @property
@@ -332,7 +335,7 @@ class Result(Shown):
 
     @property
     def offer_records(self) -> list[dict[str, Any]]:
-        """Offers with the cost of their series at the same speed; None if no point is as fast."""
+        """API offers, with the cost of their series at the same speed; this cost is None if no point is as fast."""
         curves = {curve.label: curve for curve in self.curves}
         return [
             {
@@ -390,14 +393,14 @@ class Result(Shown):
         return self.lines() if self.curves and self.scenario.figure is None else self.drawn()
 
     def to_frame(self, *, drawn: bool = False) -> Frame:
-        """Numbers of the table or figure as rows with ten digits; for a study, its own rows.
+        """Numbers of the table or figure as rows, rounded to ten digits; for a study, its own rows.
 
-        More digits differ between computers.
+        Further digits would differ between computers.
 
         Parameters
         ----------
         drawn : bool
-            True for the curves of the figure also where the scenario has a table.
+            True to return the curves of the figure even if the scenario has a table.
         """
         if self.study is not None:
             return self.study.to_frame()
@@ -409,7 +412,7 @@ class Result(Shown):
         return frame
 
     def lines(self) -> list[dict[str, str]]:
-        """Return the cells of the table by column, with the digits of the publication."""
+        """Return the cells of the table by column, with as many digits as in the publication."""
         lines = []
         for curve in self.curves:
             ours, printed = curve.values(self.table), self.table.printed.get(curve.label, {})
@@ -476,12 +479,12 @@ _SOLD = 1.0 / SLOWEST
 
 
 def common_speeds(frontiers: Sequence[Array]) -> list[float]:
-    """Round speeds that are sold, from the slowest to the fastest point of some frontiers.
+    """Round speeds that API providers offer, from the slowest to the fastest point of the given frontiers.
 
     Parameters
     ----------
     frontiers : sequence of ndarray
-        Speeds of the points of each, ascending [tokens/s per user].
+        Speeds of the points of each frontier, ascending [tokens/s per user].
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Run a scenario: from names and settings to a result with sources."""
+"""Run a scenario: names and settings become a result with sources."""
 
 from __future__ import annotations
 
@@ -47,16 +47,17 @@ def run(
     scenario : Scenario or str
         Scenario, or its name or path.
     changes : sequence of str
-        What-ifs for all series: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
+        What-ifs that apply to all series: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or
+        ``assumptions.FIELD=VALUE``.
     keep_going : bool
-        List series that do not fit in :attr:`Result.missing`, if at least one fits.
+        True to list series that do not fit in :attr:`Result.missing`, if at least one series fits.
     progress : callable, optional
         Receives the completed share of the work and the current step.
 
     Returns
     -------
     Result
-        Curves, comparison, tables or panels, by the kind of scenario.
+        Result with curves, a comparison, tables or panels, depending on the kind of scenario.
 
     Raises
     ------
@@ -119,12 +120,12 @@ class ScenarioRun:
         return self.result(used, curves=tuple(curves), offers=offers, missing=missing)
 
     def _offers(self, labels: Iterable[str]) -> tuple[BesideSeries, ...]:
-        """Offers that the figure of the scenario shows next to some series."""
+        """API offers that the figure of the scenario shows next to its series."""
         figure = self.scenario.figure
         return () if figure is None else beside(figure.offers, tuple(labels))
 
     def assessment(self, ask: AssessAsk) -> Result:
-        """Assess the measured deployment under its own assumptions, and under further ones."""
+        """Compare the measured deployment with predictions under its own assumptions, and under additional ones."""
         further = (ask.replace(common=ask.common.replace(assumptions=preset)) for preset in ask.presets)
         assessments = [assessment_of(wanted, progress=self.progress) for wanted in (ask, *further)]
         used = (used for item in assessments for used in priced_sources(item.setup))
@@ -162,7 +163,7 @@ class ScenarioRun:
         return replace(panel, offers=(*panel.offers, *offers), sources=tuple(dict.fromkeys(used)))
 
     def result(self, used: Iterable[UsedSource] = (), **shown: Any) -> Result:
-        """Result with the unique sources of its content, followed by the scenario's."""
+        """Result with the sources of its content, without duplicates, followed by those of the scenario."""
         sources = spec_sources("scenario", self.scenario)
         return Result(self.scenario, **shown, sources=(*dict.fromkeys(used), *sources))
 
@@ -174,7 +175,7 @@ def _curve(label: str, settings: Settings) -> Curve:
 
 
 def _panel(name: str) -> Scenario:
-    """Scenario with curves, which can be a panel."""
+    """Scenario with curves, for use as a panel."""
     spec = catalog.scenario(name)
     if not isinstance(spec.ask, (FrontierAsk, ToyAsk)):
         raise InputError(f"{name} cannot be a panel: a panel shows frontiers, and it is of the kind {spec.ask.kind!r}")

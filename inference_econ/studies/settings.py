@@ -33,7 +33,7 @@ from inference_econ.studies.results import AnyFrontier
 
 
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
-    """Compute the frontier of some settings; the defaults are ``DEFAULTS``.
+    """Compute the frontier for settings; missing settings are taken from ``DEFAULTS``.
 
     It is a frontier of services, unless the settings select decode steps or the grid of the published study.
 
@@ -42,7 +42,7 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
     settings : Settings
         Settings.
     among : tuple of str
-        Labels of the candidates to use, for services; all if empty.
+        For services, labels of the candidates to use; all if empty.
 
     Raises
     ------
@@ -80,7 +80,7 @@ _cached_frontier = lru_cache(maxsize=256)(frontier_of)
 
 
 def shared_frontier(settings: Settings) -> AnyFrontier:
-    """Frontier of settings, cached unless they name files of the user, which may change."""
+    """Frontier for settings. It is cached unless the settings name user files, which may change."""
     shipped: tuple[tuple[catalog.Kind, tuple[str | None, ...]], ...] = (
         ("models", (settings.model, settings.draft)),
         ("hardware", (settings.hardware,)),
@@ -93,7 +93,7 @@ def shared_frontier(settings: Settings) -> AnyFrontier:
 
 
 def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assessment:
-    """Compute the assessment of a scenario.
+    """Compute the comparison of a measured deployment that a scenario requests.
 
     Parameters
     ----------
@@ -131,13 +131,13 @@ def number(settings: Settings, name: str) -> float:
     settings : Settings
         Query; the defaults are :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
     name : str
-        Setting of :data:`SETTINGS`, or number of a specification in the notation of what-ifs: ``hardware.FIELD``,
+        Name of a setting in :data:`SETTINGS`, or of a number in a specification, as in what-ifs: ``hardware.FIELD``,
         ``model.FIELD`` or ``assumptions.FIELD``.
 
     Returns
     -------
     float
-        In base units.
+        Value in base units.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
     Returns
     -------
     Settings
-        Numbers of specifications become what-ifs, after existing ones.
+        Numbers of specifications become what-ifs, which are applied after existing ones.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
 
 
 def _of_specification(filled: Settings, name: str) -> float:
-    """Number of the model, the hardware or the assumptions."""
+    """Number in the specification of the model, the hardware or the assumptions."""
     specification, _, path = name.partition(".")
     if specification not in SPECIFICATIONS:
         allowed = ", ".join(f"{kind}.FIELD" for kind in SPECIFICATIONS)
@@ -217,7 +217,7 @@ def _of_specification(filled: Settings, name: str) -> float:
 
 
 def _part(value: object, name: str) -> object:
-    """Field, entry or item; None if there is none."""
+    """Field, entry or item of an object; None if it does not exist."""
     if isinstance(value, Mapping):
         return cast("object", value.get(name))
     if isinstance(value, (tuple, list)):

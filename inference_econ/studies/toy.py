@@ -1,4 +1,4 @@
-"""Toy model of section 2.2 of Erdil (2025) for a model on a GPU: optimum or frontier."""
+"""Toy model of section 2.2 of Erdil (2025), for a model on a GPU; it gives an optimum or a frontier."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
     Parameters
     ----------
     ask : ToyAsk
-        Constants, and whether the closed-form optimum or the frontier is computed.
+        Constants of the toy model, and whether the closed-form optimum or the frontier is computed.
     label : str
         Label of the series.
     settings : Settings
@@ -44,7 +44,7 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
     Returns
     -------
     Curve
-        One point for the optimum.
+        Curve with the points of the frontier; a single point for the optimum.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
 
 
 def _fitting(ask: ToyAsk, setup: Setup, filled: Settings, label: str) -> _Points:
-    """Instances and batches of the study's grid that fit, and that do not exceed the demand."""
+    """Instances and batches of the published study's grid that fit, and that do not exceed the demand."""
     sizes, batches = make_grid(setup, Space(grid="paper", pipeline=False)).pairs()
     seconds = roofline.toy_latency(
         setup.model.total_parameters,

@@ -1,4 +1,4 @@
-"""Sensitivity of a result: elasticity with respect to each input, and steps at which another layout wins."""
+"""Sensitivity of a result: elasticities with respect to inputs, and values at which the best layout changes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ StepKind = Literal["layout", "flat_from", "flat_to", "nothing_from", "nothing_to
 
 
 class KindChange(NamedTuple):
-    """Value of an input at which the result changes abruptly."""
+    """Value of an input at which the result changes abruptly (a step)."""
 
     kind: StepKind
     """Kind of the step."""
@@ -61,9 +61,9 @@ class KindChange(NamedTuple):
     high: float
     """Upper bound of the value, in base units."""
     layout: Mapping[str, float | str] | None
-    """Best layout from this value on; None if no layout is feasible, and for flat costs."""
+    """Best layout above this value; None if no layout is feasible, and for flat costs."""
     before: Mapping[str, float | str] | None
-    """Best layout below this value; None as for ``layout``."""
+    """Best layout below this value; None if no layout is feasible, and for flat costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,41 +71,41 @@ class Effect:
     """Effect of one input on the result."""
 
     input: Input
-    """Varied input."""
+    """Input that is varied."""
     ratios: tuple[float, ...]
-    """Tried values, relative to the current one [1]."""
+    """Evaluated values, relative to the current value [1]."""
     best: tuple[tuple[CheapestLayouts, ...], ...]
-    """For each speed and ratio, the cheapest deployment."""
+    """Cheapest deployment for each speed and each ratio."""
     same_layout: tuple[tuple[CheapestLayouts, ...], ...]
-    """For each speed and ratio, the cheapest deployment of the current layout."""
+    """Cheapest deployment with the current layout, for each speed and each ratio."""
     fastest: tuple[float, ...]
-    """For each ratio, the highest speed at the current cost [tokens/s]."""
+    """Highest speed at the current cost, for each ratio [tokens/s]."""
     held: tuple[FixedLayout, ...]
-    """For each ratio, the current deployment at its current concurrency."""
+    """Current layout at its current concurrency, for each ratio."""
     steps: tuple[KindChange, ...] = ()
-    """Steps at the first speed, ascending."""
+    """Abrupt changes at the first speed, in ascending order."""
 
     def cost(self, speed: int = 0) -> float:
-        """Elasticity of the lowest cost at a speed, by the index of the speed [1]."""
+        """Relative change of the lowest cost per relative change of the input, at the speed with this index [1]."""
         return slope(self.ratios, [best.dollars for best in self.best[speed]])
 
     def cost_of_layout(self, speed: int = 0) -> float:
-        """Elasticity of the lowest cost at a speed with the current layout [1]."""
+        """Relative change of the lowest cost of the current layout per relative change of the input, at a speed [1]."""
         return slope(self.ratios, [best.dollars for best in self.same_layout[speed]])
 
     @property
     def speed(self) -> float:
-        """Elasticity of the highest speed at the current cost [1]."""
+        """Relative change of the highest speed per relative change of the input, at the current cost [1]."""
         return slope(self.ratios, self.fastest)
 
     @property
     def held_speed(self) -> float:
-        """Elasticity of the speed at the current layout and concurrency [1]."""
+        """Relative change of speed per relative change of the input, at the current layout and concurrency [1]."""
         return slope(self.ratios, [held.tokens_per_second for held in self.held])
 
     @property
     def held_cost(self) -> float:
-        """Elasticity of the cost at the current layout and concurrency [1]."""
+        """Relative change of cost per relative change of the input, at the current layout and concurrency [1]."""
         return slope(self.ratios, [held.dollars for held in self.held])
 
 
@@ -116,17 +116,17 @@ class WhatIf(Shown):
     page = "report.questions.what_if:WhatIfPage"
 
     front: AnyFrontier
-    """Frontier of the result, of services or decode steps."""
+    """Frontier of the result, for services or decode steps."""
     speeds: tuple[float, ...]
-    """Speeds of the costs [tokens/s]; elasticities of the deployment are at the first."""
+    """Speeds at which costs are compared [tokens/s]. Elasticities of the deployment apply to the first one."""
     best: tuple[CheapestLayouts, ...]
     """Cheapest deployment at each speed."""
     layout: Mapping[str, float | str]
-    """Degrees of the layout at the first speed."""
+    """Parallelism degrees of the layout at the first speed."""
     accelerators: float
-    """GPUs of its instance or group [1]."""
+    """Number of GPUs of its instance or prefill/decode group [1]."""
     span: tuple[float, float]
-    """Ends of the range of inputs [1]."""
+    """Lower and upper end of the input range, relative to the current value [1]."""
     effects: tuple[Effect, ...]
     """Effect of each input."""
 
@@ -137,11 +137,11 @@ class WhatIf(Shown):
 
     @property
     def by_size(self) -> list[Effect]:
-        """Inputs, largest effect on the cost at the first speed first, unknown ones last."""
+        """Inputs sorted by their effect on the cost at the first speed, largest first; unknown effects come last."""
         return sorted(self.effects, key=lambda effect: -size_of(effect.cost()))
 
     def rooms(self, effect: Effect) -> dict[str, float]:
-        """Return elasticities of the slack to the SLOs [1]; empty for decode steps, which have no SLOs."""
+        """Return elasticities of the distance to each SLO [1]; empty for decode steps, which have no SLOs."""
         front = self.front
         if not isinstance(front, ServiceFrontier):
             return {}
@@ -221,7 +221,7 @@ def size_of(elasticity: float) -> float:
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Slope of a least-squares line through logarithms [1]; NaN with fewer than two values.
+    """Slope of a least-squares line through logarithms [1]; NaN if there are fewer than two values.
 
     Parameters
     ----------
@@ -253,33 +253,34 @@ def what_if(
     Parameters
     ----------
     model, hardware : str
-        Names or paths.
+        Names or paths of models, and of GPUs.
     inputs : sequence of str
         Inputs by key (``hbm_bandwidth``, ``price``, ``layers``, ..) or by name (``hardware.watts``); by default all
-        common ones.
+        common inputs.
     speeds : float or sequence of float
         User speeds [tokens/s]; by default the speed that maximizes speed^3 / cost.
     span : (float, float)
-        Range of the inputs, as ratios [1].
+        Range of the inputs, relative to their current values [1].
     progress : callable, optional
         Receives the completed share of the work and the current step.
     **settings
         Further fields of ``inference_econ.inputs.Settings`` (isl, osl, weights, tp, ..). With ``decode_only``,
-        ``context`` or ``grid="paper"`` the result is about decode steps, and each instance size has its fastest layout.
+        ``context`` or ``grid="paper"``, the result applies to decode steps, and each instance size has its fastest
+        layout.
 
     Returns
     -------
     WhatIf
-        Result for the engine, recipe and arrangement that are the cheapest at the first speed. Elasticities are
-        least-squares slopes over the range. Steps are located within 1% for named inputs, otherwise between two tried
-        values.
+        Result for the cheapest candidate at the first speed: an engine with a recipe, aggregated or disaggregated.
+        Elasticities are least-squares slopes over the input range. Abrupt changes are located to 1% for named inputs,
+        and between two evaluated values for other inputs.
 
     Raises
     ------
     InputError
         If a name or setting is invalid.
     NothingFitsError
-        If nothing fits, or nothing is as fast.
+        If nothing fits, or no deployment is as fast as requested.
 
     Examples
     --------
@@ -299,7 +300,7 @@ def what_if_of(
     span: tuple[float, float] = SPAN,
     progress: Progress | None = None,
 ) -> WhatIf:
-    """Sensitivity of the result of some settings; see :func:`what_if`."""
+    """Sensitivity of the result for given settings; see :func:`what_if`."""
     low, high = span
     if not _WIDEST[0] <= low < 1.0 < high <= _WIDEST[1]:
         raise InputError(
@@ -361,13 +362,13 @@ def _effect(
     sharp: float,
     continuous: bool,
 ) -> Effect:
-    """Effect of an input: results at some of its values, compared with the current results at all speeds."""
+    """Effect of an input: results at some of its values, compared with current results at all speeds."""
     (settings, practice), (first, answer) = question, answers[0]
     assert answer.layout is not None
 
     @cache
     def curves(ratio: float) -> Curves | None:
-        """Curves at another value of the input; None if nothing fits."""
+        """Cost curves at another value of the input; None if nothing fits."""
         try:
             return _curves(varied.scaled(settings, ratio), practice)
         except NothingFitsError:
@@ -378,7 +379,7 @@ def _effect(
         return CheapestLayouts() if line is None else line.cheapest(speed, layout)
 
     def kind_at(ratio: float) -> CheapestLayouts:
-        """Result at the first speed; continuous sizes are one kind."""
+        """Layout of the result at the first speed; on a grid of continuous sizes, all sizes are one layout."""
         best = at(ratio, first)
         return best._replace(layout=answer.layout) if continuous and best.layout is not None else best
 
@@ -406,7 +407,7 @@ _Found = tuple[StepKind, float, float, LayoutKey | None, LayoutKey | None]
 
 
 def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sharp: float) -> Iterator[_Found]:
-    """Steps: another layout wins, no deployment is feasible, or costs become or stop being flat."""
+    """Abrupt changes: the best layout changes, no deployment is feasible, or costs become or stop being flat."""
     for left, right in itertools.pairwise(values):
         yield from _changes(best, left, right, sharp)
     directions: tuple[tuple[StepKind, Sequence[float]], ...] = (("flat_from", values), ("flat_to", values[::-1]))
@@ -417,7 +418,7 @@ def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sh
 
 
 def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float, sharp: float) -> Iterator[_Found]:
-    """Changes of the layout between two values, by bisection; changes that cancel are missed."""
+    """Changes of the best layout between two input values, by bisection; changes that cancel each other are missed."""
     before, after = best(left).layout, best(right).layout
     if before == after:
         return
@@ -433,9 +434,9 @@ def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float
 def _flat(
     best: Callable[[float], CheapestLayouts], ordered: Sequence[float], sharp: float
 ) -> tuple[float, float] | None:
-    """Values between which costs become flat at the level of the last value; None if they do not.
+    """Input values between which costs become flat, at the level of the last value; None if they do not.
 
-    The cost must be equal at two values or more. Otherwise, any curve would count as flat near its last value.
+    The cost must be equal at two values or more. Otherwise, any curve would be flat near its last value.
     """
     last = math.log(best(ordered[-1]).dollars)
 

@@ -31,7 +31,7 @@ _FAR = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Input of a query."""
+    """Input of a query that can be varied."""
 
     key: str
     """Key in options and data."""
@@ -40,21 +40,22 @@ class Input:
     unit: str
     """Unit as in :mod:`inference_econ.inputs.units`; empty for counts."""
     numbers: Mapping[str, float]
-    """Numbers of the query (:func:`inference_econ.studies.settings.number`) that change together; the first is its
-    value.
+    """Numbers of the query (:func:`inference_econ.studies.settings.number`) that change together.
+
+    The first one is the value of the input.
     """
     changes: tuple[str, ...] = ()
-    """What-ifs that accompany every change."""
+    """Further what-ifs that are applied with every change."""
     whole: bool = False
     """True if the value must be an integer."""
 
     @property
     def value(self) -> float:
-        """Current value, in base units."""
+        """Current value of the input, in base units."""
         return next(iter(self.numbers.values()))
 
     def scaled(self, settings: Settings, ratio: float) -> Settings:
-        """Query with all numbers of the input multiplied by a ratio."""
+        """Query in which all numbers of the input are multiplied by a ratio."""
         if ratio == 1.0:
             return settings
         values = {name: value * ratio for name, value in self.numbers.items()}
@@ -64,7 +65,7 @@ class Input:
 
 
 def inputs_of(settings: Settings) -> tuple[Input, ...]:
-    """Common inputs of a query: GPU, network, host, price, requests, model; inputs of 0 are left out.
+    """Common inputs of a query (GPU, network, host, price, requests, model), without inputs whose value is 0.
 
     Raises
     ------
@@ -89,7 +90,7 @@ def _input(
 
 
 def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
-    """Inputs by their keys, or by names of numbers of a query.
+    """Inputs by their keys, or by the names of numbers in a query.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Candidate deployments, the SLOs that they must meet, and the selection among them."""
+"""Candidate deployments, SLOs, and the selection of deployments that meet them."""
 
 import lazy_loader
 

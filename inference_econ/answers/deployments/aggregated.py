@@ -49,26 +49,26 @@ def cheapest(
     play: bool = True,
     progress: Progress | None = None,
 ) -> list[Deployment]:
-    """Select the cheapest instances that meet the SLOs, best first; one per offer and instance size.
+    """Select the cheapest instances that meet the SLOs, best first; one per candidate layout set and instance size.
 
     Deployments that save at most 10% compared with a simpler deployment are left out. For every GPU, the cheapest
-    deployment with tensor parallelism only is included.
+    deployment that uses only tensor parallelism is included.
 
     Parameters
     ----------
     offers : sequence of Services
-        Layouts of one engine on one kind of GPU each (``offer``).
+        Candidate layouts (``offer``); each item has the layouts of one engine on one kind of GPU.
     requests_per_second : float
         Total request rate [1/s].
     targets : Targets
         SLOs.
     arrival_scv : float
-        Squared coefficient of variation of all interarrival times [1]; each instance gets a random part of the
-        requests.
+        Squared coefficient of variation of the interarrival times of all requests [1]; each instance gets a random part
+        of the requests.
     most : int
-        Number of results, shared evenly among the kinds of GPUs [1].
+        Number of results [1], shared evenly among the kinds of GPUs.
     play : bool
-        Simulate selected layouts outside the validated range of the analytical model, and correct the number of
+        Simulate selected layouts outside the validated range of the analytical model, and correct their number of
         instances.
     progress : callable, optional
         Receives the completed share of the work.
@@ -76,20 +76,21 @@ def cheapest(
     Returns
     -------
     list of Deployment
-        Ascending in cost; at equal cost by P(SLO met), then by speed.
+        Ascending in cost; equal costs are sorted by P(SLO met), then by speed.
 
     Raises
     ------
     InputError
         If the rate is not positive.
     NothingFitsError
-        If no layout meets the SLOs with a single request; the message has the best reachable latencies.
+        If no layout meets the SLOs with a single request; the message reports the best reachable latencies.
 
     Notes
     -----
-    The steady states of a layout give an upper bound on its rate within the SLOs. Only layouts whose bound is cheaper
-    than the current results are evaluated under load, by the analytical model. Selected layouts outside its validated
-    range are simulated, and instances are added until the SLOs are met.
+    For each layout, its steady states give an upper bound on the request rate within the SLOs. The bound gives a lowest
+    possible cost. Only layouts for which this cost is below the current results are evaluated under load, by the
+    analytical model. Selected layouts outside its validated range are simulated, and instances are added until the SLOs
+    are met.
     """
     check_rate(requests_per_second)
     bounds = []
@@ -144,7 +145,10 @@ def cheapest(
 
 
 def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> list[DeploymentT]:
-    """Selected deployments. If several are wanted, the best deployment with tensor parallelism only is added."""
+    """Selected deployments, from the cheapest one.
+
+    If several are wanted, the best deployment that uses only tensor parallelism is added.
+    """
     plain = next((choice for choice in ranked if choice.is_plain), None)
     if plain is None or len(chosen) < 2 or any(choice.is_plain for choice in chosen):
         return list(chosen)
@@ -152,7 +156,7 @@ def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> 
 
 
 def rank(targets: Targets, choice: Deployment) -> tuple[float, float, int, float]:
-    """Sort key of deployments: cost; at equal cost P(SLO met) to the nearest 10%, then evidence, then mean TPOT."""
+    """Sort key of deployments: cost, then P(SLO met) rounded to 10%, then evidence, then mean TPOT."""
     likely = round(least_chance(choice.chances(targets)), 1)
     return round(choice.dollars_per_hour, 6), -likely, choice.evidence.order, choice.load.tpot_seconds["mean"]
 
@@ -188,10 +192,10 @@ def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, target
 
 
 def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
-    """Deployment with the number of instances that its simulated load needs; None if they cost more than the limit.
+    """Deployment with as many instances as its simulated load needs; None if they cost more than the limit.
 
-    For bursty arrivals the analytical model may need more instances than necessary, so fewer are also tried. Numbers of
-    instances are exact to one part in :data:`_FINEST`.
+    For bursty arrivals, the analytical model may request too many instances, so fewer are also tried. The number of
+    instances is exact to one part in :data:`_FINEST`.
     """
     service, closed_fewest = choice.service, choice.replicas
     arrivals = arrivals_of(service.requests, arrival_scv)
@@ -211,7 +215,10 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
         return targets.first_violated(shared(tried[place])) is None
 
     def likely(place: int) -> bool:
-        """Analytical prediction with tighter SLOs, by the error of the analytical model at the fewest instances."""
+        """Analytical prediction with tighter SLOs.
+
+        The SLOs are tightened by the error of the analytical model at the fewest instances.
+        """
         calm = as_poisson(service.requests, arrival_scv).among(tried[place])
         closed = loaded(service, rate / tried[place], arrivals=calm)
         return targets.like(choice.load, shared(closed_fewest)).first_violated(closed) is None

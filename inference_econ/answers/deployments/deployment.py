@@ -20,22 +20,22 @@ from inference_econ.serving import Loaded, Service
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Aggregated instances of one layout, or prefill and decode instances, with load and bill.
+    """Deployment with its load and its bill: aggregated instances of one layout, or prefill and decode instances.
 
     Attributes
     ----------
     service : Service
         One aggregated or decode instance.
     replicas : int
-        Instances [1]; 1 if disaggregated, with the numbers of instances in ``fleet``.
+        Number of instances [1]; 1 if disaggregated, because ``fleet`` then has the numbers of instances.
     load : Loaded
-        Load of one instance; the total load if disaggregated.
+        Load of one instance; for a disaggregated deployment, its total load.
     dollars_per_hour : float
         Bill of all instances [USD/h].
     binding : str
-        Limit that one instance fewer would violate: capacity, ttft or tpot; ``instance`` if there is only one. If
-        disaggregated, ``prefill`` or ``decode``, whichever has less spare capacity. Empty if the number of instances
-        was given.
+        Limit that the deployment would violate with one instance fewer: capacity, ttft or tpot. It is ``instance`` if
+        there is only one. For a disaggregated deployment: ``prefill`` or ``decode``, the kind of instances with less
+        spare capacity. Empty if the number of instances was given.
     fleet : Fleet or None
         Prefill and decode instances; None if aggregated.
     """
@@ -49,20 +49,20 @@ class Deployment:
 
     @classmethod
     def of_pools(cls, fleet: PooledFleet, **fields: Any) -> Self:
-        """Create a disaggregated deployment; ``fields`` are the fields of a subclass."""
+        """Create a disaggregated deployment; ``fields`` are the additional fields of a subclass."""
         writer = fleet.pools.decode.services.service(fleet.decode)
         return cls(writer, 1, fleet.load, fleet.dollars_per_hour, **{"binding": fleet.binding, **fields}, fleet=fleet)
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of prefill and decode instances if their GPUs differ; else one setup."""
+        """Setups of the deployment: one for prefill and one for decode if their GPUs differ, else a single one."""
         if self.fleet is None or not self.fleet.pools.prefill_chip:
             return [self.service.setup]
         return [self.fleet.pools.prefill.setup, self.service.setup]
 
     @property
     def evidence(self) -> Evidence:
-        """Kind of evidence for the prediction, and the number of measured runs."""
+        """Kind of evidence for the prediction, and the number of measured runs behind it."""
         speculates, disaggregated = self.service.speculation is not None, self.fleet is not None
         return evidence_of(self.service.setup, disaggregated=disaggregated, speculates=speculates)
 
@@ -74,7 +74,7 @@ class Deployment:
 
     @property
     def is_plain(self) -> bool:
-        """True if instances are aggregated and use tensor parallelism only."""
+        """True if instances are aggregated and use only tensor parallelism."""
         plans, layout = self.service.plans, self.service.setup.assumptions.layout
         return self.fleet is None and bool(is_plain(plans, layout).all())
 
@@ -90,19 +90,19 @@ class Deployment:
 
     @property
     def instance_load(self) -> Loaded:
-        """Load of one instance; if disaggregated, with the concurrency of one decode instance."""
+        """Load of one instance; for a disaggregated deployment, with the concurrency of one decode instance."""
         if self.fleet is None:
             return self.load
         return replace(self.load, in_flight=self.load.in_flight / self.fleet.decode_instances)
 
     @property
     def accelerators(self) -> int:
-        """GPUs of all instances [1]."""
+        """Number of GPUs in all instances [1]."""
         return self.replicas * self.service.accelerators if self.fleet is None else sum(self.fleet.accelerators)
 
     @property
     def rented(self) -> int:
-        """GPUs of all rented machines [1]."""
+        """Number of GPUs in all rented machines, idle GPUs included [1]."""
         if self.fleet is not None:
             return sum(self.fleet.rented)
         return int(self.service.setup.rented(self.replicas, self.service.accelerators))
@@ -121,7 +121,7 @@ class Deployment:
         return chances(self.service, self.load, targets)
 
     def subjects(self) -> tuple[Instances, ...]:
-        """Return one instance under its load, to find its prediction errors."""
+        """Return one instance under its load, for a lookup of its prediction errors."""
         return under_load([(self.service, self.instance_load)])
 
     def power(self) -> dict[str, float | None]:
@@ -132,7 +132,10 @@ class Deployment:
         return power_record([(self.service.setup, self.accelerators)], watts, self.output_tokens_per_second)
 
     def layout(self) -> dict[str, float | str]:
-        """Return the degrees of an aggregated or decode instance, with the prefill layout, if any, as text."""
+        """Return the parallelism degrees of an aggregated or decode instance as text.
+
+        If there is a prefill layout, the text includes it.
+        """
         layout = layout_of(self.service)
         if self.fleet is None:
             return layout
@@ -140,7 +143,10 @@ class Deployment:
         return {**layout, "prefill": pools.prefill.layouts[self.fleet.prefill], **pools.prefill_chip}
 
     def served_record(self, targets: Targets) -> dict[str, object]:
-        """Return instances, bill and load as plain data; aggregated and disaggregated ones have the same names."""
+        """Return instances, bill and load as plain data.
+
+        Field names are the same for aggregated and disaggregated deployments.
+        """
         return without_unknown_costs(self._record(targets), *self.setups)
 
     def _record(self, targets: Targets) -> dict[str, object]:

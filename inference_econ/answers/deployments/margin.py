@@ -28,7 +28,10 @@ class Margin:
     headroom: float = 0.0
     """Additional load as a share of the stated load [1]."""
     spare: int = 0
-    """Additional replicas; if disaggregated, additional prefill and additional decode instances [1]."""
+    """Number of additional replicas.
+
+    If disaggregated, the number of additional prefill instances and of additional decode instances [1].
+    """
     utilization: float = 1.0
     """Largest load of a replica as a share of its capacity [1]."""
 
@@ -64,7 +67,7 @@ def with_margin(
     Parameters
     ----------
     planned : Deployment
-        Fewest instances that serve the load with its headroom.
+        Deployment with the fewest instances that serve the load with its headroom.
     requests_per_second : float
         Stated load, without headroom [1/s].
     margin : Margin
@@ -89,7 +92,7 @@ def with_margin(
 
 
 def _limited(count: int, utilization: float, margin: Margin) -> int:
-    """Return the number of instances within the limit on utilization, spare ones included."""
+    """Return the number of instances that respects the limit on utilization, spare ones included."""
     return max(count, math.ceil(count * utilization / margin.utilization - _ROUNDING)) + margin.spare
 
 
@@ -102,7 +105,7 @@ def at_rate(
     arrival_scv: float = 1.0,
     play: bool = True,
 ) -> Deployment:
-    """Return a deployment under another load, with its own number of instances or with ``counts``.
+    """Return a deployment under another load. It keeps its number of instances unless ``counts`` is given.
 
     ``counts`` has one number of instances, or separate numbers for prefill and decode instances [1]. See
     :func:`with_margin` for the other parameters.

@@ -74,7 +74,8 @@ def most_traffic(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        Candidates, on one or several GPUs: see :func:`inference_econ.answers.deployments.serving_options.market` and
+        Candidate deployments on one or several GPUs; see
+        :func:`inference_econ.answers.deployments.serving_options.market` and
         :func:`inference_econ.answers.layout_services.offer`.
     means : Means
         Limit on GPUs, cost or power, for one kind of GPU.
@@ -88,22 +89,25 @@ def most_traffic(
     Returns
     -------
     MostTraffic
-        Deployments with as many instances as the limit allows, at the largest rate that meets the SLOs. ``binding`` is
-        the constraint that a little more load would violate. Descending in the rate, then ascending in cost. There is
-        one deployment per recipe and aggregated instance size. There is also one disaggregated deployment per recipe,
-        if it serves 10% more than aggregated ones on the same GPU. The best deployment of every GPU is included.
+        Deployments at the largest rate that meets the SLOs; each has as many instances as the limit allows. ``binding``
+        is the constraint that a slightly larger load would violate. Descending in the rate, then ascending in cost.
+        There is one deployment per recipe and aggregated instance size. Each recipe also has one disaggregated
+        deployment if it serves 10% more requests than aggregated ones on the same GPU. The best deployment of every GPU
+        is included.
 
     Raises
     ------
     InputError
-        If all candidates are disaggregated and an end-to-end SLO is set. Only their mean E2E latency is predicted.
+        If an end-to-end SLO is set and all candidates are disaggregated. For disaggregated candidates, only the mean
+        E2E latency is predicted.
     NothingFitsError
-        If not one instance is within the limit (the message has its GPUs), or if no layout meets the SLOs.
+        If not a single instance is within the limit (the message has the GPUs that it needs), or if no layout meets the
+        SLOs.
 
     Notes
     -----
-    The steady rate of a layout within the SLOs is an upper bound on its load. Layouts are tried in descending order of
-    this bound. A layout is dropped if it misses the SLOs at the best rate found so far for its size.
+    The largest steady rate of a layout within the SLOs is an upper bound on its load. Layouts are tried in descending
+    order of this bound. A layout is dropped if it misses the SLOs at the best rate so far for its instance size.
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
@@ -135,14 +139,17 @@ def most_traffic(
 
 
 def _lacking(failure: Exception) -> float:
-    """Need of the smallest disaggregated deployment if above the limit; ``inf`` if it is impossible anyway."""
+    """Amount that the smallest disaggregated deployment needs, if it is above the limit.
+
+    ``inf`` if disaggregation is not possible.
+    """
     return failure.least if isinstance(failure, TooLittleError) else np.inf
 
 
 def _together(
     offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
 ) -> list[Deployment]:
-    """Largest rates of aggregated instances; one per offer and size."""
+    """Largest rates of aggregated instances; one per candidate layout set and instance size."""
     within, replicas = instances_within(offers, means)
     bounds = sorted(
         (
@@ -214,9 +221,9 @@ def _rank(choice: Deployment) -> tuple[bool, float, float]:
 
 
 def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
-    """Deployment at the largest rate that meets the SLOs in a simulation, at most the analytical rate.
+    """Deployment at the largest rate that meets the SLOs in a simulation, up to the analytical rate.
 
-    None if not even a small part of that rate does.
+    It is None if even a small fraction of the analytical rate misses the SLOs.
     """
     if not needs_simulation(choice.service, choice.load):
         return choice
@@ -238,12 +245,12 @@ def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deploym
 
 
 def instances_within(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
-    """Layouts with at least one instance within the limit, and the largest number of instances of each.
+    """Layouts with at least one instance within the limit, and for each layout the largest number of instances.
 
     Raises
     ------
     NothingFitsError
-        If there are none; the message has the GPUs of the smallest instance.
+        If no instance is within the limit; the message has the GPUs of the smallest instance.
     """
     within, counts = [], []
     for layouts in offers:
@@ -282,7 +289,7 @@ def _needed(layouts: Services, means: Means) -> str:
 def _fullest(
     service: Service, replicas: int, targets: Targets, most: float, least: float, arrival_scv: float
 ) -> Deployment | None:
-    """Instances at the largest rate that meets the SLOs, if it exceeds ``least``."""
+    """Instances at the largest rate that meets the SLOs; None if this rate does not exceed ``least``."""
     arrivals = as_poisson(service.requests, arrival_scv).among(replicas)
 
     def broken(rate: float) -> str | None:
@@ -299,5 +306,5 @@ def _fullest(
 
 
 def output_record(choice: Deployment) -> dict[str, float]:
-    """Output of a deployment as plain data."""
+    """Output rates of a deployment as plain data."""
     return {"output_tokens_per_second": choice.requests_per_second * choice.service.requests.osl.mean}

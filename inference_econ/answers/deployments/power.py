@@ -32,7 +32,7 @@ def instance_watts(
     rows : ndarray of int, shape (n,)
         Layout of each instance.
     batch, requests_per_second : ndarray, shape (n,)
-        Decode batch [1], and completed requests of one instance [1/s].
+        Decode batch [1], and requests that one instance completes [1/s].
     reads, decodes : bool
         True if instances prefill, and True if they decode.
 
@@ -96,7 +96,7 @@ def power_record(
     Parameters
     ----------
     parts : sequence of (Setup, int)
-        Setups and their GPUs [1]; emissions use the grid of the first.
+        Setups, each with its number of GPUs [1]; emissions use the grid of the first setup.
     board_watts : float or None
         Mean power of all boards [W]; None without power data, which makes all values null.
     tokens_per_second : float
@@ -105,7 +105,7 @@ def power_record(
     Returns
     -------
     dict of str to float
-        :data:`FIELDS`, and emissions per million output tokens [g] if a grid is given.
+        Values of :data:`FIELDS`; if a grid is given, also emissions per million output tokens [g].
     """
     if board_watts is None:
         return dict.fromkeys(FIELDS)

@@ -52,11 +52,12 @@ class Burstiness:
     requests_per_second : float
         Request rate of the fleet [1/s].
     assumed_scv, other_scv : float
-        Squared coefficients of variation of the interarrival times, as assumed and for comparison [1].
+        Squared coefficients of variation of the interarrival times [1]: the assumed one, and another one for
+        comparison.
     assumed, other : Loaded
         Load of an instance under both kinds of arrivals.
     traffic : str
-        Name of the workload that sets the arrivals; empty if they are assumed.
+        Name of the workload that defines the arrivals; empty if they are assumed.
     """
 
     requests_per_second: float
@@ -68,12 +69,12 @@ class Burstiness:
 
 
 def other_scv(arrival_scv: float) -> float:
-    """Variation of interarrival times for the comparison [1]: bursts, or Poisson if bursts are assumed."""
+    """Arrivals to compare with, as squared coefficient of variation [1]: bursts, or Poisson if bursts are assumed."""
     return CROWDS if arrival_scv <= POISSON else POISSON
 
 
 def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
-    """Compare a fleet at 80% of its capacity under the assumed and under other arrivals.
+    """Compare a fleet under the assumed arrivals and under other arrivals, at 80% of its capacity.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POIS
 
 
 def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
-    """Compare arrivals at a known load of an instance; both are simulated if one of them needs it."""
+    """Compare two kinds of arrivals at a known load of an instance; both are simulated if one of them must be."""
     rate, other = load.requests_per_second, other_scv(arrival_scv)
     player = simulate_where_needed(service, Gamma(max(other, load.arrivals.scv)))
     others = loaded(service, rate, arrivals=Gamma(other).among(replicas))
@@ -101,7 +102,7 @@ def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_
 
 
 def burstiness_record(compared: Burstiness) -> dict[str, object]:
-    """Comparison of arrivals as plain data."""
+    """Comparison of two kinds of arrivals as plain data."""
     return {
         "request_rate": compared.requests_per_second,
         "loads": [
@@ -134,7 +135,7 @@ DeploymentT = TypeVar("DeploymentT", bound=Deployment)
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """Users who each send a request, wait after its answer, and send the next one.
+    """Users who each send a request, wait for the response, pause, and send the next request.
 
     Raises
     ------
@@ -145,7 +146,7 @@ class Users:
     number: float
     """Number of users [1]."""
     think_seconds: float = 0.0
-    """Time between an answer and the next request [s]; 0 for a constant concurrency."""
+    """Time between a response and the next request of the same user [s]; 0 for a constant concurrency."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.number < math.inf:
@@ -154,7 +155,7 @@ class Users:
             raise InputError(f"think_time is 0 s or more, got {self.think_seconds:g} s", option="think_time")
 
     def requests_per_second(self, e2e_seconds: float) -> float:
-        """Return the request rate of all users at a mean E2E latency, by Little's law [1/s]."""
+        """Return the request rate of all users [1/s], from the mean E2E latency by Little's law."""
         return self.number / (e2e_seconds + self.think_seconds)
 
 
@@ -165,7 +166,7 @@ class Recommendation(Shown, Sequence[Deployment]):
     Attributes
     ----------
     choices : tuple of Deployment
-        Deployments; the result is also a sequence of them.
+        Recommended deployments; the result itself is also a sequence of them.
     targets : Targets
         SLOs.
     layouts : int
@@ -173,11 +174,12 @@ class Recommendation(Shown, Sequence[Deployment]):
     arrival_scv : float
         Assumed squared coefficient of variation of the interarrival times [1].
     startable : Deployment or None
-        Cheapest deployment that an engine supports, to compare with layouts that none supports; None if not compared.
+        Cheapest deployment that an engine supports. It is compared with layouts that no engine supports; None without
+        this comparison.
     margin : Margin
         Capacity above the stated load.
     users : Users or None
-        Users, if their number was given in place of a rate.
+        Users, if the query gives their number in place of a request rate.
     """
 
     page = "report.questions.recommend:RecommendationPage"
@@ -200,7 +202,7 @@ class Recommendation(Shown, Sequence[Deployment]):
 
     @cached_property
     def bursts(self) -> Burstiness | None:
-        """Best deployment under the assumed and under other arrivals; None if disaggregated."""
+        """Best deployment under the assumed arrivals and under other arrivals; None if it is disaggregated."""
         best = self[0]
         if best.fleet is not None:
             return None
@@ -251,7 +253,8 @@ def recommend(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        Candidates, on one or several GPUs: see :func:`inference_econ.answers.deployments.serving_options.market` and
+        Candidate deployments on one or several GPUs; see
+        :func:`inference_econ.answers.deployments.serving_options.market` and
         :func:`inference_econ.answers.layout_services.offer`.
     requests_per_second : float or None
         Request rate [1/s]; None for the rate that loads one instance, or one prefill/decode group, of the cheapest
@@ -261,27 +264,29 @@ def recommend(
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     most : int
-        Number of results [1]; aggregated ones are shared evenly among the kinds of GPUs.
+        Number of results [1]; aggregated deployments are shared evenly among the kinds of GPUs.
     play : bool
-        Simulate selected layouts outside the validated range of the analytical model, and correct the number of
+        Simulate selected layouts outside the validated range of the analytical model, and correct their number of
         instances.
     margin : Margin
-        Capacity above the load. Costs and latencies apply to the larger deployment under the stated load.
+        Capacity above the load. Costs and latencies apply to the deployment with this additional capacity, under the
+        stated load.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
     Recommendation
-        Ascending in cost; at equal cost, highest P(SLO met) first.
+        Ascending in cost; deployments of equal cost are sorted by P(SLO met), highest first.
 
-        - Aggregated: one per recipe and instance size, and one with tensor parallelism only. Deployments that save at
+        - Aggregated deployments: one per recipe and instance size, and one that uses only tensor parallelism.
+          Deployments that save at
         most 10% compared with a simpler deployment are left out.
-        - Disaggregated: one per recipe, if it is 10% cheaper than the aggregated deployments on the same GPU. If none
-          is 10% cheaper, the best disaggregated deployment of equal cost is included, but only if one of the cheapest
-          aggregated deployments is unlikely to meet an SLO.
+        - Disaggregated deployments: one per recipe, if it is 10% cheaper than the aggregated deployments on the same
+          GPU. If none is 10% cheaper, the best disaggregated deployment of equal cost may be included. The condition is
+          that one of the cheapest aggregated deployments is unlikely to meet an SLO.
 
-        GPUs without measured servers come last, because their numbers are bounds.
+        GPUs without measured servers come last, because their costs are lower bounds.
 
     Raises
     ------
@@ -332,8 +337,8 @@ def recommend_for_users(
 ) -> Recommendation:
     """Find the cheapest deployments for a number of users; see :func:`recommend` for the other parameters.
 
-    The request rate follows from the users and the mean E2E latency of the first deployment. Other deployments are
-    compared at the same rate.
+    The request rate follows from the number of users and the mean E2E latency of the first deployment. Other
+    deployments are compared at the same rate.
 
     Raises
     ------
@@ -355,7 +360,7 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
     """Request rate of users on a deployment, at most its capacity [1/s]: users / (E2E latency + think time)."""
 
     def excess(rate: float) -> float:
-        """Logarithm of the ratio of the users that a rate needs to the given users."""
+        """Logarithm of a ratio: the users that a request rate needs, divided by the given users."""
         loaded = at_rate(deployment, rate, targets=targets, arrival_scv=arrival_scv).load
         e2e_seconds = min(loaded.e2e_seconds["mean"], _ENDLESS)
         return math.log(rate / users.requests_per_second(e2e_seconds))
@@ -374,10 +379,10 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
 
 
 def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: float = FILLED) -> float:
-    """Rate that loads the instance or group with the lowest cost per request to a share of its capacity [1/s].
+    """Rate that loads the most cost-effective instance or prefill/decode group to its planned share [1/s].
 
-    A disaggregated group is used if it is 10% cheaper. If no layout meets the SLOs, the rate is arbitrary, because the
-    search fails at every rate.
+    The lowest cost per request decides. A prefill/decode group is used if it is 10% cheaper. If no layout meets the
+    SLOs, the rate is arbitrary, because the search fails at every rate.
     """
     usual = [_naturally_filled(candidate, targets, filled) for candidate in candidates]
     rate, per_dollar = max(usual, key=lambda filled: filled[1])
@@ -385,9 +390,10 @@ def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: floa
 
 
 def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> tuple[float, float]:
-    """Planned rate of the layout with the cheapest requests within the SLOs [1/s], and rate per price [1/s per USD/h].
+    """Planned rate of the layout with the cheapest requests [1/s], and this rate per price [1/s per USD/h].
 
-    Both are 0 if no layout meets the SLOs. If disaggregated, the SLOs apply to means.
+    The layout must meet the SLOs. Both are 0 if no layout meets the SLOs. For disaggregated layouts, the SLOs apply to
+    means.
     """
     layouts, handicap = candidate.services, 1.0
     if candidate.pools is None:
@@ -411,7 +417,10 @@ def _chip(choice: Deployment) -> str:
 
 
 def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[DeploymentT]:
-    """First results, with at least one per GPU and one with tensor parallelism only for the first GPU."""
+    """First results in order.
+
+    They include at least one per GPU, and for the first GPU one that uses only tensor parallelism.
+    """
     firsts = list({_chip(choice): choice for choice in reversed(ranked)}.values())
     plain = (choice for choice in ranked if choice.is_plain and _chip(choice) == _chip(ranked[0]))
     if most > len(firsts):
@@ -422,12 +431,12 @@ def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[Deployme
 
 
 def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Candidate]:
-    """Candidates; the layouts of one setup are one candidate.
+    """Candidates from mixed items; all layouts of one setup become one candidate.
 
     Raises
     ------
     InputError
-        If an item is something else; the message shows how to create offers.
+        If an item is neither a candidate nor a set of layouts; the message shows how to create them.
     """
     several = list(offers) if isinstance(offers, (list, tuple)) else [offers]
     candidates = [Candidate(offer) if isinstance(offer, Services) else offer for offer in several]
@@ -442,7 +451,7 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
 
 
 def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float, float, int, float]]:
-    """Sort key: kind of the price, then whether the numbers are a bound, then :func:`rank`."""
+    """Sort key: pricing model, then whether the numbers are a bound, then :func:`rank`."""
     bound = any(setup.is_bound for setup in choice.setups)
     return choice.service.setup.hour_price.order, bound, rank(targets, choice)
 
@@ -450,10 +459,10 @@ def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float,
 def _worthwhile(
     candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[Deployment], arrival_scv: float
 ) -> list[Deployment]:
-    """Disaggregated deployments that are 10% cheaper than aggregated ones; else the best one of equal cost, if useful.
+    """Disaggregated deployments that are 10% cheaper than aggregated ones.
 
-    It is useful if one of the cheapest aggregated deployments is unlikely to meet an SLO, and the disaggregated one is
-    more likely to meet it than all of these.
+    Else the best one of equal cost, if it is useful. It is useful under two conditions: one of the cheapest aggregated
+    deployments is unlikely to meet an SLO, and the disaggregated one is more likely to meet it than all of these.
 
     Raises
     ------
@@ -476,14 +485,15 @@ def _worthwhile(
 def fleets(
     candidates: Sequence[Candidate], rate: float, targets: Targets, limit: float, arrival_scv: float
 ) -> list[PooledFleet]:
-    """Cheapest disaggregated deployment of every recipe below a limit on the cost [USD/h].
+    """Cheapest disaggregated deployment of every recipe whose cost is below a limit [USD/h].
 
     Raises
     ------
     InputError
-        Without a limit, if an end-to-end SLO is set. Only the mean E2E latency is predicted.
+        If an end-to-end SLO is set, and there is no limit on the cost. For disaggregated deployments, only the mean E2E
+        latency is predicted.
     NothingFitsError
-        Without a limit, if no disaggregated deployment meets the SLOs.
+        If no disaggregated deployment meets the SLOs, and there is no limit on the cost.
     """
     cheapest_fleets: list[PooledFleet] = []
     failures: list[Exception] = []
@@ -505,7 +515,7 @@ def fleets(
 
 
 def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, int]:
-    """Probability that the first deployment is cheaper than the next more expensive one, and the index of the latter.
+    """Probability that the first deployment is cheaper than the next more expensive one, and that one's index.
 
     None if no deployment is more expensive, or without an error estimate.
     """

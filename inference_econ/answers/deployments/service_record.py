@@ -25,7 +25,7 @@ def under_load(shown: Iterable[tuple[Service, Loaded]]) -> tuple[Instances, ...]
     Returns
     -------
     tuple of Instances
-        One entry per kind of GPU and recipe, labelled if there are several.
+        One entry per kind of GPU and recipe; entries are labelled if there are several.
     """
     kinds: dict[tuple[str, str], list[tuple[Service, Loaded]]] = {}
     for service, load in shown:
@@ -57,17 +57,17 @@ def _alike(pairs: list[tuple[Service, Loaded]], label: str) -> Instances:
 
 
 def layout_of(service: Service) -> dict[str, float | str]:
-    """Degrees of a service by the names of their options."""
+    """Parallelism degrees of a service, by the names of their options."""
     return service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
 
 
 def statistics(load: Loaded, name: str, targets: Targets) -> dict[str, float]:
-    """Mean and percentiles of one latency, including the percentile of its SLO [s]."""
+    """Mean and percentiles of one latency [s]; they include the percentile of its SLO."""
     return listed(getattr(load, f"{name}_seconds"), *([targets.percentile_of(name)] if name in targets.given else []))
 
 
 def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
-    """Load as plain data, including the percentiles of SLOs."""
+    """Load as plain data, with the percentiles that the SLOs use."""
     return {
         "request_rate": load.requests_per_second * replicas,
         "completed_requests_per_second": load.completed_per_second * replicas,
@@ -82,13 +82,13 @@ def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, obje
 
 
 def bounded_load(service: Service, load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
-    """Load as plain data, with intervals of its latencies."""
+    """Load as plain data, with 80% intervals of its latencies."""
     (instances,) = under_load([(service, load)])
     return bounds.bounded(load_record(load, replicas, targets), bounds.ends(instances, bounds.LOAD))
 
 
 def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str, object]:
-    """Instances, layout and requests as plain data, with the prediction errors under some loads."""
+    """Instances, layout and requests as plain data, with the prediction errors at the given loads."""
     (instances,) = under_load((service, load) for load in loads)
     record = {
         **facts(
@@ -108,7 +108,7 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
 
 
 def pick_record(pick: SelectionRule | None) -> dict[str, object]:
-    """Return the rule that selected a deployment as plain data; empty if the input fixed it."""
+    """Return the rule that selected a deployment as plain data; empty if the input fixed the deployment."""
     return {} if pick is None else {"picked": pick._asdict()}
 
 
@@ -121,6 +121,6 @@ class SelectionRule(NamedTuple):
     """Rule that selected one of several layouts."""
 
     rule: str
-    """Rule as text."""
+    """Selection rule as text."""
     layouts: int
-    """Number of layouts [1]."""
+    """Number of layouts to which the rule was applied [1]."""

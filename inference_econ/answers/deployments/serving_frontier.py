@@ -67,16 +67,16 @@ _COSTS = ("dollars_per_million_output_tokens", "dollars_per_million_tokens")
 
 
 class _Place(NamedTuple):
-    """State of a candidate, or a position between two states."""
+    """Position on the frontier: a state of a candidate deployment, or a point between two of its states."""
 
     number: int
-    """Index of the candidate."""
+    """Index of the candidate deployment."""
     row: int
-    """Row of the layout."""
+    """Row index of the layout in the candidate."""
     column: int
-    """Column of the batch. Between two batches, the column of the smaller one."""
+    """Column index of the batch. Between two batches, it is the column of the smaller batch."""
     share: float | None
-    """Position between this batch and the next, in logarithms of speed [1]; None at a batch."""
+    """Position between this batch and the next one, on a logarithmic scale of speed [1]; None exactly at a batch."""
     dollars: float
     """Cost at the position [USD per 1e6 output tokens]."""
 
@@ -94,7 +94,7 @@ class ServicePoint:
     Attributes
     ----------
     tokens_per_second_per_user : float
-        1 / TPOT, prefill of other requests included [tokens/s].
+        Speed of one user, 1 / TPOT, with prefill of other requests included [tokens/s].
     ttft_seconds, tpot_seconds, e2e_seconds, e2e_seconds_per_output_token : float
         Mean latencies without a queue, and E2E latency per output token [s].
     dollars_per_million_output_tokens : float
@@ -102,16 +102,17 @@ class ServicePoint:
     dollars_per_million_tokens : float
         Bill divided by input and output tokens [USD per 1e6 tokens].
     tokens_per_second_per_accelerator : float
-        Output tokens per GPU [tokens/s].
+        Output tokens per GPU and second [tokens/s].
     tokens_per_second_per_megawatt : float or None
-        Output tokens per facility power [tokens/s/MW]; None without power data.
+        Output rate divided by the facility power [tokens/s/MW]; None without power data.
     joules_per_output_token : float or None
-        Energy of the GPU boards [J]; None without power data.
+        Energy of the GPU boards per output token [J]; None without power data.
     requests_per_second, accelerators, concurrency, batch : float
-        Instance or group: completed requests [1/s], GPUs, concurrent requests, and decode batch [1].
+        Values of one instance or prefill/decode group: completed requests [1/s], GPUs [1], concurrent requests [1], and
+        decode batch [1].
     layout : dict
-        Degrees, and the engines that support them. If disaggregated, these are the decode degrees, and the dictionary
-        also has ``prefill``, ``prefill_instances`` and ``decode_instances``.
+        Parallelism degrees of the instance, and the engines that support them. If disaggregated, these are the degrees
+        of decode instances. The dictionary then also has ``prefill``, ``prefill_instances`` and ``decode_instances``.
     recipe : str
         KV-cache format and speculation method, as text.
     kv : str
@@ -158,27 +159,28 @@ _NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _ServiceStates:
-    """Steady states of candidates, with their metrics.
+    """Steady states of candidate deployments, with their metrics.
 
-    All arrays have shape (n,). All GPUs have the same price and power. Rankings by cost, by tokens per GPU and by
-    tokens per megawatt are therefore equal.
+    All arrays have shape (n,). All GPUs have the same price and power. For this reason, cost, tokens per GPU and tokens
+    per megawatt give the same ranking.
 
     Attributes
     ----------
     candidates : tuple of Candidate
-        Engines with their recipes, aggregated or disaggregated.
+        Candidates: engines with their recipes, aggregated or disaggregated.
     which, rows, states : ndarray of int
-        Candidate of each point, its layout, and the batch of that layout.
+        Candidate of each point, layout of this candidate, and batch of this layout.
     tokens_per_second : ndarray
-        Speed of a user: 1 / TPOT, prefill of other requests included [tokens/s].
+        Speed of one user, 1 / TPOT, with prefill of other requests included [tokens/s].
     ttft_seconds, tpot_seconds : ndarray
-        Means without a queue [s].
+        Mean latencies without a queue [s].
     requests_per_second, accelerators, concurrency, batch : ndarray
-        Instance or group: completed requests [1/s], GPUs, concurrent requests, and decode batch [1].
+        Values of one instance or prefill/decode group: completed requests [1/s], GPUs [1], concurrent requests [1], and
+        decode batch [1].
     promises : Targets
-        SLOs on means without a queue that every point meets.
+        SLOs that every point meets; they apply to means without a queue.
     saving : Saving or None
-        Saving of layouts that no engine supports over supported ones, if compared.
+        Cost advantage of layouts that no engine supports over supported layouts; None if not compared.
     """
 
     candidates: tuple[Candidate, ...]
@@ -204,7 +206,7 @@ class _ServiceStates:
 
     @property
     def shown(self) -> list[int]:
-        """Indices of the candidates that have a point."""
+        """Indices of the candidates that have a point on the frontier."""
         return sorted(set(self.which.tolist()))
 
     @property
@@ -218,7 +220,7 @@ class _ServiceStates:
         return self.candidates[0].setup.dollars_per_accelerator_hour
 
     def axes(self) -> tuple[Array, Array]:
-        """Speed of a user [tokens/s] and cost [USD per 1e6 output tokens] of every point, shape (n,) each."""
+        """Speed of one user [tokens/s], and cost [USD per 1e6 output tokens], at every point; shape (n,) each."""
         return self.tokens_per_second, self.dollars
 
     @property
@@ -228,17 +230,17 @@ class _ServiceStates:
 
     @property
     def e2e_seconds_per_output_token(self) -> Array:
-        """Mean E2E latency over the mean number of output tokens [s]."""
+        """Mean E2E latency divided by the mean number of output tokens [s]."""
         return self.e2e_seconds / self.requests.osl.mean
 
     @property
     def output_tokens_per_second(self) -> Array:
-        """Output rate of an instance or group [tokens/s]."""
+        """Output rate of an instance or prefill/decode group [tokens/s]."""
         return self.requests_per_second * self.requests.osl.mean
 
     @property
     def dollars_per_million_tokens(self) -> Array:
-        """Cost over input and output tokens [USD per 1e6 tokens]."""
+        """Bill divided by input and output tokens [USD per 1e6 tokens]."""
         requests = self.requests
         return self.dollars * (requests.osl.mean / (requests.isl.mean + requests.osl.mean))
 
@@ -256,9 +258,9 @@ class _ServiceStates:
 
     @property
     def _other_prefill_chips(self) -> tuple[Setup, Array] | None:
-        """Setup of prefill instances on another kind of GPU, and their GPUs at every point, shape (n,) [1].
+        """Setup of prefill instances on another kind of GPU, and their number of GPUs at every point, shape (n,) [1].
 
-        None if all GPUs are of one kind. If there are two kinds, they are the same for every candidate.
+        None if all GPUs are of one kind. With two kinds of GPUs, the kinds are the same for every candidate.
         """
         pools = self.candidates[0].pools
         if pools is None or not pools.pools.prefill_chip:
@@ -272,12 +274,12 @@ class _ServiceStates:
 
     @property
     def tokens_per_second_per_accelerator(self) -> Array:
-        """Output tokens per GPU [tokens/s]."""
+        """Output tokens per GPU and second [tokens/s]."""
         return np.asarray(self.output_tokens_per_second / self.accelerators)
 
     @property
     def tokens_per_second_per_megawatt(self) -> Array | None:
-        """Output tokens per facility power [tokens/s/MW]; None without power data."""
+        """Output rate divided by the facility power [tokens/s/MW]; None without power data."""
         chip, tokens = self.candidates[0].setup.hardware, self.output_tokens_per_second
         other = self._other_prefill_chips
         if other is None:
@@ -300,7 +302,7 @@ class _ServiceStates:
         return joules
 
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
-        """Functions of the metrics that can be plotted against speed, shape (n,) each; None without power data."""
+        """Functions that compute the metrics of a plot against speed, shape (n,) each; None without power data."""
         return {
             "cost": lambda: self.dollars,
             "blended": lambda: self.dollars_per_million_tokens,
@@ -311,19 +313,22 @@ class _ServiceStates:
         }
 
     def columns(self) -> dict[str, Array | None]:
-        """Every number of a point, by its name; see :class:`ServicePoint`."""
+        """All numbers of a point by name; see :class:`ServicePoint`."""
         others = {"tokens_per_second_per_user": "tokens_per_second", "dollars_per_million_output_tokens": "dollars"}
         return {name: getattr(self, others.get(name, name)) for name in _NUMBERS}
 
     def plan(self, index: int) -> Plans:
-        """Layout of a point, shape (1,); if disaggregated, of a decode instance."""
+        """Layout of a point, shape (1,); for a disaggregated point, the layout of a decode instance."""
         at = np.array([index])
         return replace(self.candidate(index).plans.at((self.rows[at],)), batch=self.batch[at])
 
     def _instances(
         self, number: int, rows: Indices, columns: Indices, concurrency: Array, label: str = ""
     ) -> Instances:
-        """States of a candidate at some concurrencies [1] as instances; if disaggregated, the decode instances."""
+        """States of a candidate at some concurrencies [1], as instances.
+
+        For a disaggregated candidate, they are decode instances.
+        """
         candidate = self.candidates[number]
         return Instances(
             candidate.setup,
@@ -339,12 +344,13 @@ class _ServiceStates:
 
 @dataclass(frozen=True, repr=False)
 class _SpeedCosts(_ServiceStates):
-    """Steady states, with the lowest cost of every speed, interpolated between batches."""
+    """Steady states, with the lowest cost at every speed; costs are interpolated between batches."""
 
     def at_speed(self, tokens_per_second: float) -> Likely | None:
-        """Lowest cost at a speed, interpolated between batches, with its 80% interval.
+        """Lowest cost at a speed, with its 80% interval; the cost is interpolated between batches.
 
-        Between two batches of a layout, cost is a power of speed. Layouts are not interpolated.
+        Between two batches of one layout, the interpolated cost is a power function of speed. There is no interpolation
+        between layouts.
 
         Parameters
         ----------
@@ -368,9 +374,9 @@ class _SpeedCosts(_ServiceStates):
 
     @cached_property
     def cost_ends(self) -> tuple[Array, Array]:
-        """80% intervals of the lowest costs at the speeds of all points [USD per 1e6 output tokens].
+        """80% intervals of the lowest cost at the speed of every point [USD per 1e6 output tokens].
 
-        A deployment also serves lower speeds, so neither end falls with speed.
+        A deployment can also serve users at lower speeds, so neither interval end decreases as speed rises.
         """
         low, high = np.empty(len(self)), np.empty(len(self))
         for at, instances in self._same_instances():
@@ -387,18 +393,18 @@ class _SpeedCosts(_ServiceStates):
             yield at, self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
 
     def _ends(self, tokens_per_second: Array, instances: Instances) -> tuple[Array, Array]:
-        """Ends of the 80% interval of the lowest cost at some speeds; see :func:`likely_ends`."""
+        """Ends of the 80% interval of the lowest cost, at some speeds; see :func:`likely_ends`."""
         return likely_ends(lambda at, measured: self.dollars_at(at, measured=measured), tokens_per_second, instances)
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike, *, measured: bool = False) -> Array:
-        """Lowest costs at many speeds, as :meth:`at_speed`.
+        """Lowest costs at many speeds; see :meth:`at_speed`.
 
         Parameters
         ----------
         tokens_per_second : array_like, shape (...)
             Speeds of a user [tokens/s].
         measured : bool
-            Only layouts of measured servers.
+            True to use only the layouts of measured servers.
 
         Returns
         -------
@@ -425,7 +431,10 @@ class _SpeedCosts(_ServiceStates):
         return np.asarray(np.minimum(best, whole))
 
     def _least(self, tokens_per_second: float, measured: bool = False) -> tuple[float, Instances] | None:
-        """Lowest cost at a speed [USD per 1e6 output tokens] and its instances; optionally of measured layouts only."""
+        """Lowest cost at a speed [USD per 1e6 output tokens], and its instances.
+
+        Optionally, only measured layouts are searched.
+        """
         least = self._place(tokens_per_second, measured=measured)
         if least is None:
             return None
@@ -434,9 +443,9 @@ class _SpeedCosts(_ServiceStates):
         return least.dollars, self._instances(least.number, *at, concurrency, candidate.label)
 
     def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
-        """Position of the lowest cost at a speed, with the preference for simple deployments.
+        """Position of the lowest cost at a speed, with a preference for simple deployments.
 
-        Optionally of measured layouts only.
+        If requested, only measured layouts are used.
         """
         found: list[tuple[float, int, _Place]] = []
         for number, candidate in enumerate(self.candidates):
@@ -471,27 +480,27 @@ class _SpeedCosts(_ServiceStates):
 
 @dataclass(frozen=True, repr=False)
 class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
-    """Pareto-optimal steady states of services in speed and cost, slowest and cheapest first."""
+    """Pareto-optimal steady states of services, slowest and cheapest first."""
 
     page = "report.questions.frontier:FrontierPage"
 
     @property
     def setup(self) -> Setup:
-        """Setup of the preferred point; all points have its model, GPU, price and weights."""
+        """Setup of the preferred point; all points have the same model, GPU, price and weights."""
         return self.candidate(self.preferred_index()).setup
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of all candidates that have a point."""
+        """Setups of all candidates that have a point on the frontier."""
         return [setup for number in self.shown for setup in self.candidates[number].setups]
 
     @property
     def speculation(self) -> Speculation | None:
-        """Speculation method of the preferred point, or None."""
+        """Speculation method of the preferred point; None without speculation."""
         return self.candidate(self.preferred_index()).speculation
 
     def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances, ...]:
-        """Points as instances, to compare with measured servers; one entry per candidate."""
+        """Points as instances, for a comparison with measured servers; one entry per candidate."""
         chosen = np.arange(len(self))
         if points is not None:
             # Points are identified by their speed.
@@ -505,7 +514,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         )
 
     def points(self, chosen: Sequence[int] | None = None) -> list[ServicePoint]:
-        """Points with their layouts, fastest last; all of them, or those at some positions."""
+        """Points with their layouts, fastest last: all points, or those at the given positions."""
         at = np.arange(len(self)) if chosen is None else np.asarray(chosen, dtype=np.intp)
         layouts: dict[int, dict[str, float | str]] = {}
         for number in np.unique(self.which[at]).tolist():
@@ -532,7 +541,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         ]
 
     def aggregated_dollars(self, at: Indices) -> list[float | None]:
-        """Lowest cost of aggregated deployments at the speed of some points [USD per 1e6 output tokens].
+        """Lowest cost of aggregated deployments at the speed of the given points [USD per 1e6 output tokens].
 
         None for aggregated points, and if no aggregated deployment is as fast.
         """
@@ -548,7 +557,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
 
     @property
     def sources(self) -> tuple[UsedSource, ...]:
-        """Sources of the frontier."""
+        """Sources of the inputs of the frontier."""
         shown = [self.candidates[number] for number in self.shown]
         priced = [(setup, candidate.speculation) for candidate in shown for setup in candidate.setups]
         every = [used for setup, speculation in priced for used in priced_sources(setup, speculation)]
@@ -556,7 +565,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return tuple(dict.fromkeys([*every, *drawn]))
 
     def record(self) -> dict[str, Any]:
-        """Return all points as plain data, fastest last; null without power data."""
+        """Return all points as plain data, fastest last; values that need power data are null without it."""
         return {
             **facts(
                 self.setup,
@@ -575,12 +584,12 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record per point, with interval ends."""
+        """Return one record per point, with the ends of its 80% intervals."""
         rows = [{**record, **layout} for record, layout in self.bounded_points()]
         return [{name: value for name, value in row.items() if name not in ("layout", "speculation")} for row in rows]
 
     def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
-        """Points as plain data with interval ends, and their layouts."""
+        """Points as plain data, with interval ends and layouts."""
         for point, factors in zip(self.points(), self.ends_each(), strict=True):
             yield bounds.bounded(point.record(), factors), point.layout
 
@@ -590,7 +599,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         Parameters
         ----------
         tokens_per_second : float
-            Speed of a user [tokens/s]; a lower speed than the slowest point returns that point.
+            Speed of a user [tokens/s]; for speeds below the slowest point, the result is the slowest point.
 
         Raises
         ------
@@ -615,7 +624,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return alone.point(0)
 
     def fastest_at(self, dollars: float) -> ServicePoint | None:
-        """Fastest service at or below a cost, interpolated between batches.
+        """Fastest service that costs at most a given amount, interpolated between batches.
 
         Parameters
         ----------
@@ -638,7 +647,10 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return self.cheapest(slow)
 
     def ends(self) -> bounds.Ends:
-        """Factors from columns to the ends of the 80% interval of each point, shape (n,) [1]; None if unknown."""
+        """Factors that turn a column into the ends of the 80% interval of each point, shape (n,) [1].
+
+        None if unknown.
+        """
         every_end = self.ends_each()
         factors: dict[str, bounds.Factors] = {}
         for name in bounds.FULL:
@@ -648,7 +660,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return factors
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Interval factors of every point; cost factors apply to the lowest cost at its speed."""
+        """Interval factors of every point; cost factors apply to the lowest cost at the speed of the point."""
         every: list[bounds.Ends] = [{} for _ in range(len(self))]
         low, high = (end / self.dollars for end in self.cost_ends)
         for at, instances in self._same_instances():
@@ -689,21 +701,22 @@ def frontier(
     Parameters
     ----------
     setup : Setup, or a model
-        Model, GPU, formats, price and assumptions. If it leaves the engine open, all engines that support the model
-        compete with their best recipes. With a model (or its name or path) the next argument is the GPU, and everything
-        else has its default; create an :class:`inference_econ.Setup` to change more.
+        Model, GPU, formats, price and assumptions. If the engine is not set, all engines that support the model are
+        compared with their best recipes. If this is a model (or its name or path), the next argument is the GPU, and
+        all other inputs have their defaults. Create an :class:`inference_econ.Setup` to change more.
     traffic : Traffic or Requests, or a GPU
-        Lengths, with cached and shared tokens as requests; by default 2000 input and 500 output tokens.
+        Request lengths; cached and shared tokens need a ``Requests`` object; by default 2000 input and 500 output
+        tokens.
     space : Space, optional
-        Instances to search; by default all integer degrees.
+        Instances to search; by default all integer parallelism degrees.
     speculation : Speculation, None or 'recipe'
-        Speculation method on the same GPUs; None for no speculation; by default as in the recipes.
+        Speculation method on the same GPUs; None for no speculation. By default, each recipe has its own method.
     arrangement : {'both', 'aggregated', 'disaggregated'}
-        Arrangements to search.
+        Aggregated serving, disaggregated serving, or both.
     pooling : Pooling, optional
-        Settings of disaggregated serving. A second GPU for decoding requires ``disaggregated``.
+        Settings of disaggregated serving. A second kind of GPU for decoding requires the arrangement ``disaggregated``.
     promises : Targets, optional
-        SLOs on mean TTFT and TPOT (percentile ``mean``); slower points are left out.
+        SLOs on mean TTFT and TPOT (percentile ``mean``); points that miss an SLO are left out.
     slots : int, optional
         Maximum concurrent requests per instance [1].
 
@@ -715,9 +728,9 @@ def frontier(
     Raises
     ------
     InputError
-        If the price is unknown, the workload has decode steps only, or another input is invalid.
+        If the price is unknown, the workload has only decode steps, or another input is invalid.
     NothingFitsError
-        If no layout fits, or none meets the SLOs; the message has the smallest feasible values.
+        If no layout fits, or none meets the SLOs; the message has the smallest feasible SLOs.
 
     Examples
     --------
@@ -765,22 +778,22 @@ def service_frontier(
     candidates : sequence of Candidate
         Candidates of one model on one GPU (:func:`inference_econ.answers.deployments.serving_options.market`).
     promises : Targets, optional
-        SLOs on mean TTFT and TPOT (percentile ``mean``); slower points are left out.
+        SLOs on mean TTFT and TPOT (percentile ``mean``); points that miss an SLO are left out.
     ends : bool
-        Without a TPOT SLO, leave out points with a TPOT above 100 ms if there are faster ones.
+        If there is no TPOT SLO, leave out points with a TPOT above 100 ms, unless all points are slower.
 
     Returns
     -------
     ServiceFrontier
-        Exact for the layouts and batches, with the preference for simple deployments
+        The frontier is exact for the given layouts and batches, with a preference for simple deployments
         (:func:`inference_econ.answers.simplest.frontier_points`).
 
     Raises
     ------
     InputError
-        If outputs have one token, which has no TPOT, or if an SLO is not on a mean.
+        If outputs have one token (TPOT is then undefined), or if an SLO does not apply to a mean.
     NothingFitsError
-        If no point meets the SLOs; the message has the smallest feasible values.
+        If no point meets the SLOs; the message has the smallest feasible SLOs.
     """
     requests = candidates[0].requests
     if not requests.decode_steps > 0:
@@ -816,7 +829,7 @@ def service_frontier(
 
 
 def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:
-    """Pareto-optimal states with the preference for simple deployments: candidate, layout and batch, slowest first."""
+    """Pareto-optimal states (candidate, layout and batch), slowest first, with a preference for simple deployments."""
     places: list[tuple[int, int, int]] = []
     times, costs, levels = [], [], []
     for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
@@ -836,17 +849,18 @@ _ROUNDING = 1e-9
 
 
 def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
-    """Parts of the decode step of each point, and the time that the prefill of other requests adds.
+    """Time of each part of the decode step at each point, and time that the prefill of other requests adds.
 
     Parameters
     ----------
     front : ServiceFrontier
-        Frontier; its points take one step per token.
+        Frontier whose points take one step per token, without speculation.
 
     Returns
     -------
     mapping of str to ndarray, shape (n,)
-        Seconds by part, which add up to the TPOT [s]; empty if points speculate, because rounds replace steps.
+        Time of each part, which add up to the TPOT [s]. The mapping is empty if points speculate, because speculation
+        rounds replace steps.
     """
     if any(front.candidates[number].speculation is not None for number in front.shown):
         return {}
@@ -860,7 +874,10 @@ def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
 
 
 def step_parts(candidate: Candidate, rows: Indices, batch: Array, tpot_seconds: Array) -> dict[str, Array]:
-    """Parts of a step at given batches [1] and TPOTs [s], for some layouts of a candidate without speculation."""
+    """Times of the parts of a step, for some layouts of a candidate without speculation.
+
+    Batches [1] and TPOTs [s] are given.
+    """
     setup, plans = candidate.setup, candidate.plans.at((rows,))
     # Every pipeline stage has at least one sequence.
     plans = replace(plans, batch=np.maximum(batch, plans.pp))

@@ -1,4 +1,4 @@
-"""Candidate deployments of a model on a GPU: engines with their profiles and recipes, aggregated or disaggregated."""
+"""Candidate deployments of a model on a GPU: each engine with its profiles and recipes, aggregated or disaggregated."""
 
 from __future__ import annotations
 
@@ -55,28 +55,28 @@ class StateMetrics(NamedTuple):
     tpot_seconds: Array
     """Mean time per output token after the first [s]; NaN if the state does not exist."""
     requests_per_second: Array
-    """Completed requests of the instance or group [1/s]."""
+    """Requests that the instance or prefill/decode group completes [1/s]."""
     accelerators: Array
     """GPUs of the instance, or of the group of prefill and decode instances [1]."""
     concurrency: Array
-    """Concurrent requests of the instance or group [1]."""
+    """Concurrent requests of the instance or prefill/decode group [1]."""
     batch: Array
-    """Decode batch of one instance [1]."""
+    """Decode batch of one aggregated or decode instance [1]."""
 
 
 def engine_of(setup: Setup) -> str:
-    """Engine with its version; empty if several engines, or any layout, are possible."""
+    """Engine with its version; empty if several engines are possible, or if layouts need no engine."""
     return setup.engines[0].label if len(setup.engines) == 1 else ""
 
 
 def practice_of(setup: Setup, speculation: Speculation | None) -> str:
-    """Recipe as text, where candidates differ: KV-cache format, speculation method, draft length."""
+    """Parts of the recipe that differ between candidates, as text: KV cache, speculation method, draft length."""
     proposer = "" if speculation is None else f", {speculation.proposer.upper()} {speculation.longest}"
     return f"{setup.precision.kv} cache{proposer}"
 
 
 def label_of(setup: Setup, speculation: Speculation | None, *, apart: bool) -> str:
-    """Engine, recipe and arrangement as text."""
+    """Engine, recipe, and whether it is disaggregated, as text."""
     pools = ", disaggregated" if apart else ""
     return f"{engine_of(setup) or setup.assumptions.name} ({practice_of(setup, speculation)}{pools})"
 
@@ -90,7 +90,7 @@ class Candidate:
     services : Services
         Aggregated or decode layouts.
     pools : SteadyPools or None
-        Prefill instances for the decode layouts; None for aggregated instances.
+        Prefill instances that feed the decode layouts; None for aggregated instances.
     """
 
     services: Services
@@ -106,7 +106,7 @@ class Candidate:
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of prefill and decode instances if their GPUs differ; else one setup."""
+        """Setups of the deployment: one for prefill and one for decode if their GPUs differ, else a single one."""
         if self.pools is None or not self.pools.pools.prefill_chip:
             return [self.setup]
         return [self.pools.pools.prefill.setup, self.setup]
@@ -118,22 +118,22 @@ class Candidate:
 
     @property
     def speculation(self) -> Speculation | None:
-        """Speculation method, or None."""
+        """Speculation method; None without speculation."""
         return self.services.speculation
 
     @property
     def plans(self) -> Plans:
-        """Aggregated or decode layouts; arrays of shape (n,)."""
+        """Layouts of the aggregated or decode instances; arrays of shape (n,)."""
         return self.services.plans
 
     @property
     def engine(self) -> str:
-        """Engine with its version; empty if several engines, or any layout, are possible."""
+        """Engine with its version; empty if several engines are possible, or if layouts need no engine."""
         return engine_of(self.setup)
 
     @property
     def label(self) -> str:
-        """Engine, recipe and arrangement as text."""
+        """Engine, recipe, and whether it is disaggregated, as text."""
         return label_of(self.setup, self.speculation, apart=self.pools is not None)
 
     @property
@@ -156,19 +156,19 @@ class Candidate:
         )
 
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
-        """Mean TTFT of some states [s]."""
+        """Mean TTFT of the given states [s]."""
         if self.pools is not None:
             return self.pools.ttft_seconds(rows, columns)
         return np.asarray(self.services.states.ttft_seconds[rows, columns])
 
     @property
     def paid_chips(self) -> Array:
-        """Number of GPUs of the setup with the same cost as the instance or group, shape (n, k) [1]."""
+        """Number of GPUs of the setup with the same cost as the instance or prefill/decode group, shape (n, k) [1]."""
         return self.metrics.accelerators if self.pools is None else self.pools.paid_chips
 
     @cached_property
     def dollars(self) -> Array:
-        """Bill divided by output tokens at every batch, shape (n, k) [USD per 1e6 tokens]."""
+        """Bill divided by output tokens, at every batch, shape (n, k) [USD per 1e6 tokens]."""
         rate = self.metrics.requests_per_second * self.requests.osl.mean
         return money.dollars_per_million_tokens(self.paid_chips, 1.0, rate, self.setup.dollars_per_accelerator_hour)
 
@@ -179,11 +179,11 @@ class Candidate:
         return self.ttft_seconds(rows.ravel(), columns.ravel()).reshape(rows.shape)
 
     def kept_dollars(self, promises: Targets) -> Array:
-        """:attr:`dollars` of the states that meet SLOs on means, NaN for others, shape (n, k)."""
+        """Values of :attr:`dollars` for states that meet SLOs on means, NaN for other states; shape (n, k)."""
         return np.where(kept_states(self.means(promises.given), promises), self.dollars, np.nan)
 
     def means(self, promised: Collection[str] = NAMES) -> dict[str, Array]:
-        """Mean latencies by the names of SLOs: TPOT, and the latencies with an SLO; shape (n, k) each [s]."""
+        """Mean latencies by SLO name: TPOT, and every latency with an SLO; shape (n, k) each [s]."""
         tpot = self.metrics.tpot_seconds
         times = {"tpot": tpot}
         if {"ttft", "e2e"} & set(promised):
@@ -191,9 +191,10 @@ class Candidate:
         return {name: times[name] for name in NAMES if name == "tpot" or name in promised}
 
     def layouts(self, rows: Indices, columns: Indices) -> list[dict[str, float | str]]:
-        """Degrees of some layouts at some batches, by option; if disaggregated, of the decode instances.
+        """Parallelism degrees of some layouts at some batches, by option.
 
-        The engine is included; if disaggregated, also the prefill layout and the numbers of instances.
+        For disaggregated candidates, of the decode instances. The mapping includes the engine. If disaggregated, it
+        also includes the prefill layout and the numbers of instances.
         """
         records = _degrees(self.setup, self.plans, rows)
         if self.pools is None:
@@ -213,20 +214,20 @@ class Candidate:
         ]
 
     def decoders(self, rows: Indices, columns: Indices) -> Array | float:
-        """Decode instances of the group of some states [1]."""
+        """Number of decode instances in the prefill/decode group, for some states [1]."""
         if self.pools is None:
             return 1.0
         return np.array([max(decoders, 1) for _, decoders in self.pools.instances_at(rows, columns)], dtype=float)
 
     @cached_property
     def all_decoders(self) -> Array:
-        """Decode instances of the group of every layout at every batch, shape (n, k) [1]."""
+        """Number of decode instances in the prefill/decode group, for every layout and batch, shape (n, k) [1]."""
         rows, columns = np.indices(self.metrics.tpot_seconds.shape)
         decoders = self.decoders(rows.ravel(), columns.ravel())
         return np.broadcast_to(decoders, rows.size).reshape(rows.shape)
 
     def board_watts(self, rows: Indices, columns: Indices, batch: Array, requests_per_second: Array) -> Array | None:
-        """Board power of the instance or group of some states [W]; None without power data."""
+        """Board power of the instance or prefill/decode group, in some states [W]; None without power data."""
         if self.pools is None:
             return instance_watts(self.services, rows, batch, requests_per_second)
         counts = np.array(self.pools.instances_at(rows, columns), dtype=float).T
@@ -256,7 +257,7 @@ class Candidate:
 
     @cached_property
     def measured_rows(self) -> npt.NDArray[np.bool_]:
-        """Layouts that a measured server used in the same way, shape (n,)."""
+        """True for layouts that a measured server used in the same way, shape (n,)."""
         layouts = self.keys(np.arange(len(self)))
         return np.array(Instances(self.setup, speculates=self.speculation is not None, layouts=layouts).measured)
 
@@ -279,13 +280,17 @@ class Pooling:
     """Settings of disaggregated serving."""
 
     decode: Setup | None = None
-    """Same model on another kind of GPU for decoding; it has the engine and KV-cache format of the prefill
-    instances."""
+    """Setup of the decode instances: the same model on another kind of GPU.
+
+    It has the engine and KV-cache format of the prefill instances.
+    """
     layer_by_layer: bool = True
-    """True to send the cache of each layer during the prefill of the next layer; False to send all of it after the
-    prefill."""
+    """True if the KV cache of each layer is sent during the prefill of the next layer.
+
+    It is False if all of it is sent after the prefill.
+    """
     chains: Sequence[int] = ()
-    """Numbers of instances per prefill chain to try in place of single prefill instances [1]."""
+    """Lengths of prefill chains (KV-Runahead) to try in place of single prefill instances [instances]."""
 
 
 #: Maximum machines of a disaggregated deployment if any group is tried [1].
@@ -312,16 +317,16 @@ def market(
     Parameters
     ----------
     setup : Setup
-        Model, GPU, formats, price and assumptions. If it leaves the engine open, all engines that support the model are
-        candidates under their own profiles. Unless the setup has explicit assumptions, each candidate has the KV-cache
-        format and speculation method of a recipe.
+        Model, GPU, formats, price and assumptions. If it does not set the engine, all engines that support the model
+        are candidates, each under its own profile. Unless the setup has explicit assumptions, each candidate uses the
+        KV-cache format and speculation method of a recipe.
     traffic : Traffic or Requests
         Lengths and cached tokens.
     space : Space, optional
-        Instances to try. Fixed degrees select aggregated instances.
+        Instances to try. If the parallelism degrees are fixed, only aggregated instances are searched.
     speculation : Speculation, None or 'recipe'
-        Speculation method of all candidates; None for no speculation. By default each recipe with its method, and
-        without speculation.
+        Speculation method of all candidates; None for no speculation. By default, each recipe is tried with its own
+        method and without speculation.
     arrangement : {'both', 'aggregated', 'disaggregated'}
         Arrangements to try.
     pooling : Pooling, optional
@@ -329,7 +334,7 @@ def market(
     slots : int, optional
         Maximum concurrent requests per instance [1].
     ttft_seconds : float
-        Longest prefill time of a prompt that does not queue, for disaggregated candidates [s].
+        For disaggregated candidates: longest prefill time of a prompt that does not queue [s].
     among : collection of str
         Labels of the candidates to return; all if empty.
     levels : bool
@@ -338,14 +343,14 @@ def market(
     Returns
     -------
     tuple of Candidate
-        At least one.
+        At least one candidate deployment.
 
     Raises
     ------
     InputError
         If the price is unknown, or an input is invalid.
     NothingFitsError
-        If no layout of any engine fits, or there is no candidate with the requested arrangement or labels.
+        If no layout of any engine fits, or no candidate has the requested arrangement or labels.
 
     Examples
     --------
@@ -393,12 +398,12 @@ def market(
 
 
 def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "near"]) -> tuple[Candidate, ...]:
-    """Candidates that were measured, or at least have measured neighbors.
+    """Candidates that were measured themselves, or have measured neighbors.
 
     Raises
     ------
     NothingFitsError
-        If there are no candidates; the message has the closest ones.
+        If there are no such candidates; the message has the closest ones.
     """
     kinds = ("measured",) if least == "measured" else ("measured", "near")
     kept = tuple(candidate for candidate in candidates if candidate.evidence.kind in kinds)
@@ -414,13 +419,13 @@ def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "n
 
 
 def _with_skipped(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
-    """Candidate with a list of what was left out in its setup, with reasons."""
+    """Candidate whose setup lists everything that was left out, with reasons."""
     setup = replace(candidate.setup, left_out=(*candidate.setup.left_out, *unable))
     return replace(candidate, services=replace(candidate.services, setup=setup))
 
 
 def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
-    """Error of all engines in one message if they share one; else the error of the first engine."""
+    """Error message of the engines: the common one if all agree, else that of the first engine."""
     try:
         offer(setup, requests, space)
     except (InputError, NothingFitsError) as error:
@@ -429,7 +434,7 @@ def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) ->
 
 
 def _none(setup: Setup, labels: Collection[str], among: Collection[str], gpus: int | None) -> NothingFitsError:
-    """Error for an unknown label, or if no disaggregated deployment exists."""
+    """Error for an unknown label, or for a search without any disaggregated deployment."""
     if among and not set(labels) & set(among):
         return NothingFitsError(f"no candidate is called {' or '.join(among)}; there are {', '.join(labels)}")
     size = "" if gpus is None else f" on at most {gpus} GPUs"
@@ -441,18 +446,18 @@ def _none(setup: Setup, labels: Collection[str], among: Collection[str], gpus: i
 
 
 class RecipeSetup(NamedTuple):
-    """One recipe to try."""
+    """One recipe to try, as a setup."""
 
     setup: Setup
     """Model, GPU, formats, price and assumptions."""
     speculation: Speculation | None
-    """Speculation method, or None."""
+    """Speculation method; None without speculation."""
     practice: Practice | None
-    """Published recipe; None if recipes are not used."""
+    """Published recipe; None if the search uses no recipes."""
 
 
 def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[RecipeSetup]:
-    """Yield one setup per engine and recipe that the query leaves open."""
+    """Yield one setup for each engine and recipe that the query allows."""
     proposed = speculation if isinstance(speculation, Speculation) else None
     engines = setup.engines or engines_for(setup.model, setup.hardware, setup.precision)
     if not has_recipes(setup) or not engines:
@@ -474,7 +479,7 @@ def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Rec
 
 
 def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
-    """Speculation method of a recipe, with one draft length, as engines run it."""
+    """Speculation method of a recipe, with one draft length, because engines use a single length."""
     if practice.proposer is None:
         return None
     return Speculation.of(practice.proposer, longest=practice.draft_length, setup=setup).of_one_length()
@@ -490,10 +495,10 @@ def _arranged(
     ttft_seconds: float,
     groups: Groups,
 ) -> Iterator[Candidate]:
-    """Yield one recipe as an aggregated candidate, and as a disaggregated one where possible.
+    """Yield one recipe as an aggregated candidate, and as a disaggregated one where that is possible.
 
-    Disaggregated serving is not tried with fixed instances or slots. If disaggregated serving is impossible, an error
-    is raised only if the query requests it or one of its settings.
+    Disaggregated serving is not tried if the instances or the maximum concurrency are fixed. If disaggregated serving
+    is not possible, an error is raised only if the query requests it or one of its settings.
     """
     if not ways:
         return
@@ -533,10 +538,11 @@ def _arranged(
 
 
 def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
-    """Disaggregated groups to try: published ones, unless ``any`` is requested.
+    """Prefill/decode groups to try: published ones, unless ``any`` is requested.
 
-    All layouts on at most four machines are tried if no engine has to support them, for two kinds of GPUs, and for
-    prefill chains. None of these groups are published. A group has at most the GPUs of a deployment.
+    All layouts on at most four machines are tried in three cases: no engine must support them, there are two kinds of
+    GPUs, or prefill chains are requested. For these cases, no published groups exist. A prefill/decode group has at
+    most as many GPUs as a deployment may have.
     """
     machine = max(node(setup.hardware), setup.hardware.link_domain)
     groups = Groups(None, _MACHINES * machine)
@@ -546,7 +552,10 @@ def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
 
 
 def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
-    """Recipe on the decode GPU, with the engine, KV-cache format and speculation method of the prefill instances."""
+    """Recipe on the decode GPU.
+
+    Engine, KV-cache format and speculation method are the same as for the prefill instances.
+    """
     setup = practised.setup
     if has_recipes(setup) and setup.engines:
         decode = with_cache(for_engine(decode, setup.engines[0]), setup.precision.kv)
@@ -554,10 +563,11 @@ def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
 
 
 def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: bool) -> Services:
-    """Layouts in common use: instances of one machine, of the fewest machines that suffice, or of a recipe's size.
+    """Layouts in common use.
 
-    All layouts are returned if a size or a degree is fixed, or any layout is requested. With speculation, attention DP
-    is used only if the recipe has it, because recipes set different draft lengths with and without it.
+    Their instances have one machine, the fewest machines that fit the model, or the size in a recipe. All layouts are
+    returned if a size or parallelism degree is fixed, or if any layout is requested. With speculation, attention DP is
+    used only if the recipe uses it, because recipes set different draft lengths with and without attention DP.
     """
     setup, speculation, _ = practised
     setup = setup.for_role(apart=True) if apart else setup
@@ -577,10 +587,11 @@ def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: b
 
 
 def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int | None, bool | None]:
-    """GPUs of the largest common instance [1], and whether it has attention DP; None for each that is open.
+    """Number of GPUs of the largest common instance [1], and whether it uses attention DP.
 
-    Recipe instances within a link domain are considered. Measured instances across machines decoded 1.3 to 1.9 times
-    slower than predicted. If the model needs several machines, the fewest are used.
+    It is None for each value that is open. Only recipe instances within one link domain are used. In measurements,
+    instances across machines decoded 1.3 to 1.9 times slower than predicted. If the model needs several machines, the
+    smallest number is used.
     """
     setup, _, practice = practised
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:
@@ -596,7 +607,7 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
 
 
 def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services | None:
-    """Reuse aggregated layouts as decode layouts, if both are equal and have the same measured corrections."""
+    """Use aggregated layouts also as decode layouts, if both are equal and have the same measured corrections."""
     setup = layouts.setup.for_role(apart=True)
     takes = layouts.setup.levels is None or (setup.levels is not None and setup.levels.takes_as(layouts.setup.levels))
     chosen = (_chosen(practised, space, apart=way) for way in (False, True))
@@ -606,7 +617,7 @@ def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services 
 
 
 def _named(practice: Practice | None, *, apart: bool) -> list[tuple[int, int, int]]:
-    """Degrees of the instances in a recipe (tp, dp and pp), aggregated or disaggregated."""
+    """Parallelism degrees (tp, dp and pp) of the instances in a recipe, aggregated or disaggregated."""
     if practice is None:
         return []
     if not apart:

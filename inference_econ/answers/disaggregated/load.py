@@ -45,17 +45,17 @@ class PooledFleet:
     Attributes
     ----------
     pools : Pools
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     prefill, decode : int
-        Indices of the selected layouts.
+        Index of the selected prefill layout, and of the selected decode layout.
     prefill_instances, decode_instances : int
-        x and y of xPyD [1].
+        Number of prefill instances (x) and of decode instances (y) [1].
     load : Loaded
         Load of the deployment. A request queues for a prefill instance, and possibly for a decode slot.
     prefill_utilization, decode_utilization : float
-        Load of all prefill instances, and of all decode instances, as a share of their capacity [1].
+        Load of all prefill instances, and of all decode instances, each as a share of its capacity [1].
     slots : int
-        Maximum concurrent requests of a decode instance, as set in the engine [1].
+        Maximum concurrent requests of a decode instance, as configured in the engine [1].
     """
 
     pools: Pools
@@ -70,7 +70,7 @@ class PooledFleet:
 
     @property
     def accelerators(self) -> tuple[int, int]:
-        """GPUs of all prefill and of all decode instances [1]."""
+        """Number of GPUs in all prefill and decode instances [1]."""
         return (
             self.prefill_instances * int(self.pools.prefill.accelerators[self.prefill]),
             self.decode_instances * int(self.pools.decode.accelerators[self.decode]),
@@ -78,7 +78,7 @@ class PooledFleet:
 
     @property
     def rented(self) -> tuple[int, ...]:
-        """Rented GPUs: of prefill and of decode instances, or one number if their GPUs are of one kind [1]."""
+        """Number of rented GPUs for prefill and for decode [1]; a single number if their GPUs are of one kind."""
         return rented(self.pools, (self.prefill, self.decode), (self.prefill_instances, self.decode_instances))
 
     @property
@@ -88,7 +88,7 @@ class PooledFleet:
 
     @property
     def binding(self) -> str:
-        """``prefill`` or ``decode``: the instances with less spare capacity."""
+        """``prefill`` or ``decode``: the kind of instances with less spare capacity."""
         return "prefill" if self.prefill_utilization > self.decode_utilization else "decode"
 
     @property
@@ -98,27 +98,27 @@ class PooledFleet:
         return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
 
     def chances(self, targets: Targets) -> Chances:
-        """Probabilities of TTFT SLOs by the prefill instances, of TPOT SLOs and capacity by the decode instances."""
+        """P(SLO met): for TTFT from the prefill instances, for TPOT and capacity from the decode instances."""
         sides = ((self.pools.prefill, self.prefill), (self.pools.decode, self.decode))
         reading, decoding = (instances_of(pool.services.service(index)) for pool, index in sides)
         return chances_of(reading, decoding, self.load, targets)
 
 
 def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -> tuple[int, ...]:
-    """GPUs of the machines of some prefill and decode instances [1].
+    """Number of GPUs in the machines that the prefill and decode instances occupy [1].
 
     Parameters
     ----------
     pools : Pools
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout, and number, of the prefill and of the decode instances [1].
+        Layout and number of the prefill instances, then of the decode instances [1].
 
     Returns
     -------
     tuple of int
-        GPUs of prefill and of decode instances. If both have the same GPU type, a single number, because they may then
-        share machines.
+        Number of GPUs for prefill, and for decode. A single number if both use the same kind of GPU, because prefill
+        and decode instances may then share machines.
     """
     sides = [
         (pool.setup, (count, int(pool.accelerators[index])))
@@ -131,7 +131,7 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
 
 
 def bill(pools: Pools, chips: tuple[int, ...]) -> float:
-    """Cost of the GPUs of prefill and decode instances [USD/h]; see :func:`rented`."""
+    """Cost of the rented GPUs of prefill and decode instances [USD/h]; see :func:`rented`."""
     prices = (pool.setup.dollars_per_accelerator_hour for pool in (pools.prefill, pools.decode))
     return sum(number * price for number, price in zip(chips, prices, strict=False))
 
@@ -143,7 +143,7 @@ class Decoder:
     Attributes
     ----------
     requests_per_second : ndarray
-        Completed requests at concurrency 1, 2, ... [1/s].
+        Requests that the instance completes at concurrency 1, 2, ... [1/s].
     tpot_seconds : ndarray
         Time per output token [s].
     variation : float
@@ -160,24 +160,24 @@ class Decoder:
         return self.requests_per_second.size
 
     def limited(self, slots: int | None) -> Decoder:
-        """Limit the concurrent requests; further requests queue."""
+        """Limit the number of concurrent requests; further requests queue."""
         return replace(
             self, requests_per_second=self.requests_per_second[:slots], tpot_seconds=self.tpot_seconds[:slots]
         )
 
     def slots_within(self, tpot_seconds: float) -> int:
-        """Largest concurrency within a TPOT [1]; 0 if none."""
+        """Largest concurrency at which the TPOT is within a limit [1]; 0 if there is none."""
         longer = self.tpot_seconds > tpot_seconds
         return int(np.argmax(longer)) if longer.any() else self.slots
 
     def keeping(
         self, targets: Targets, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1
     ) -> tuple[Decoder, Loaded]:
-        """Decode instance with the most slots that meets the TPOT SLO under a stream, and its load.
+        """Decode instance under a request stream, at the largest concurrency limit within the TPOT SLO.
 
-        If the instance misses the SLO with all slots that fit in memory, its slots are reduced. The result is the
-        number that meets the SLO at any load. For an SLO on a mean, a few more slots may meet it. For a percentile, no
-        larger number below all slots does.
+        If the instance misses the SLO at the concurrency that fits in memory, the limit is reduced. The reduced limit
+        meets the SLO at any load. For an SLO on a mean, a slightly larger limit may also meet it. For a percentile, no
+        larger limit below the memory limit meets it.
         """
 
         def limited(slots: int) -> tuple[Decoder, Loaded]:
@@ -198,9 +198,9 @@ class Decoder:
         return queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=self.variation)
 
     def load(self, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1) -> Loaded:
-        """Load of the instance; its TTFT is the wait for a slot.
+        """Load of the instance; its TTFT is the wait for a decode slot.
 
-        ``arrival_scv`` applies to all requests, which ``instances`` share [1].
+        ``arrival_scv`` applies to all requests, which ``instances`` decode instances share [1].
         """
         arrivals = Gamma(arrival_scv).among(instances)
         queue = self.queue(requests_per_second, arrivals.scv)
@@ -231,15 +231,15 @@ def pools_under_load(
     Parameters
     ----------
     pools : Pools
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout, and number, of the prefill and of the decode instances [1].
+        Layout and number of the prefill instances, then of the decode instances [1].
     requests_per_second : float
         Request rate [1/s].
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     targets : Targets, optional
-        SLOs. If necessary, decode slots are reduced below the memory limit to meet the TPOT SLO.
+        SLOs. If necessary, the concurrency of decode instances is limited below the memory limit, to meet the TPOT SLO.
 
     Returns
     -------
@@ -253,16 +253,17 @@ def pools_under_load(
 
     Notes
     -----
-    Prompts wait in one queue for the first free prefill instance. The queue has the full burstiness, and service times
-    vary with the prompts (:func:`inference_econ.formulas.queueing.load`). Concurrent prompts share the steps of an
-    instance (:func:`prefill_rates`).
+    Prompts wait in one queue for the first free prefill instance. Arrivals at this queue have the full burstiness.
+    Service times vary with the prompt lengths (:func:`inference_econ.formulas.queueing.load`). Prompts that are in an
+    instance at once share its steps (:func:`prefill_rates`).
 
-    Each decode instance gets an equal random part of the requests, which is less bursty than the whole
-    (:func:`inference_econ.formulas.queueing.split_scv`), and has its own queue (:func:`decoder`).
+    Each decode instance has its own queue (:func:`decoder`). It gets an equal random part of the requests, whose
+    arrivals are less bursty (:func:`inference_econ.formulas.queueing.split_scv`).
 
-    TTFT is the sum of the wait, the time in a prefill instance, the remaining transfer, and the wait for a decode slot.
-    The two waits are assumed independent; each is zero or exponential. The time in an instance depends on the
-    concurrent prompts (:func:`seconds_inside`) and on the length of the prompt (:func:`until_read`).
+    TTFT is a sum of four times: wait for prefill, time in the prefill instance, remaining cache transfer, and wait for
+    a decode slot. The two waits are assumed independent. Each is zero or exponentially distributed. The time in a
+    prefill instance depends on the number of concurrent prompts (:func:`seconds_inside`) and on the prompt length
+    (:func:`until_read`).
     """
     check_rate(requests_per_second)
     (reader, writer), (count, groups) = layouts, instances
@@ -279,16 +280,16 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     Parameters
     ----------
     pools : Pools
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout, and number, of the prefill and of the decode instances [1].
+        Layout and number of the prefill instances, then of the decode instances [1].
     concurrency : float
-        Concurrent requests, queued ones included, at least one [1].
+        Concurrent requests, including queued ones, at least one [1].
 
     Returns
     -------
     Fleet
-        Deployment with the request stream that results in this concurrency.
+        Deployment under the request stream that results in this concurrency.
 
     Raises
     ------
@@ -297,11 +298,11 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
 
     Notes
     -----
-    A request of a closed loop with N requests sees the loop as an outside arrival sees a loop with one request fewer
-    (Reiser and Lavenberg, 1980). So the result is :func:`pools_under_load` at the rate at which an arriving request
-    finds N - 1 others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). It grows without bound as
-    the rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT), at most
-    that capacity.
+    In a closed loop of N requests, an arriving request sees the state of a loop with N - 1 requests (Reiser and
+    Lavenberg, 1980). The result is therefore :func:`pools_under_load` at the rate at which an arriving request finds N
+    - 1 others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). This number grows without bound
+    as the rate approaches the lower capacity of the two kinds of instances. Throughput is N / (TTFT + steps x TPOT), at
+    most that capacity.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -335,7 +336,7 @@ def together(
     decode: Decoder,
     decoding: Loaded,
 ) -> PooledFleet:
-    """Combine the prefill queue with a loaded decode instance."""
+    """Combine the prefill queue with a decode instance under load."""
     count, groups = instances
     rate = decoding.requests_per_second * groups
     saturated = decoding.saturated or bool(queue.saturated)
@@ -365,26 +366,27 @@ def together(
 
 
 def _latest(ttft: Statistics, tpot: Mapping[str, float], steps: float, share: float) -> float:
-    """Upper bound on the E2E latency at a quantile [s]: the sum of both latencies at that quantile.
+    """Upper bound on the E2E latency at a quantile [s]: the sum of TTFT and decode time at that quantile.
 
-    It is exact if requests with a long TTFT also have a long TPOT.
+    The bound is exact if requests with a long TTFT also have a long TPOT.
     """
     return ttft.quantile(share) + steps * tpot[f"p{100.0 * share:g}"]
 
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
-    """TTFT without waits, with the time in a shared prefill instance in place of a lone prompt's time [s]."""
+    """TTFT without waits [s]. It uses the prefill time in a shared instance, not the time of a single prompt."""
     alone = float(pools.reading_seconds[layouts])
     return np.asarray(float(pools.first_token_seconds[layouts]) - alone + np.maximum(queue.service_seconds, alone))
 
 
 def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
-    """Time of a prompt in its prefill instance, by the number of prompts in all prefill instances, ascending [s].
+    """Time of a prompt in its prefill instance [s], by the number of prompts in all prefill instances.
 
     Notes
     -----
-    By Little's law in every state, this is the number of prompts divided by the throughput. States are weighted by the
-    work done in them (:attr:`inference_econ.formulas.queueing.Load.work`), which reproduces the mean over all requests.
+    In each state, Little's law gives this time: the number of prompts divided by the throughput. States are weighted by
+    the work done in them (:attr:`inference_econ.formulas.queueing.Load.work`). The weighted mean equals the mean over
+    all requests.
     """
     rates = prefill_rates(pools, *layouts, count)
     alone = float(pools.reading_seconds[layouts])
@@ -394,16 +396,16 @@ def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
 def prefill_queue(
     pools: Pools, reader: int, writer: int, count: int, rate: float | Array, arrival_scv: float
 ) -> queueing.Load:
-    """Queue of prompts for a number of prefill instances."""
+    """Queue of prompts in front of a number of prefill instances."""
     return _line(pools, count, rate, prefill_rates(pools, reader, writer, count), arrival_scv)
 
 
 def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_scv: float = 1.0) -> queueing.Load:
-    """Queue of prompts for instances with the given rates at 1, 2, ... prompts [1/s].
+    """Queue of prompts in front of instances whose rates with 1, 2, ... prompts are given [1/s].
 
-    Prompts within an instance are served in order, so a long prompt delays the next ones. The queue model of slots
-    ignores this delay. By the Pollaczek-Khinchine formula there are 1 + cs2 / 2 times as many prompts as with equal
-    lengths. One of the prompts of each instance is in service.
+    An instance processes its prompts in order, so a long prompt delays the next ones. The slot-based queue model
+    ignores this delay. By the Pollaczek-Khinchine formula, the number of prompts is 1 + cs2 / 2 times the number with
+    equal lengths. In each instance, one of the prompts is being processed.
     """
     scv = pools.requests.isl.scv
     crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / rates.size)
@@ -411,12 +413,13 @@ def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_s
 
 
 def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
-    """Throughput of prefill instances with 1, 2, ... prompts, which they share evenly [1/s].
+    """Total throughput of prefill instances that share 1, 2, ... prompts evenly [1/s].
 
     Notes
     -----
-    Each instance starts with one prompt per attention-DP rank and stage, at the time of a single prompt. More prompts
-    share steps, as in :func:`inference_econ.engine.prefill.shared_steps`, up to the token limit of a step.
+    Each instance first gets one prompt per attention-DP rank and pipeline stage; each of them takes as long as a single
+    prompt. Further prompts share steps up to the token limit of a step, as in
+    :func:`inference_econ.engine.prefill.shared_steps`.
     """
     pool, moved = pools.prefill, pools.transfer
     sending, handover = (float(seconds[reader, writer]) for seconds in (moved.sending_seconds, moved.handover_seconds))
@@ -431,7 +434,7 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
 
 
 def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
-    """Decode instance with some link time per received cache [s]."""
+    """Decode instance whose links are occupied for a given time per received KV cache [s]."""
     service = pools.decode.services.service(index)
     states = service.states.without_prompts(pools.requests.decode_steps, receiving)
     state = states.at(np.arange(1.0, service.slots + 1.0))
@@ -442,14 +445,14 @@ def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
 
 @dataclass(frozen=True)
 class _FirstTokens:
-    """TTFT of sampled requests, sampled when a percentile is needed.
+    """TTFT of sampled requests; the sample is drawn only if a percentile is needed.
 
     Attributes
     ----------
     pools, layouts, count, queue
         See :func:`until_read`.
     decoding : Loaded
-        Load of a decode instance; its TTFT is the wait for a slot.
+        Load of a decode instance, whose TTFT is the wait for a slot.
     """
 
     pools: Pools
@@ -475,11 +478,11 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
     Parameters
     ----------
     pools : Pools
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     layouts : (int, int)
-        Prefill and decode layout.
+        Prefill layout and decode layout.
     count : int
-        Prefill instances [1].
+        Number of prefill instances [1].
     queue : queueing.Load
         Prefill queue, shape (...).
     drawn : LengthSample
@@ -487,8 +490,8 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
 
     Notes
     -----
-    Prompts that wait also have the longest times in an instance. The prefill time follows the length of each prompt, as
-    in :func:`inference_econ.serving.load.loaded`. Its length is independent of the queue.
+    Prompts that wait are assumed to also have the longest times in an instance. The prefill time depends on the length
+    of each prompt, as in :func:`inference_econ.serving.load.loaded`. The prompt length is independent of the queue.
     """
     inside, pool, places = seconds_inside(pools, layouts, count), pools.prefill, levels(drawn.count)
     latency = float(np.broadcast_to(pool.latency, len(pool.services))[layouts[0]])
@@ -500,7 +503,7 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
 
 
 def second_waits(decoding: Loaded, drawn: LengthSample) -> Array:
-    """Waits of sampled requests for a decode slot, each zero or exponential, shape (drawn.count,) [s]."""
+    """Wait of each sampled request for a decode slot, zero or exponentially distributed, shape (drawn.count,) [s]."""
     if decoding.waiting <= 0.0:
         return np.zeros(drawn.count)
     # The mean over all requests is the mean of those that wait times their share.
@@ -520,7 +523,7 @@ MOST_RATIO = 16
 
 
 def fewest_beside(instances: int) -> int:
-    """Minimum number of prefill instances for a number of decode instances, or the reverse [1]."""
+    """Minimum number of prefill instances for a number of decode instances, or the other way round [1]."""
     return math.ceil(instances / MOST_RATIO)
 
 
@@ -535,7 +538,7 @@ class DisaggregationTerms:
     Attributes
     ----------
     targets : Targets
-        SLOs with their statistics.
+        SLOs, each with its statistic.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1]: 1 for Poisson, more for bursts.
     fullest : float
@@ -561,10 +564,10 @@ class DisaggregationTerms:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.arrival_scv:g}")
 
     def by_token(self, requests: Requests) -> list[DisaggregationTerms]:
-        """Terms with TTFT and TPOT SLOs that imply the E2E SLO, one per share that the TTFT may use.
+        """Terms that replace the E2E SLO by TTFT and TPOT SLOs which imply it.
 
-        Both SLOs apply at the statistic of the E2E SLO, so TTFT + steps x TPOT is an upper bound. Without an E2E SLO,
-        the result contains only the given terms.
+        There is one result per share of the time that the TTFT may use. Both SLOs apply at the statistic of the E2E
+        SLO, so TTFT + steps x TPOT is an upper bound. Without an E2E SLO, the result contains only the given terms.
         """
         targets = self.targets
         if "e2e" not in targets.given:
@@ -593,9 +596,9 @@ class DisaggregationTerms:
 
     @property
     def kept(self) -> Targets:
-        """SLOs that the deployment must meet.
+        """SLOs that the deployment must meet, in the form of terms.
 
-        Without a TTFT SLO, the wait for a decode slot has the limit of the prompt queue.
+        If there is no TTFT SLO, the wait for a decode slot has the same limit as the prompt queue.
         """
         if "ttft" in self.targets.given:
             return self.targets
@@ -603,18 +606,21 @@ class DisaggregationTerms:
 
     @property
     def fullest_reading(self) -> float:
-        """Largest load of prefill instances as a share of their capacity, so that prompts rarely queue."""
+        """Largest planned load of prefill instances as a share of their capacity [1], so that prompts rarely queue."""
         return min(self.fullest, FILLED)
 
     def predicted(self, pools: Pools) -> DisaggregationTerms:
-        """Stricter terms for predictions, so that measured servers meet these terms with any pair of layouts."""
+        """Stricter terms that a prediction must meet, so that measured servers meet the original terms.
+
+        They apply to any pair of layouts.
+        """
         if self.targets.confidence is None:
             return self
         by = self.margins(pools)
         return replace(self, targets=self.targets.less(by), fullest=self.fullest / float(by.throughput.max()))
 
     def margins(self, pools: Pools) -> Margins:
-        """Divisors of the SLOs for any pair of layouts [1]."""
+        """Divisors of the SLOs that are large enough for any pair of layouts [1]."""
         confidence, promised = self.targets.confidence, set(self.targets.given)
         if confidence is None:
             return self.targets.margins(pools.decode.services)
@@ -625,7 +631,7 @@ class DisaggregationTerms:
 
 
 def unreachable(pools: Pools, terms: DisaggregationTerms) -> str:
-    """SLO that no pair of layouts meets, and the best reachable value, as text."""
+    """SLO that no pair of layouts meets, with the best reachable value, as text."""
     targets, by = terms.targets, terms.margins(pools)
     promised = {
         "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),
@@ -654,19 +660,19 @@ _BYTES = 4e3
 
 
 def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
-    """Lower bounds on the time and cost of a prompt in a prefill instance, for every pair of layouts.
+    """Lower bounds on the time and cost of one prompt in a prefill instance, for every pair of layouts.
 
     Parameters
     ----------
     pools : Pools
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     ttft_seconds : float
         TTFT SLO [s].
 
     Returns
     -------
     (ndarray, ndarray), both of shape (n, m)
-        Time [s] and cost [USD] on instances that are never idle. The cost is ``inf`` if a prompt that does not queue
+        Time [s] and cost [USD] if instances are never idle. The cost is ``inf`` if even a prompt that does not queue
         misses the SLO.
     """
     busy = pools.busy_seconds
@@ -676,16 +682,16 @@ def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
 
 
 def check_instances(instances: float, seconds: float, smaller: str) -> None:
-    """Reject searches over too many prefill instances; see :mod:`inference_econ._work`.
+    """Reject searches that would try too many prefill instances; see :mod:`inference_econ._work`.
 
     Parameters
     ----------
     instances : float
-        Instances that the deployment needs or may have [1].
+        Number of instances that the deployment needs or may have [1].
     seconds : float
         Search time per instance [s].
     smaller : str
-        Name of the input that reduces the number of instances.
+        Name of the input that the user can reduce, for the error message.
 
     Raises
     ------
@@ -697,7 +703,7 @@ def check_instances(instances: float, seconds: float, smaller: str) -> None:
 
 
 class PrefillPools:
-    """Capacity of prefill instances for decode instances, within the SLOs.
+    """Largest rates that prefill instances sustain for decode instances, within the SLOs.
 
     Parameters
     ----------
@@ -712,16 +718,16 @@ class PrefillPools:
         self.line = cache(self._line)
 
     def most(self, reader: int, writer: int, count: int, patience: float = math.inf) -> float:
-        """Largest rate of some prefill instances within the TTFT SLO [1/s].
+        """Largest request rate of a number of prefill instances within the TTFT SLO [1/s].
 
         Parameters
         ----------
         reader, writer : int
-            Prefill and decode layout.
+            Prefill layout and decode layout.
         count : int
-            Prefill instances [1].
+            Number of prefill instances [1].
         patience : float
-            Longest time until prefill and transfer end, waits included [s].
+            Longest time from arrival to the end of prefill and transfer, waits included [s].
         """
         rates, seconds = self.line(reader, bool(self.pools.transfer.fast[reader, writer]), count)
         if math.isinf(patience):
@@ -731,7 +737,7 @@ class PrefillPools:
         return float(np.interp(left, seconds, rates, left=0.0))
 
     def _line(self, reader: int, fast: bool, count: int) -> tuple[Array, Array]:
-        """Rates [1/s], and the TTFT at each without the remaining transfer [s]; both ascending."""
+        """Request rates [1/s], and the TTFT at each rate without the remaining transfer [s]; both ascending."""
         pools, terms = self.pools, self.terms
         reached = np.isfinite(pools.transfer.seconds[reader])
         writer = int(np.argmax((pools.transfer.fast[reader] == fast) & reached))
@@ -754,12 +760,12 @@ class PrefillPools:
 
 @dataclass(frozen=True, slots=True)
 class PooledRun:
-    """Latencies of the requests of a simulation, in order of arrival.
+    """Latencies of simulated requests, in order of arrival.
 
     Attributes
     ----------
     ttft, tpot : ndarray, shape (n,)
-        Time to first token, and per output token [s].
+        Time to first token, and time per output token [s].
     seconds : float
         Time from the first arrival to the last token [s].
     """
@@ -783,9 +789,9 @@ def played(
     Parameters
     ----------
     pools : Pools
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout, and number, of the prefill and of the decode instances [1].
+        Layout and number of the prefill instances, then of the decode instances [1].
     concurrency : int
         Concurrent requests, queued ones included [1].
     decode_steps : ndarray, shape (n,)
@@ -796,7 +802,7 @@ def played(
     Returns
     -------
     Run
-        Latencies of n requests; prompts have the mean length.
+        Latencies of n requests; all prompts have the mean length.
 
     Raises
     ------
@@ -806,9 +812,9 @@ def played(
     Notes
     -----
     Prompts wait in one queue. A free instance starts a step with the waiting prompts, within its token and slot limits.
-    If several instances are free, they share the prompts. Later prompts wait until the step ends. The cache is then
-    sent to a decode instance with a free slot. Decode instances share the requests evenly, at a speed that depends on
-    the current concurrency (processor sharing).
+    If several instances are free, they share the prompts. Later prompts wait until the step ends. The KV cache is then
+    sent to a decode instance with a free slot. Requests are shared evenly among decode instances. Their speed depends
+    on the current concurrency (processor sharing).
     """
     if concurrency < 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -820,7 +826,7 @@ def played(
 
 @dataclass(slots=True)
 class _Readers:
-    """Prefill instances: duration of a step with 1, 2, ... prompts [s], and of the transfer after it [s]."""
+    """Times of prefill instances with 1, 2, ... prompts [s]: of the step, and of the transfer after it."""
 
     free: int
     steps: list[float]
@@ -838,13 +844,13 @@ class _Readers:
         return cls(count, np.maximum.accumulate(np.maximum(steps, alone)).tolist(), after)
 
     def taken(self, waiting: int) -> int:
-        """Prompts in the next step of an instance [1]."""
+        """Number of prompts that an instance takes into its next step [1]."""
         return min(math.ceil(waiting / self.free), len(self.steps))
 
 
 @dataclass(slots=True)
 class _Writers:
-    """Decode instances: time per token by the total number of requests [s]."""
+    """Time per token of decode instances, for each total number of requests [s]."""
 
     tpot: list[float]
     places: int
@@ -859,7 +865,11 @@ class _Writers:
 
 @dataclass(slots=True)
 class _Loop:
-    """State of a simulation. ``steps`` counts the tokens of a request that decodes from the start."""
+    """State of the simulation.
+
+    ``steps`` has the total number of tokens that a request would have received if it had decoded from the start of the
+    simulation.
+    """
 
     readers: _Readers
     writers: _Writers
@@ -919,7 +929,7 @@ class _Loop:
             heapq.heappush(self.reading, (self.now + self.readers.steps[taken - 1], prompts))
 
     def _begin(self, first: list[float]) -> None:
-        """Move prefilled requests to free decode slots."""
+        """Move requests from finished prefills to free decode slots."""
         while self.read and len(self.decoding) < self.writers.places:
             request = self.read.popleft()
             first[request] = self.now

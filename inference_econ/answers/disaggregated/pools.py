@@ -37,17 +37,18 @@ _SHARED = 12
 
 @dataclass(frozen=True)
 class PoolLayouts:
-    """Layouts of all prefill instances, or of all decode instances.
+    """Layouts of prefill instances, or layouts of decode instances.
 
     Attributes
     ----------
     services : Services
-        Layouts, arrays of shape (n,), without those that leave a DP rank without a sequence.
+        Services with the layouts, arrays of shape (n,). Layouts in which a DP rank would have no sequence are left out.
     processes : ndarray, shape (n,) or (1,)
-        Instances that form one prefill chain; 1 without a chain [1]. See
+        Number of instances that form one prefill chain (KV-Runahead); 1 without a chain [1]. See
         :func:`inference_econ.answers.disaggregated.pools.with_chains`.
     latency, busy : ndarray, shape (n,) or (1,)
-        Time of a prompt in a prefill chain, and in its busiest instance, divided by the time in a single instance [1].
+        Time of a prompt in a prefill chain, and time in its busiest instance, both divided by the time in a single
+        instance [1].
     """
 
     services: Services
@@ -62,7 +63,7 @@ class PoolLayouts:
 
     @property
     def accelerators(self) -> Array:
-        """GPUs of an instance [1], shape (n,)."""
+        """Number of GPUs of an instance [1], shape (n,)."""
         return np.asarray(self.services.plans.accelerators * self.processes)
 
     def processes_of(self, index: int) -> int:
@@ -71,7 +72,10 @@ class PoolLayouts:
 
     @property
     def cache_chips(self) -> Array:
-        """GPUs that store the cache of one sequence: one attention group over all stages [1], shape (n,)."""
+        """Number of GPUs that store the cache of one sequence, shape (n,) [1].
+
+        They are one attention group in each pipeline stage.
+        """
         return np.asarray(self.services.plans.attention_ranks * self.services.plans.pp)
 
     @cached_property
@@ -91,7 +95,10 @@ class PoolLayouts:
 
     @cached_property
     def waiting_prompts(self) -> Array:
-        """Concurrent prompts of an instance, from one per stage to full steps or all slots, shape (n, k) [1]."""
+        """Numbers of concurrent prompts of an instance, shape (n, k) [1].
+
+        They range from one per pipeline stage to full steps, or to the concurrency limit.
+        """
         services = self.services
         most = prompts_of_a_step(services.setup, services.requests.new_tokens)
         together = np.broadcast_to(prompts_together(services.setup, services.plans), services.slots.shape)
@@ -102,7 +109,7 @@ class PoolLayouts:
 
     @cached_property
     def shared_prefill_seconds(self) -> Array:
-        """Instance time per prompt at each of :attr:`waiting_prompts`, shape (n, k) [s]."""
+        """Instance time per prompt, at each number in :attr:`waiting_prompts`, shape (n, k) [s]."""
         services, prompts = self.services, self.waiting_prompts / self.processes[:, None]
         requests, plans = services.requests, services.plans.column(prompts)
         share = shared_steps(services.setup, plans, requests.new_tokens, requests.cached, prompts)
@@ -110,14 +117,14 @@ class PoolLayouts:
 
     @property
     def prefill_busy_seconds(self) -> Array:
-        """Instance time per prompt if steps are full of prompts [s], shape (n,)."""
+        """Instance time per prompt when prefill steps are full, shape (n,) [s]."""
         return np.asarray(self.shared_prefill_seconds.min(axis=1))
 
     @cached_property
     def states(self) -> Steady:
-        """Steady states by batch of decode instances; shape (n, k + 1).
+        """Steady states of decode instances by batch, shape (n, k + 1).
 
-        The last one is a full instance. Requests in prefill are among its concurrent requests.
+        The last state is an instance at its maximum concurrency. Concurrent requests include requests in prefill.
         """
         services, states = self.services, self.services.states
         rows = zip(services.running, states.concurrency, states.batch, strict=True)
@@ -143,7 +150,10 @@ class PoolLayouts:
 
     @cached_property
     def layouts(self) -> list[str]:
-        """Names of the layouts, see :func:`inference_econ.engine.layout_key`; chains with their number of instances."""
+        """Names of the layouts, see :func:`inference_econ.engine.layout_key`.
+
+        Names of prefill chains include the number of instances.
+        """
         keys = layout_keys(self.services.plans, self.setup.assumptions.layout)
         if self.processes.size == 1:
             return keys
@@ -163,28 +173,31 @@ _LONGEST, _TABLE_SECONDS, _PROCESS_SECONDS = 64, 0.6, 0.05
 
 
 def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math.inf) -> PoolLayouts:
-    """Add prefill chains of each layout to the prefill layouts. A chain prefills one prompt after the other.
+    """Extend prefill layouts by prefill chains (KV-Runahead) of each layout.
+
+    A chain prefills one prompt after the other.
 
     Parameters
     ----------
     pool : Pool
         Prefill layouts.
     numbers : sequence of int
-        Numbers of instances per chain, all with the same layout and kind of GPU [1].
+        Numbers of instances per chain [1]; all instances of a chain have the same layout and kind of GPU.
     largest : float
-        Maximum GPUs of a chain [1].
+        Maximum number of GPUs in a chain [1].
 
     Returns
     -------
     Pool
-        A chain is treated as one instance with the GPUs of all its members. The prompt time of a chain, and the time of
-        its busiest member, are the times of a single instance scaled by :class:`PrefillChain`. The other members work
-        on the next prompts meanwhile. The last member has the whole cache and sends it to the decode instances.
+        A chain is treated as one instance that has the GPUs of all its members. The time of a prompt in a chain, and in
+        its busiest member, is the time in a single instance scaled by :class:`PrefillChain`. Meanwhile, the other
+        members of the chain process the next prompts. The last member has the whole cache and sends it to the decode
+        instances.
 
     Raises
     ------
     InputError
-        If a number is out of range, or no KV cache is stored.
+        If a number is out of range, or the model stores no KV cache.
     NothingFitsError
         If no layout can be a member of a chain.
     """
@@ -228,7 +241,7 @@ _ANY = Groups(None, 144)
 
 @dataclass(frozen=True)
 class Pools:
-    """Layouts of a disaggregated deployment.
+    """Layouts of a disaggregated deployment, with their cache transfers.
 
     Attributes
     ----------
@@ -239,7 +252,7 @@ class Pools:
     layer_by_layer : bool
         Send the cache of each layer during the prefill of the next one; otherwise all of it after the prefill.
     groups : Groups
-        Groups to try.
+        Prefill/decode groups to try.
     """
 
     prefill: PoolLayouts
@@ -254,9 +267,9 @@ class Pools:
 
     @property
     def bytes_per_prompt(self) -> float:
-        """KV cache that is transferred per prompt, without copies and shared prefix [B].
+        """KV cache that is transferred per prompt [B]; each token is included once, and a shared prefix is left out.
 
-        The cache of a draft model is included.
+        It includes the cache of a draft model.
         """
         setup = self.decode.setup
         moved = own_tokens(self.requests.isl.mean, self.requests.shared_prefix, setup.assumptions.capacity)
@@ -264,17 +277,17 @@ class Pools:
 
     @property
     def speculation(self) -> Speculation | None:
-        """Speculation method, or None."""
+        """Speculation method; None without speculation."""
         return self.decode.services.speculation
 
     @property
     def prefill_chip(self) -> dict[str, str]:
-        """Name of the prefill GPU as in records, if it differs from the decode GPU; else empty."""
+        """Name of the prefill GPU in records if it differs from the decode GPU; else empty."""
         chip = self.prefill.setup.hardware
         return {} if chip == self.decode.setup.hardware else {"prefill_hardware": chip.name}
 
     def engines_of(self, prefill: int, decode: int) -> tuple[str, ...]:
-        """Engines that support both layouts of a pair; empty if any layout is allowed."""
+        """Engines that support both layouts of a pair; empty if layouts need no engine."""
         return tuple(name for name in self.prefill.engines[prefill] if name in self.decode.engines[decode])
 
     @cached_property
@@ -284,38 +297,38 @@ class Pools:
 
     @cached_property
     def first_token_seconds(self) -> Array:
-        """Request overhead, prefill and remaining transfer [s], shape (n, m)."""
+        """Sum of request overhead, prefill and remaining transfer for every pair of layouts [s], shape (n, m)."""
         overhead = request_seconds(self.prefill.setup, self.requests.cached)
         return overhead + self.reading_seconds + self.transfer.exposed_seconds
 
     @cached_property
     def reading_seconds(self) -> Array:
-        """Prefill time of a single prompt, including the host time of its transfer [s], shape (n, m)."""
+        """Prefill time of a single prompt plus the CPU time of its transfer [s], shape (n, m)."""
         return self.prefill.prefill_seconds[:, None] + self.transfer.handover_seconds
 
     @cached_property
     def busy_seconds(self) -> Array:
-        """Time of a prefill instance, or of its links, per prompt if steps are full [s], shape (n, m)."""
+        """Time per prompt that a prefill instance, or its links, are occupied if steps are full [s], shape (n, m)."""
         reading = self.prefill.prefill_busy_seconds[:, None] + self.transfer.handover_seconds
         return np.maximum(reading, self.transfer.sending_seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Transfer of the cache of a prompt; arrays over prefill and decode layouts, shape (n, m).
+    """Transfer of the KV cache of a prompt; arrays over prefill and decode layouts, shape (n, m).
 
     Attributes
     ----------
     fast : ndarray of bool
-        True if both instances fit in one link domain and use its fast link, False if they use NICs.
+        True if both instances fit in one link domain and use its fast link; False if they use network cards.
     seconds : ndarray
         Transfer time of one prompt [s]; ``inf`` without a link.
     exposed_seconds : ndarray
-        Transfer time that remains after the prefill [s].
+        Part of the transfer time that remains after the prefill [s].
     sending_seconds, receiving_seconds : ndarray
-        Time of all links of an instance per prompt, on either side [s].
+        Time that all links of a prefill instance, or of a decode instance, are occupied per prompt [s].
     handover_seconds : ndarray
-        CPU time of a prefill instance, during which it processes no other prompt [s]; 0 within a link domain.
+        CPU time per transfer, during which a prefill instance processes no other prompt [s]; 0 within a link domain.
     """
 
     fast: npt.NDArray[np.bool_]
@@ -335,7 +348,7 @@ def pools(
     largest: float = math.inf,
     groups: Groups = _ANY,
 ) -> Pools:
-    """Combine prefill layouts and decode layouts.
+    """Combine prefill layouts and decode layouts into a disaggregated deployment.
 
     Parameters
     ----------
@@ -346,19 +359,19 @@ def pools(
     layer_by_layer : bool
         See :class:`Pools`.
     chains : sequence of int
-        Numbers of instances per prefill chain to try in place of single instances, see
-        :func:`inference_econ.answers.disaggregated.pools.with_chains` [1].
+        Lengths of prefill chains to try in place of single instances [instances]; see
+        :func:`inference_econ.answers.disaggregated.pools.with_chains`.
     largest : float
-        Maximum GPUs of a chain [1].
+        Maximum number of GPUs in a chain [1].
     groups : Groups
-        Groups to try; by default any.
+        Prefill/decode groups to try; by default any.
 
     Raises
     ------
     InputError
-        If outputs have one token, no engine supports both kinds of instances, or no link joins them.
+        If outputs have one token, no engine supports both kinds of instances, or no link connects them.
     NothingFitsError
-        If every layout leaves a DP rank without a sequence, or no layout can form a prefill chain.
+        If every layout would have a DP rank without a sequence, or no layout can form a prefill chain.
     """
     requests = decoding.requests
     if requests.decode_steps <= 0:
@@ -371,7 +384,7 @@ def pools(
 
 
 def _usable(every: Services) -> PoolLayouts:
-    """Layouts in which every attention group and stage has a sequence."""
+    """Layouts in which every attention group has a sequence in every pipeline stage."""
     kept = np.flatnonzero(every.slots >= prompts_together(every.setup, every.plans))
     if not kept.size:
         raise NothingFitsError(
@@ -382,10 +395,10 @@ def _usable(every: Services) -> PoolLayouts:
 
 
 def _transfer(pools: Pools) -> Transfer:
-    """Transfer of a prompt's cache between all pairs of layouts.
+    """Transfer of a prompt's cache for all pairs of layouts.
 
-    All GPUs with a part of the cache send or receive at the same time, and the slower side limits. Copies within an
-    instance are ignored.
+    All GPUs that store a part of the cache send or receive at the same time. The slower side limits the transfer.
+    Transfers within an instance are ignored.
     """
     reading, decoding = pools.prefill, pools.decode
     sender, receiver = reading.setup, decoding.setup
@@ -437,7 +450,7 @@ def _transfer(pools: Pools) -> Transfer:
 
 
 def _together(pools: Pools) -> npt.NDArray[np.bool_]:
-    """True if a group of both layouts of each pair is tried, broadcast."""
+    """True for pairs of layouts whose prefill/decode group is tried; broadcast."""
     if pools.groups.shapes is None:
         return np.ones((1, 1), dtype=bool)
     reading, writing = (
@@ -447,7 +460,7 @@ def _together(pools: Pools) -> npt.NDArray[np.bool_]:
 
 
 def no_groups(setup: Setup) -> str:
-    """Return the error that no published group of instances fits a model on a GPU."""
+    """Return the error that no published prefill/decode group fits a model on a GPU."""
     return (
         f"no published disaggregated deployment of {setup.model.name} on {setup.hardware.name} fits. "
         "Add --any-group to try any group of instances, or leave --disaggregated out"
@@ -455,7 +468,7 @@ def no_groups(setup: Setup) -> str:
 
 
 def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[np.bool_]:
-    """True if an engine supports both layouts of each pair, broadcast; True for all if any layout is allowed."""
+    """True for pairs of layouts that one engine supports; True for all pairs if layouts need no engine."""
     names = sorted({name for pool in (reading, decoding) for able in pool.engines for name in able})
     if not (reading.setup.engines and decoding.setup.engines):
         return np.ones((1, 1), dtype=bool)
@@ -466,7 +479,7 @@ def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[n
 
 
 def _wired(setup: Setup, others: Array) -> Array:
-    """Share of a GPU's fast link that leads to a number of other GPUs [1]; 1 behind a switch."""
+    """Share of a GPU's fast-link bandwidth to a number of other GPUs [1]; 1 behind a switch."""
     peers = setup.hardware.link_peers
     if peers is None or setup.assumptions.network.mesh_links == "pooled":
         return np.ones_like(others)
@@ -474,7 +487,7 @@ def _wired(setup: Setup, others: Array) -> Array:
 
 
 def _rate(setup: Setup, bytes_per_second: float | None) -> float:
-    """Sustained bandwidth of a link, 0 if there is none [B/s]."""
+    """Sustained bandwidth of a link [B/s]; 0 without a link."""
     if isinstance(setup.assumptions.network.collectives, Free):
         return math.inf
     return (bytes_per_second or 0.0) * setup.assumptions.network.link_efficiency

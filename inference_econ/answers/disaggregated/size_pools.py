@@ -1,4 +1,4 @@
-"""Numbers of prefill and decode instances (xPyD), for a request rate or within a resource limit."""
+"""Search for the numbers of prefill and decode instances (xPyD), for a request rate or within a resource limit."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def smallest(
     Parameters
     ----------
     pools : Pools
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     requests_per_second : float
         Request rate [1/s].
     terms : Terms
-        SLOs, arrivals, ratios, and largest load of prefill instances. The rate is the largest load, so decode instances
-        have the load limit of :func:`inference_econ.answers.deployments.recommend.recommend`.
+        SLOs, arrivals, and largest load of prefill instances. Decode instances have the load limit of
+        :func:`inference_econ.answers.deployments.recommend.recommend`, because the rate is the largest load.
     limit : float
         Upper limit on the cost, exclusive [USD/h].
     layouts : (int, int), optional
-        Prefill and decode layout; by default any.
+        Prefill layout and decode layout; by default any pair.
 
     Returns
     -------
@@ -84,9 +84,9 @@ def smallest(
 
     Notes
     -----
-    Pairs are tried in ascending order of a lower bound on their cost, until the bound exceeds the best result. The
-    bound first uses the instances that sustain the rate, then the prefill instances and the decode instances that are
-    needed alone.
+    Pairs are tried in ascending order of a lower bound on their cost. The search ends when the bound exceeds the best
+    result. At first, the bound uses the fewest instances that sustain the rate. Later, it uses the fewest prefill
+    instances and the fewest decode instances that meet their own SLOs.
     """
     check_rate(requests_per_second)
     if "e2e" in terms.targets.given:
@@ -117,7 +117,7 @@ def _best_of(
     several: Sequence[DisaggregationTerms],
     rank: Callable[[PooledFleet], tuple[float, ...]],
 ) -> PooledFleet | None:
-    """Best result among several alternative sets of SLOs; if none can be met, the error of the last one is raised."""
+    """Best result among several alternative sets of SLOs; if none can be met, the error of the last set is raised."""
     fleets: list[PooledFleet | None] = []
     failure: NothingFitsError | None = None
     for terms in several:
@@ -135,7 +135,7 @@ def _rank(fleet: PooledFleet) -> tuple[float, int, int]:
 
 
 def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
-    """Lower bounds on the time per request of a prefill and of a decode instance, shape (n, m) [s].
+    """Lower bounds on the time per request of a prefill instance and of a decode instance, shape (n, m) [s].
 
     Parameters
     ----------
@@ -147,7 +147,8 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
     Returns
     -------
     (ndarray, ndarray)
-        Times on instances that are never idle; ``inf`` if one request, or constant full batches, miss an SLO.
+        Instance time per request without idle time. It is ``inf`` if a single prompt, or a decode instance at a
+        constant full batch, misses an SLO.
     """
     busy, cost = prefill_costs(pools, targets.ttft_seconds)
     decoding = pools.decode
@@ -174,12 +175,12 @@ class _Search:
 
     @property
     def fewest_readers(self) -> float:
-        """Fewest prefill instances of any layout [1]; infinite if none meets the SLOs."""
+        """Fewest prefill instances [1], over all layouts; infinite if none meets the SLOs."""
         finite = self.least[np.isfinite(self.least)]
         return float(finite.min()) if finite.size else 0.0
 
     def pairs(self) -> Iterator[tuple[float, int, int]]:
-        """Lower bounds on the cost of pairs of layouts, ascending, and the pairs [USD/h]."""
+        """Pairs of layouts with lower bounds on their cost [USD/h], in ascending order of the bound."""
         reading, writing = self.least, np.ceil(self.rate * self.working)
         used = reading * self.reading[:, None] + writing * self.decoding[None, :]
         possible = np.isfinite(used)
@@ -192,7 +193,7 @@ class _Search:
             yield float(bound[reader, writer]), int(reader), int(writer)
 
     def _least_bill(self, reading: Array, writing: Array) -> Array:
-        """Lowest cost of some instances of every pair, in full machines [USD/h]."""
+        """Lowest cost of the given numbers of instances for every pair, in full machines [USD/h]."""
         pools = self.pools
         prompts, answers = (pool.setup for pool in (pools.prefill, pools.decode))
         first, second = reading * pools.prefill.accelerators[:, None], writing * pools.decode.accelerators[None, :]
@@ -201,7 +202,7 @@ class _Search:
         return prompts.dollars_per_hour(first, 1.0) + answers.dollars_per_hour(second, 1.0)
 
     def fleets(self, reader: int, writer: int, limit: float) -> Iterator[PooledFleet]:
-        """Yield deployments of a pair of layouts that meet the SLOs, each cheaper than the limit [USD/h]."""
+        """Yield deployments of a pair of layouts that meet the SLOs; each one is cheaper than the limit [USD/h]."""
         least = fewest(partial(self._enough, reader, writer), int(self.least[reader, writer]), _MOST)
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         groups = self.alone(writer, receiving, math.ceil(self.rate * float(self.working[reader, writer])))
@@ -256,16 +257,16 @@ _BUDGET_SECONDS = 5e-3
 
 
 def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: float = 0.0) -> PooledFleet | None:
-    """Find the disaggregated deployment with the largest request rate within a limit on GPUs, cost or power.
+    """Find the disaggregated deployment that serves the largest request rate within a limit on GPUs, cost or power.
 
     Parameters
     ----------
     pools : Pools
-        Layouts to choose from.
+        Layouts of prefill and decode instances to choose from.
     means : Means
-        Limit for the whole deployment, idle GPUs of rented machines included.
+        Limit for the whole deployment; it includes idle GPUs of rented machines.
     terms : Terms
-        SLOs, arrivals, loads and ratios.
+        SLOs, arrivals and maximum loads.
     least : float
         Lower limit on the rate, exclusive [1/s].
 
@@ -273,21 +274,21 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     -------
     Fleet or None
         Best pair of layouts and numbers of instances; at equal rates, the pair with fewer instances. Its load is the
-        largest that meets the SLOs and the maximum load of prefill and decode instances. None if it does not exceed
-        ``least``.
+        largest that meets the SLOs and stays below the maximum load of prefill and decode instances. None if it does
+        not exceed ``least``.
 
     Raises
     ------
     NothingFitsError
-        If no two instances that meet the SLOs are within the limit.
+        If even one prefill and one decode instance that meet the SLOs exceed the limit.
     TooMuchError
-        If there may be too many instances.
+        If the search would try too many instances.
 
     Notes
     -----
-    Pairs are tried in descending order of an upper bound on their rate (instances that are never idle), until the bound
-    is below the best result. More prefill instances raise the prefill rate and leave fewer GPUs to decode. The best
-    number is where the two rates meet.
+    Pairs are tried in descending order of an upper bound on their rate, for instances that are never idle. The search
+    ends when the bound is below the best result. More prefill instances increase the prefill rate, but leave fewer GPUs
+    for decoding. The best number is where the prefill rate equals the decode rate.
     """
     if "e2e" in terms.targets.given:
         sized = partial(largest, pools, means, least=least)
@@ -316,7 +317,7 @@ def _budget_rank(fleet: PooledFleet) -> tuple[float, float]:
 
 
 def _sizes(pool: PoolLayouts, means: Means) -> Array:
-    """Amount of the limit that an instance of each layout uses: GPUs [1], cost [USD/h] or power [W]."""
+    """Share of the limit that an instance of each layout uses, in its unit: GPUs [1], cost [USD/h] or power [W]."""
     return np.asarray(means.taken(pool.setup) * pool.accelerators)
 
 
@@ -327,12 +328,12 @@ def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
 
 
 def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
-    """Reject limits within which no prefill and decode instance can be rented together.
+    """Reject limits within which no prefill instance and decode instance can be rented together.
 
     Raises
     ------
     NothingFitsError
-        If no pair is within the limit; the message has the fewest GPUs that must be rented.
+        If no pair is within the limit; the message has the smallest number of GPUs that must be rented.
     """
     chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
     if not any(_rented(pools, means, pair) <= means.amount for pair in chips):
@@ -349,7 +350,7 @@ def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
     Raises
     ------
     NothingFitsError
-        If no two instances that meet the SLOs are within the limit.
+        If even one prefill and one decode instance that meet the SLOs exceed the limit.
     """
     planned = terms.predicted(pools)
     busy, working = per_request(pools, planned.targets)
@@ -373,7 +374,7 @@ def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
 
 
 class _Budget:
-    """Search within one limit."""
+    """Search within one resource limit."""
 
     def __init__(self, pools: Pools, means: Means, terms: DisaggregationTerms) -> None:
         self.pools, self.means, self.terms = pools, means, terms
@@ -382,7 +383,7 @@ class _Budget:
         self.answers = cache(self._answers)
 
     def fleet(self, reader: int, writer: int) -> PooledFleet | None:
-        """Best numbers of instances of a pair of layouts; None if none meets the SLOs."""
+        """Best numbers of instances for a pair of layouts; None if none meets the SLOs."""
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         answers = self.answers(writer, receiving)
         size = tuple(
@@ -423,7 +424,7 @@ class _Budget:
         return _rented(self.pools, self.means, chips) <= self.given
 
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> PooledFleet | None:
-        """Deployment at the rate, or at the next smaller rate at which both waits together meet the SLO."""
+        """Deployment at the rate, or at the next smaller rate at which the sum of both waits meets the SLO."""
         for _ in range(_ATTEMPTS):
             terms = self.terms
             fleet = pools_under_load(

@@ -1,4 +1,4 @@
-"""Prefill and decode instances at a constant concurrency: latencies and rates of every decode layout and batch."""
+"""Prefill and decode instances at a constant concurrency: latencies and rates for every decode layout and batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_INSTANCES, _MOST_RATIO = 16, 8
 
 @dataclass(frozen=True)
 class SteadyPools:
-    """Groups of prefill and decode instances, in the numbers that cost least at every batch.
+    """Prefill/decode groups whose numbers of instances have the lowest cost at every batch.
 
     Attributes
     ----------
@@ -35,13 +35,14 @@ class SteadyPools:
 
     Notes
     -----
-    Decode instances run a constant batch. There are enough prefill instances to keep up at a load of
-    :data:`inference_econ.answers.slo.FILLED`, so prompts rarely queue. Groups fill nodes, or an even fraction of one
-    node. The smallest group within 10% of the lowest cost is used, because odd groups such as 13 GPUs are not deployed.
+    Decode instances run at a constant batch. Prefill instances run at most at a load of
+    :data:`inference_econ.answers.slo.FILLED`, so prompts rarely queue. Prefill/decode groups occupy full nodes, or an
+    even fraction of one node. The smallest group within 10% of the lowest cost is used, because groups of unusual size,
+    such as 13 GPUs, are not deployed.
 
-    A group with fewer prefill instances is used if it is cheaper per request and no larger, or 10% cheaper. Its decode
-    instances run only the requests that the prefill instances feed. Otherwise faster decode GPUs would need another
-    group and cost more. Idle GPUs are paid for.
+    A group with fewer prefill instances is used if its cost per request is lower and it is no larger, or if it is 10%
+    cheaper. Its decode instances then run only as many requests as the prefill instances can feed. Without this rule,
+    faster decode GPUs could require a larger prefill/decode group, and raise the cost. The cost includes idle GPUs.
     """
 
     pools: Pools
@@ -49,9 +50,10 @@ class SteadyPools:
 
     @cached_property
     def _chosen(self) -> tuple[Indices, Indices, Indices, Array]:
-        """Prefill layout, numbers of prefill and decode instances, and the share of a decode batch that they feed.
+        """Prefill layout, number of prefill instances, number of decode instances, and fed share of a decode batch.
 
-        Arrays of shape (m, k); 0 instances where no group is possible.
+        The share is what the prefill instances can feed. Arrays of shape (m, k); the numbers of instances are 0 where
+        no group is possible.
         """
         pools = self.pools
         rate = pools.decode.states.requests_per_second
@@ -100,9 +102,9 @@ class SteadyPools:
 
     @cached_property
     def paid_chips(self) -> Array:
-        """Number of decode GPUs with the same cost as each group, shape (n, k) [1]; all GPUs if both kinds are equal.
+        """Number of decode GPUs with the same cost as each group, shape (n, k) [1].
 
-        NaN if there is no group.
+        With one kind of GPU, it is the number of all GPUs. It is NaN if there is no group.
         """
         prefill, readers, *_ = self._chosen
         chips = readers * self.pools.prefill.accelerators[prefill]
@@ -110,7 +112,10 @@ class SteadyPools:
 
     @cached_property
     def seen(self) -> tuple[Array, Array, Array, Array, Array]:
-        """TPOT, requests per second, GPUs, concurrent decode requests, and batch of a group; NaN if there is none."""
+        """TPOT, requests per second, GPUs, concurrent decode requests, and batch of a prefill/decode group.
+
+        NaN if there is none.
+        """
         pools, states, (prefill, readers, decoders, fed) = self.pools, self.pools.decode.states, self._chosen
         possible = readers > 0
         rate = np.where(possible, fed * states.requests_per_second, np.nan)
@@ -129,7 +134,7 @@ class SteadyPools:
         return tpot, rates, np.where(possible, chips, np.nan), flight, batch
 
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
-        """Mean TTFT of some states, queueing included [s]; NaN if no group of instances is possible."""
+        """Mean TTFT of the given states, with queueing [s]; NaN if no group of instances is possible."""
         prefill, readers, *_ = (chosen[rows, columns] for chosen in self._chosen)
         rates = self.seen[1][rows, columns]
         seconds = np.full(rates.shape, np.nan)
@@ -142,11 +147,11 @@ class SteadyPools:
         return seconds
 
     def reading_rows(self, rows: Indices, columns: Indices) -> Indices:
-        """Prefill layouts of some states."""
+        """Indices of the prefill layouts of the given states."""
         return self._chosen[0][rows, columns]
 
     def instances_at(self, rows: Indices, columns: Indices) -> list[tuple[int, int]]:
-        """Prefill and decode instances of some states [1]."""
+        """Numbers of prefill and decode instances in the given states [1]."""
         _, readers, decoders, _ = self._chosen
         return list(zip(readers[rows, columns].tolist(), decoders[rows, columns].tolist(), strict=True))
 
@@ -154,14 +159,15 @@ class SteadyPools:
 def _instances(
     wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], most: int, relative_price: float = 1.0
 ) -> tuple[Indices, Indices, Array]:
-    """Numbers of prefill and decode instances for some wanted ratios, and the share of each ratio that they reach.
+    """Numbers of prefill and decode instances for each wanted ratio, and the reached share of each ratio.
 
-    Shape (m, k) each. The share is 1 if the group with the lowest cost per request has at least the wanted ratio. It is
-    less than 1 if this group has a smaller ratio. The numbers are 0 if no group has a wanted ratio.
+    Shape (m, k) each. The share is 1 if the group with the lowest cost per request reaches the wanted ratio. The share
+    is less than 1 if this group has a smaller ratio. The numbers are 0 if no group reaches a wanted ratio.
 
-    ``reading`` and ``decoding`` are the GPUs of a prefill and of a decode instance, shape (m,). ``whole`` has the GPUs
-    of a node: one number if prefill and decode instances share nodes, else one for each. ``most`` is the maximum number
-    of GPUs of a group. ``relative_price`` is the price of a prefill GPU divided by the price of a decode GPU.
+    ``reading`` and ``decoding`` are the numbers of GPUs of a prefill instance and of a decode instance, shape (m,).
+    ``whole`` has the number of GPUs of a node: a single number if prefill and decode instances share nodes, else one
+    number for each. ``most`` is the maximum number of GPUs of a group. ``relative_price`` is the price of a prefill GPU
+    divided by the price of a decode GPU.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
@@ -178,26 +184,33 @@ def _instances(
 
 
 class _Groups(NamedTuple):
-    """Groups of prefill and decode instances, one per ratio; arrays of shape (n,)."""
+    """Prefill/decode groups, one per ratio; arrays of shape (n,)."""
 
     ratios: Array
-    """Prefill instances per decode instance, ascending [1]."""
+    """Number of prefill instances per decode instance, ascending [1]."""
     instances: Indices
-    """Prefill and decode instances of the group used for a ratio, shape (n, 2) [1]; its own ratio may be larger."""
+    """Numbers of prefill and decode instances in the group for each ratio, shape (n, 2) [1].
+
+    The group may have a larger ratio.
+    """
     chips: Array
-    """GPUs of that group per decode instance [1]; prefill GPUs are converted to the number with equal cost."""
+    """Number of GPUs in that group per decode instance [1]; prefill GPUs are converted to decode GPUs of equal cost."""
     before: Indices
-    """Index of the smaller ratio with the lowest cost at full prefill load."""
+    """Index of a smaller ratio: the one with the lowest cost at full prefill load."""
     filled: Array
-    """GPUs of the group divided by its ratio [1]. Larger groups have a surcharge: the saving that they must reach."""
+    """Number of GPUs in the group divided by its ratio [1].
+
+    Larger groups have a surcharge, which equals the saving that they must reach.
+    """
 
 
 @cache
 def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, relative_price: float) -> _Groups:
-    """Groups of instances with given numbers of GPUs.
+    """Prefill/decode groups for given instance sizes [GPUs].
 
-    A group has full nodes, or an even fraction of one node, and at most ``most`` GPUs. If prefill and decode instances
-    share no nodes, this applies to each kind. Among groups of similar cost per decode instance, the smallest is used.
+    A group occupies full nodes, or an even fraction of one node, and has at most ``most`` GPUs. If prefill and decode
+    instances do not share nodes, this rule applies to each kind of instance. Among groups with a similar cost per
+    decode instance, the smallest is used.
     """
     numbers = np.array(list(product(range(1, _MOST_INSTANCES + 1), repeat=2)), dtype=np.intp)
     sides = numbers * np.array([reading, decoding])

@@ -1,4 +1,4 @@
-"""Options of each engine for layouts and formats."""
+"""Engine options for layouts and formats."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ Written = tuple[dict[str, Any], dict[str, Any]]
 def written(
     engine: LaunchEngine, service: Service, limits: InstanceLimits, served: Weights, role: Role = "both"
 ) -> Written:
-    """Options and configuration file of an instance.
+    """Command-line options and configuration file of an instance.
 
     Parameters
     ----------
     engine : LaunchEngine
-        Engine that runs it.
+        Engine that runs the instance.
     service : Service
         Instance.
     limits : InstanceLimits
-        Its limits.
+        Launch limits of the instance.
     served : Weights
-        Weights to serve.
+        Weights that the instance serves.
     role : str
-        Aggregated, prefill or decode.
+        Role of the instance: aggregated, prefill or decode.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def written(
 
 
 def _kernels(engine: LaunchEngine, service: Service) -> Written:
-    """Kernel options of the recipe that the instance follows, if the engine version has them."""
+    """Kernel options of the instance's recipe, if the engine version has them."""
     setup, speculation = service.setup, service.speculation
     proposer, drafts = (None, None) if speculation is None else (speculation.proposer, speculation.longest)
     practice = practice_of(engine.name, setup.model, setup.hardware, setup.precision, proposer, drafts)
@@ -97,12 +97,12 @@ def _kernels(engine: LaunchEngine, service: Service) -> Written:
 
 
 def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
-    """Options for LoRA adapters, with the smallest maximum rank of the engine that is large enough.
+    """Options for LoRA adapters; the maximum rank is the smallest one of the engine that is large enough.
 
     Raises
     ------
     InputError
-        If the engine supports no such rank.
+        If no rank of the engine is large enough.
     """
     wanted = setup.assumptions.adapters
     if not wanted.loras:
@@ -121,7 +121,7 @@ def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
 
 
 def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role: Role) -> dict[str, Any]:
-    """Options for two-batch overlap, if it makes full prefill or decode steps faster."""
+    """Options for two-batch overlap, if it speeds up full prefill or decode steps."""
     facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.options.version))
     setup, plans = replace(service.setup, engines=(facts,)), service.plans
     whole = replace(setup, assumptions=setup.assumptions.changed({"network.two_batch_overlap": "never"}))
@@ -142,7 +142,7 @@ def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role:
 
 
 def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Written:
-    """Options and keys of an instance that only prefills, or only decodes.
+    """Options and configuration keys of an instance with only prefill, or with only decode.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
 
 
 def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str | None:
-    """Value of the engine's weight format option; None if the weights define the format.
+    """Value of the engine's option for the weight format; None if the weights define the format.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str
 
 
 def _cache(engine: LaunchEngine, service: Service) -> str:
-    """Value of the engine's KV-cache format option.
+    """Value of the engine's option for the KV-cache format.
 
     Raises
     ------
@@ -202,9 +202,9 @@ def _cache(engine: LaunchEngine, service: Service) -> str:
 
 
 def _told_cache(engine: LaunchEngine, service: Service, served: Weights) -> str | None:
-    """Value of the KV-cache option of vLLM and SGLang; None if their default (``auto``) is the priced format.
+    """Value of the KV-cache option of vLLM and SGLang; None if the default ``auto`` gives the priced format.
 
-    The default would use a narrower format for quantized weights that include scales for it.
+    For quantized weights that include KV-cache scales, the default would use a narrower cache format.
     """
     cache = _cache(engine, service)
     if cache != "auto":
@@ -223,7 +223,7 @@ def _vllm(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """vLLM: experts are split over all DP x TP ranks, or each expert is split."""
+    """Options of vLLM: experts are distributed over all DP x TP ranks, or each expert is split over them."""
     if degrees.ep not in (1, degrees.stage):
         raise InputError(
             f"{engine.label} has no {degrees.text}: its experts lie on all {degrees.stage} ranks of DP x TP or each is "
@@ -275,7 +275,7 @@ def _sglang(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """SGLang: ``--tp-size`` counts all ranks of a stage; attention-DP ranks are groups of them."""
+    """Options of SGLang: ``--tp-size`` has all ranks of a stage, and attention DP divides them into groups."""
     capturing = engine.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs")
     redundant = service.setup.assumptions.experts.redundant
     chosen: dict[str | None, Any] = {
@@ -332,7 +332,7 @@ def _trtllm(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """TensorRT-LLM: attention is split over all ranks of a stage, or over none."""
+    """Options of TensorRT-LLM: attention is split over all ranks of a stage, or not split."""
     del weights  # it does not quantize at load time
     if degrees.dp > 1 and degrees.tp > 1:
         raise InputError(
@@ -399,7 +399,7 @@ def _llama_cpp(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """llama-server: layers or tensors of a GGUF file are split over GPUs, and all requests share one cache."""
+    """Options of llama-server: layers or tensors of a GGUF file are split over GPUs. All requests share one cache."""
     del weights  # it does not quantize at load time
     _check_plain(engine, service, degrees)
     if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):
@@ -436,7 +436,7 @@ def _mlx(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """mlx_lm.server: one Mac, with caches that grow on demand."""
+    """Options of mlx_lm.server: one Mac, and caches that grow on demand."""
     del weights  # it does not quantize at load time
     _check_plain(engine, service, degrees)
     if service.accelerators > 1:
@@ -449,7 +449,7 @@ def _mlx(
 
 
 def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees) -> None:
-    """Reject speculation and split caches for engines that are not launched with them."""
+    """Reject speculation and split caches for engines whose launch does not support them."""
     if service.speculation is not None or degrees.dcp > 1:
         raise InputError(
             f"{engine.label} is started without speculation and --dcp here; use --no-speculation",
@@ -463,7 +463,7 @@ def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, ser
     Raises
     ------
     InputError
-        If there are none, or they are unknown.
+        If the model has no draft weights, or their location is unknown.
     """
     draft, setup = speculation.model, service.setup
     if served.draft is not None:
@@ -488,7 +488,7 @@ def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, ser
 
 
 def _captured(sequences: int) -> int:
-    """Largest captured step [1]; engines pad to multiples of eight."""
+    """Number of tokens in the largest step with a CUDA graph [1]; engines pad it to a multiple of eight."""
     return max(1, math.ceil(sequences / 8) * 8) if sequences > 8 else sequences
 
 
@@ -498,7 +498,7 @@ def _down(share: float) -> float:
 
 
 def _given(chosen: dict[str | None, Any]) -> dict[str, Any]:
-    """Options that have a value."""
+    """Options that have a value, without the others."""
     return {name: value for name, value in chosen.items() if name is not None and value is not None}
 
 

@@ -22,10 +22,10 @@ _EIGHTS, _SIXTEENS = 256, 16
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Memory of one GPU by use, before the first request [B]."""
+    """Memory use of one GPU before the first request [B]."""
 
     total: float
-    """Total memory [B]."""
+    """Total memory of the GPU [B]."""
     usable: float
     """Memory for weights, workspace and KV cache [B]."""
     weights: float
@@ -33,9 +33,9 @@ class Room:
     workspace: float
     """Activations of the largest step, and memory that the engine reserves [B]."""
     request: float
-    """KV cache of one request of the maximum length [B]."""
+    """KV cache of one request of maximum length [B]."""
     graphs: float
-    """CUDA graphs, outside the usable memory [B]."""
+    """CUDA graphs; they are outside the usable memory [B]."""
 
     @property
     def cache(self) -> float:
@@ -44,7 +44,7 @@ class Room:
 
 
 def captured(sequences: int) -> int:
-    """Number of CUDA graphs of decode steps that an engine captures up to a batch size [1].
+    """Number of CUDA graphs that an engine captures for decode steps, up to a batch size [1].
 
     Examples
     --------
@@ -63,7 +63,7 @@ def room(service: Service, tokens: int, graph_bytes: float) -> Room:
     service : Service
         Instance.
     tokens : int
-        Input and output of the longest request [tokens].
+        Input plus output of the longest request [tokens].
     graph_bytes : float
         Memory of one CUDA graph [B].
     """
@@ -105,7 +105,7 @@ def check(service: Service, needed: Room, tokens: int) -> None:
     Raises
     ------
     InputError
-        If the weights and one request of the longest length do not fit; the message has the length that fits.
+        If the weights and one request of maximum length do not fit; the message has the length that fits.
     """
     if needed.cache >= needed.request:
         return
@@ -152,9 +152,9 @@ class LaunchEngine:
     options : EngineOptions
         Options of its commands.
     launch : EngineLaunch
-        How to start it.
+        Start instructions for the engine.
     named_image : str or None
-        Container image that replaces the default.
+        Container image that replaces the default image; None for the default.
     """
 
     name: str
@@ -169,17 +169,17 @@ class LaunchEngine:
 
     @property
     def image(self) -> str:
-        """Container image: the named one, or the image of the version; empty if it has none."""
+        """Container image: the named one, or the image of the engine version. Empty if neither exists."""
         return self.named_image or (self.launch.image or "").format(version=self.options.version)
 
     def first(self, *names: str) -> str | None:
-        """First of some options that the version supports."""
+        """First of the given options that the engine version supports."""
         return next((name for name in names if self.options.has(self.launch.command, name)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights to serve.
+    """Weights that the instance serves.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class Weights:
     own : bool
         True if the weights are in the requested format, False if the engine must quantize them.
     draft : str or None
-        Replacement for the default weights of a draft model or EAGLE head.
+        Weights that replace the default weights of a draft model or EAGLE head; None for the default.
     """
 
     model: str
@@ -198,12 +198,12 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class LaunchDegrees:
-    """Parallelism of an instance.
+    """Parallelism degrees of an instance.
 
     Attributes
     ----------
     tp, dp, pp, ep, dcp : int
-        Tensor, attention-data, pipeline, expert and decode-context parallelism [1].
+        Degrees of tensor, attention-data, pipeline, expert and decode-context parallelism [1].
     """
 
     tp: int
@@ -214,19 +214,19 @@ class LaunchDegrees:
 
     @property
     def stage(self) -> int:
-        """GPUs of a pipeline stage [1]."""
+        """Number of GPUs in a pipeline stage [1]."""
         return self.tp * self.dp
 
     @classmethod
     def of(cls, service: Service) -> LaunchDegrees:
-        """Degrees of an instance."""
+        """Parallelism degrees of a predicted instance."""
         plans, dp = service.plans, groups(service)
         ep = 1 if plans.ep is None else int(plans.ep[0])
         return cls(int(plans.attention_ranks[0]), dp, int(plans.pp[0]), ep, int(plans.dcp))
 
     @property
     def text(self) -> str:
-        """Degrees as text, as on the command line."""
+        """Parallelism degrees as text, as on the command line."""
         named = {"tp": self.tp, "dp": self.dp, "pp": self.pp, "ep": self.ep, "dcp": self.dcp}
         return "".join(f"{name}{value}" for name, value in named.items() if value > 1 or name == "tp")
 
@@ -238,13 +238,13 @@ class InstanceLimits:
     Attributes
     ----------
     tokens : int
-        Input and output of the longest request [tokens].
+        Input plus output of the longest request [tokens].
     sequences : int
-        Concurrent requests per attention-DP rank [1].
+        Maximum number of concurrent requests per attention-DP rank [1].
     step_tokens : int
-        Tokens of a step per attention-DP rank [tokens].
+        Maximum number of tokens per step and attention-DP rank [tokens].
     room : Room
-        Memory of each GPU.
+        Memory use of each GPU.
     """
 
     tokens: int
@@ -254,15 +254,16 @@ class InstanceLimits:
 
     @classmethod
     def of(cls, service: Service, engine: LaunchEngine, role: Role, longest: int | None = None) -> InstanceLimits:
-        """Limits from the request lengths with some slack, or from a given longest request [tokens].
+        """Limits that allow the request lengths plus some slack, or a given longest request [tokens].
 
-        Requests of a mean length must be within the model's maximum context. The engine rejects longer requests of a
-        distribution. Sessions use the slots of their simulation.
+        Requests of a mean length must be within the model's maximum context. The engine rejects requests of a
+        distribution that exceed this context. For sessions, the concurrency limit is the one that their simulation
+        uses.
 
         Raises
         ------
         InputError
-            If the requests exceed the model's maximum context, or the instance would not start with them.
+            If the requests exceed the model's maximum context, or the instance would not start with these limits.
         """
         requests, most = service.requests, service.setup.model.max_context
         needed_tokens = longest or math.ceil(requests.isl.mean + requests.osl.mean)
@@ -292,23 +293,23 @@ class Instance:
     Attributes
     ----------
     engine : Engine
-        Engine that runs it.
+        Engine that runs the instance.
     service : Service
-        Predicted service.
+        Predicted service that the instance provides.
     model : str
         Hugging Face id or path of the weights.
     limits : Limits
-        Its limits.
+        Launch limits of the instance.
     arguments : mapping
-        Options with their values.
+        Options with their values, as for the command line.
     file : mapping
-        Contents of its configuration file; empty without one.
+        Contents of the engine's configuration file; empty without a file.
     replicas : int
-        Number of such instances [1].
+        Number of instances with these options [1].
     role : str
-        Role of the instance.
+        Role of the instance: aggregated, prefill or decode.
     variant : str
-        Text that distinguishes the instance from instances on other GPUs, if there are some.
+        Text that distinguishes the instance from instances on other GPUs; empty if there are none.
     """
 
     engine: LaunchEngine
@@ -323,23 +324,23 @@ class Instance:
 
     @property
     def accelerators(self) -> int:
-        """GPUs of one instance [1]."""
+        """Number of GPUs of one instance [1]."""
         return self.service.accelerators
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Command line, including program and configuration file."""
+        """Command line, with program and configuration file."""
         option = self.engine.first("--config", "--extra_llm_api_options")
         reading = [option, CONFIG] if self.file and option is not None else []
         return (*self.engine.launch.program, *words(self.arguments), *reading)
 
     def check(self) -> None:
-        """Check command line and file against the recorded options of the engine's parser.
+        """Check the command line and the file against the recorded options of the engine's parser.
 
         Raises
         ------
         InputError
-            If the engine would reject them.
+            If the engine would reject an option.
         """
         options, command = self.engine.options, self.engine.launch.command
         options.parse(command, self.words[len(self.engine.launch.program) :])
@@ -348,7 +349,7 @@ class Instance:
 
 
 def words(arguments: Arguments) -> list[str]:
-    """Options and values as the words of a command line; names without dashes are arguments.
+    """Options and values as words of a command line; option names without dashes are positional arguments.
 
     Examples
     --------
@@ -379,22 +380,24 @@ Told = tuple[dict[str, Any], dict[str, Any]]
 
 
 def priced(service: Service, role: Role) -> int:
-    """Maximum decode steps that delay prefill, as priced [1].
+    """Maximum number of decode steps by which prefill is delayed, as assumed in the price [1].
 
-    0 for instances with one DP rank, and for prefill or decode instances.
+    It is 0 for instances with one DP rank, and for prefill or decode instances.
     """
     return round(service.setup.held_steps) if groups(service) > 1 and role == "both" else 0
 
 
 def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """Options and keys that make an engine delay prefill until each DP rank has a prompt; empty if not supported.
+    """Options and configuration keys that make an engine delay prefill until each DP rank has a prompt.
+
+    They are empty if the engine does not support this.
 
     Parameters
     ----------
     engine : Engine
         Engine.
     steps : int
-        Maximum decode steps [1]; 0 for no delay.
+        Maximum delay in decode steps [1]; 0 for no delay.
     stages : int
         Pipeline stages of the instance [1].
     speculation : Speculation or None
@@ -405,7 +408,7 @@ def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation
 
 
 def remark(instance: Instance) -> str | None:
-    """Note about an instance that does not delay prefill although that was priced."""
+    """Note on an instance without prefill delay, if the price assumes one."""
     service, steps = instance.service, priced(instance.service, instance.role)
     if not steps or any(told(instance.engine, steps, LaunchDegrees.of(service).pp, service.speculation)):
         return None
@@ -416,9 +419,10 @@ def remark(instance: Instance) -> str | None:
 
 
 def _sglang(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """SGLang options; a delay needs overlapped steps (``managers/prefill_delayer.py``): no pipeline, no speculation.
+    """SGLang options that delay prefill.
 
-    N-gram speculation disables overlap in all versions, draft heads in versions that do not overlap rounds by default.
+    They need overlapped steps (``managers/prefill_delayer.py``): no pipeline and no speculation. N-gram speculation
+    disables the overlap in all versions. Draft heads disable it in versions that do not overlap rounds by default.
     """
     if engine.first("--enable-prefill-delayer") is None or stages > 1 or speculation is not None:
         return {}, {}
@@ -426,7 +430,10 @@ def _sglang(engine: LaunchEngine, steps: int, stages: int, speculation: Speculat
 
 
 def _trtllm(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
-    """TensorRT-LLM: prefill starts when every DP rank has a prompt; a further wait for more prompts was not priced."""
+    """TensorRT-LLM options: prefill starts when every DP rank has a prompt.
+
+    A longer wait for more prompts is not part of the price.
+    """
     del stages, speculation
     if not engine.options.has("trtllm-serve config", "attention_dp_config.enable_balance"):
         return {}, {}
@@ -450,7 +457,7 @@ class InstanceMachine:
     Attributes
     ----------
     rank : Expanded
-        Number of the machine from 0, or a shell expression for it.
+        Number of the machine, from 0, or a shell expression for this number.
     leader : Expanded
         Address of the first machine.
     """
@@ -460,7 +467,7 @@ class InstanceMachine:
 
 
 def machines(instance: Instance, size: int) -> int:
-    """Number of machines of a size that an instance needs [1].
+    """Number of machines that an instance needs, for a machine size [1].
 
     Raises
     ------
@@ -490,7 +497,7 @@ def machines(instance: Instance, size: int) -> int:
 
 
 def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine) -> list[str]:
-    """Command words for one machine of an instance on several machines."""
+    """Words of the command for one machine of an instance that spans several machines."""
     count = instance.accelerators // size
     if instance.engine.name == "sglang":
         address = {"--dist-init-addr": Expanded(f"{machine.leader}:{_MEETING}")}
@@ -510,5 +517,5 @@ def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine
 
 
 def headless(instance: Instance, rank: str) -> str | None:
-    """Option that keeps vLLM from serving requests on all machines but the first; None for other engines."""
+    """Option that stops vLLM from serving requests on all machines except the first; None for other engines."""
     return f'$([ "{rank}" = 0 ] || echo --headless)' if instance.engine.name == "vllm" else None

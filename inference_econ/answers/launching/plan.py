@@ -50,7 +50,7 @@ UNITS: dict[Measure, tuple[str, str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Predicted value of one quantity."""
+    """Predicted value of one quantity, with its interval and SLO."""
 
     measure: Measure
     """``ttft`` [s], ``tpot`` [s], ``e2e`` [s] or ``throughput`` [output tokens/s]."""
@@ -63,7 +63,7 @@ class Expected:
     high: float | None = None
     """Upper end of its 80% interval; None if unknown."""
     promised: float | None = None
-    """SLO on the quantity, or None."""
+    """SLO on the quantity; None without an SLO."""
 
     @property
     def name(self) -> str:
@@ -85,7 +85,7 @@ class OfferedLoad:
 
     @property
     def requests(self) -> int:
-        """Requests of a run [1]."""
+        """Number of requests in a run [1]."""
         wanted = (self.requests_per_second or 0.0) * _SECONDS + (self.concurrency or 0) * _ROUNDS
         return max(_LEAST, math.ceil(wanted))
 
@@ -102,11 +102,11 @@ class LoadTestRun:
     """Run of a load generator."""
 
     options: EngineOptions
-    """Options of its command."""
+    """Options of the load generator's command."""
     command: str
-    """``vllm bench serve``, ``aiperf profile`` or ``guidellm run``."""
+    """Command of the load generator: ``vllm bench serve``, ``aiperf profile`` or ``guidellm run``."""
     arguments: Mapping[str, Any]
-    """Options with their values."""
+    """Options with their values, as for the command line."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -142,14 +142,14 @@ def run(
     load : OfferedLoad
         Load.
     server : str
-        vLLM version of the server, to use its generator; empty for the newest recorded version.
+        vLLM version of the server, whose load generator is used; empty for the newest recorded version.
     statistics : collection of str
-        Predicted statistics (means and percentiles) to report, if the generator supports it.
+        Predicted statistics (means and percentiles) that the generator reports, if it supports them.
 
     Raises
     ------
     InputError
-        If the generator cannot create such requests.
+        If the generator cannot create requests with these lengths.
     """
     version = server if generator == "vllm" and server in launch_options.versions("vllm") else None
     options = launch_options.options(generator, version)
@@ -201,7 +201,7 @@ def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load
 
 
 def _half_width(length: Length) -> float:
-    """Half width of a uniform distribution with the same deviation, at most the longest length [tokens].
+    """Half width of a uniform distribution with the same standard deviation, limited by the longest length [tokens].
 
     Examples
     --------
@@ -251,7 +251,7 @@ def _guidellm(options: EngineOptions, model: str, url: str, requests: Requests, 
 
 
 def _guided(name: str, length: Length) -> str:
-    """Length in GuideLLM's syntax, which rejects a deviation of 0."""
+    """Length in GuideLLM's syntax, which does not accept a standard deviation of 0."""
     if round(_deviation(length)) == 0:
         return f"{name}={round(length.mean)}"
     least = 1 if length.kind == "lognormal" else round(length.least)
@@ -260,7 +260,7 @@ def _guided(name: str, length: Length) -> str:
 
 
 def _deviation(length: Length) -> float:
-    """Standard deviation [tokens]."""
+    """Standard deviation of a length [tokens]."""
     return math.sqrt(length.scv) * length.mean
 
 
@@ -270,7 +270,7 @@ def _arrivals(load: OfferedLoad) -> str:
     Raises
     ------
     InputError
-        If the generators do not support such arrivals.
+        If the generator does not support such arrivals.
     """
     shapes = {0.0: "constant", 1.0: "poisson"}
     if load.arrival_scv not in shapes:
@@ -300,9 +300,9 @@ class PlanPart:
     replicas: int
     """Number of instances [1]."""
     role: Role = "both"
-    """Role of the instances."""
+    """Role of the instances: aggregated, prefill or decode."""
     slots: int | None = None
-    """Maximum concurrent requests of an instance [1]; None for the memory limit."""
+    """Maximum concurrent requests of one instance [1]; None for the memory limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +316,9 @@ class Start:
     load : OfferedLoad
         Total load.
     expected : sequence of Expected
-        Predictions under that load.
+        Predicted values under that load.
     pick : str
-        Selected deployment of a result, as text.
+        Deployment that was selected from a result, as text.
     said : sequence of str
         Notes for the operator.
     """
@@ -341,13 +341,13 @@ class Scaling:
     metric : str
         Target metric: ``in_flight`` requests, queued ones included, or their ``rate``.
     per_instance, before : float
-        Target of the metric per instance, and the amount that cheaper instances serve first [1, or 1/s].
+        Target of the metric per instance, and load that cheaper instances serve first [1, or 1/s].
     polling_seconds, scale_down_seconds : float
         Polling interval, and delay before an instance is removed [s].
     dollars_per_hour : float
         Price of an instance [USD/h].
     paid : str
-        Pricing model of its machines.
+        Pricing model of the machines.
     """
 
     least: int
@@ -368,17 +368,17 @@ class LaunchPlan:
     Attributes
     ----------
     instances : sequence of Instance
-        One instance of each kind.
+        Instances, one entry per kind.
     load : OfferedLoad
         Total load.
     expected : sequence of Expected
-        Predictions under that load.
+        Predicted values under that load.
     generator : str
         Load generator.
     pick : str
         How the deployment was selected, as text.
     asked : Speculation or None
-        Requested speculation method; instances speculate only where that is faster under the load.
+        Speculation method of the query. Instances use it only where it is faster under the load.
     scaling : Scaling or None
         Autoscaler settings; None for a constant number of instances.
     said : sequence of str
@@ -401,7 +401,7 @@ class LaunchPlan:
 
     @property
     def accelerators(self) -> int:
-        """GPUs of all instances [1]."""
+        """Number of GPUs in all instances [1]."""
         return sum(instance.accelerators * instance.replicas for instance in self.instances)
 
     @property
@@ -410,7 +410,7 @@ class LaunchPlan:
         return len(self.instances) > 1
 
     def run(self, url: str, share: float = 1.0) -> LoadTestRun:
-        """Load test against an address that gets a share of the load [1]."""
+        """Load test against an address that receives the given share of the load [1]."""
         first = self.instances[0]
         version = self.engine.options.version if self.engine.name == "vllm" else ""
         load, seen = self.load, {entry.statistic for entry in self.expected}
@@ -432,17 +432,17 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> L
 
 
 def usual_engine(engines: str) -> str | None:
-    """Most common of some engines, separated by commas; None if none can be launched."""
+    """Most frequent engine among several, which are separated by commas; None if none of them can be launched."""
     return next((name for name in ENGINES if name in engines.split(", ")), None)
 
 
 def check_engine(engines: str, to: str, what: str) -> None:
-    """Reject launching an engine that differs from the predicted ones.
+    """Reject the launch of an engine for which nothing was predicted.
 
     Parameters
     ----------
     engines : str
-        Predicted engines, separated by commas; empty if any layout was allowed.
+        Engines of the prediction, separated by commas; empty if layouts needed no engine.
     to : str
         Engine to launch.
     what : str
@@ -471,12 +471,12 @@ def _check_named(option: str, name: str | None, needed: str) -> None:
 
 
 def weights(service: Service, named: str | None, draft: str | None = None) -> Weights:
-    """Named weights, or a checkpoint of the model's file, in the requested format if there is one.
+    """Weights by name, or a checkpoint from the model's file; in the requested format if there is one.
 
     Raises
     ------
     InputError
-        If no weights are known, or the name is empty.
+        If the name is empty, or no weights are known.
     """
     _check_named("model_id", named, "ORGANISATION/NAME, or a path")
     _check_named("draft_model_id", draft, "ORGANISATION/NAME, or a path")
@@ -495,19 +495,20 @@ def weights(service: Service, named: str | None, draft: str | None = None) -> We
 
 
 def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
-    """Priced speculation, with the best draft length at a concurrency [1].
+    """Speculation method as priced, with the best draft length at a concurrency.
 
     Parameters
     ----------
     service : Service
-        Instance, possibly with speculation.
+        Instance, with or without speculation.
     in_flight : float
         Concurrent requests of the instance [1].
 
     Returns
     -------
     Speculation or None
-        Method with one draft length, as engines run it; None if plain decoding is faster, or speculation is off.
+        Speculation method with a single draft length, because engines use only one. None without speculation, or if
+        plain decoding is faster.
     """
     if service.speculation is None:
         return None
@@ -528,14 +529,14 @@ def instances(
     parts : sequence of Part
         Predicted instances.
     served : Weights
-        Weights to serve.
+        Weights that the instance serves.
     longest : int, optional
-        Input and output of the longest request [tokens]; by default from the requests.
+        Input plus output of the longest request [tokens]; by default from the request lengths.
 
     Raises
     ------
     InputError
-        If the engine does not support a kind of instance, or would not start with it.
+        If the engine does not support a kind of instance, or would not start it.
     """
     made = []
     for part in parts:

@@ -1,1 +1,1 @@
-"""Layouts that could exist: fixed degrees, families of layouts, the search grid, and divisibility rules."""
+"""Layouts that could exist: fixed parallelism degrees, families of layouts, the search grid, and divisibility rules."""

@@ -1,4 +1,4 @@
-"""Families of layouts that a search chooses from, and grids of instance sizes and batches."""
+"""Families of layouts for a search, and grids of instance sizes and batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRAY = 4
 
 
 def machine(hardware: HardwareSpec) -> int:
-    """Chips of a machine, or of a fast-link domain if the domain is larger [1].
+    """Number of chips in a machine, or in a fast-link domain if the domain is larger [1].
 
     Examples
     --------
@@ -33,9 +33,9 @@ def machine(hardware: HardwareSpec) -> int:
 
 
 def node(hardware: HardwareSpec) -> int:
-    """Chips of a node, which engines use as one pipeline stage [1]: the largest machine that can be rented.
+    """Number of chips in a node, which engines use as one pipeline stage [1]; the largest machine that can be rented.
 
-    For chips without known rental machines, this is :func:`machine`. For racks, it is the size of a tray.
+    For chips without known rental machines, this is :func:`machine`. For racks, it is the number of chips in a tray.
 
     Examples
     --------
@@ -49,12 +49,12 @@ def node(hardware: HardwareSpec) -> int:
 
 
 def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
-    """Instance sizes up to the largest [1], shape (n,): powers of two of chips, then of machines.
+    """Instance sizes up to the largest, shape (n,) [1]: powers of two of chips, then of machines.
 
     Parameters
     ----------
     hardware : HardwareSpec
-        Chip, which determines the size of machines.
+        Chip; its machines limit the instance sizes.
     largest : float
         Largest instance [1].
 
@@ -76,7 +76,7 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
 def sensible_stages(
     accelerators: Array, stage: Array, hardware: HardwareSpec, smallest: float
 ) -> npt.NDArray[np.bool_]:
-    """True for pipeline stages that engines' documentation recommends, broadcast over the arguments.
+    """True for pipeline stages that the documentation of engines recommends; arguments are broadcast.
 
     The documentation recommends one stage per node, with tensor parallelism inside it, for models that are too large
     for a node (``EngineFacts.stages_over``). Chips without a fast link may also have several stages within a node. No
@@ -85,16 +85,16 @@ def sensible_stages(
     Parameters
     ----------
     accelerators, stage : ndarray
-        Chips of instances, and of their stages [1].
+        Number of chips in each instance, and in each of its stages [1].
     hardware : HardwareSpec
-        Chip, which determines the size of nodes and machines.
+        Chip; it determines the size of nodes and machines.
     smallest : float
-        Chips whose memory the weights fill exactly [1].
+        Number of chips whose memory the weights fill exactly [1].
 
     Examples
     --------
-    A model that needs 12 chips and a model that needs 2, on one or two machines of 8 chips with a fast link. Then the
-    smaller model on chips without a fast link:
+    The first example has models that need 12 chips and 2 chips, on one or two machines of 8 chips with a fast link. The
+    second example has the smaller model on chips without a fast link:
 
     >>> from inference_econ.inputs import catalog
     >>> sizes, stages = np.array([8.0, 16.0, 16.0]), np.array([4.0, 8.0, 4.0])
@@ -116,17 +116,17 @@ _EVERY_SIZE = np.arange(1, 129)
 
 @dataclass(frozen=True, slots=True)
 class ContinuousLayouts:
-    """Layouts of the published study: every degree is a real number.
+    """Layouts of the published study: every parallelism degree is a real number.
 
     ``depths`` lists the pipeline depths to try for each instance; 0 marks a depth that does not fit. ``variants`` adds
     a leading axis for the number of attention ranks. ``attention_ranks`` lists the numbers of attention ranks for a
-    stage. Searches compute bounds from them. ``unpinned`` is the family without fixed degrees, for a draft model with
-    its own layout.
+    stage. Searches use these numbers to compute bounds. ``unpinned`` is the same family without fixed degrees; a draft
+    model with its own layout uses it.
 
     Attributes
     ----------
     pipeline : bool
-        Try pipeline depths other than 1.
+        Also try pipeline depths other than 1.
     """
 
     pipeline: bool
@@ -160,14 +160,14 @@ class ContinuousLayouts:
 
 @dataclass(frozen=True, slots=True)
 class WholeLayouts:
-    """Layouts with integer degrees that divide heads, layers and experts.
+    """Layouts whose parallelism degrees are integers that divide heads, layers and experts.
 
     Attributes
     ----------
     pipeline : bool
-        Try pipeline depths other than 1.
+        Also try pipeline depths other than 1.
     pins : Pins
-        Fixed degrees. Fixed degrees are tried even if they do not divide the model.
+        Fixed parallelism degrees. Fixed parallelism degrees are tried even if they do not divide the model.
     hardware : HardwareSpec or None
         Chip whose machine size limits tensor parallelism, and whose nodes form pipeline stages, unless these degrees
         are fixed. None for no limit.
@@ -236,7 +236,7 @@ class WholeLayouts:
         return None
 
     def unpinned(self) -> WholeLayouts:
-        """Layouts without fixed degrees."""
+        """Layouts without fixed parallelism degrees."""
         return WholeLayouts(self.pipeline)
 
 
@@ -250,7 +250,7 @@ def _column(values: Array, instances: Array) -> Array:
 
 
 def _dividing(degrees: Array, stage: Array) -> Array:
-    """Degrees that divide the chips of at least one stage."""
+    """Parallelism degrees that divide the chips of at least one stage."""
     return np.asarray(degrees[(np.unique(stage) % degrees[:, None] == 0).any(axis=1)])
 
 
@@ -261,9 +261,9 @@ class InstanceGrid:
     Attributes
     ----------
     accelerators, batch : ndarray, shapes (n,) and (m,)
-        Sizes and batches [1].
+        Instance sizes [chips] and batches [1].
     layouts : Layouts
-        Layouts to choose from for each pair.
+        Family of layouts for each pair.
     """
 
     accelerators: Array
@@ -278,18 +278,18 @@ class InstanceGrid:
 def paper_grid(
     smallest: float, sparsity: float, *, pipeline: bool, points: int = 400, largest: float | None = None
 ) -> InstanceGrid:
-    """Grid of the published study: neighboring sizes have a constant ratio, and so do neighboring batches.
+    """Grid of the published study. Neighboring sizes have a constant ratio, and neighboring batches too.
 
     Parameters
     ----------
     smallest : float
-        Chips whose memory the weights fill exactly, p P / M; may be a fraction [1].
+        Number of chips whose memory the weights fill exactly, p P / M; may be a fraction [1].
     sparsity : float
         Number of experts divided by the number of active experts [1].
     pipeline : bool
-        Try pipeline depths other than 1.
+        Also try pipeline depths other than 1.
     points : int
-        Number of sizes, and of batches [1].
+        Number of instance sizes, and number of batches [1].
     largest : float, optional
         Largest instance [1].
 
@@ -316,17 +316,17 @@ def whole_grid(
     Parameters
     ----------
     smallest : float
-        Chips whose memory the weights fill exactly; the smallest instance [1].
+        Number of chips whose memory the weights fill exactly; it is the smallest instance [1].
     pipeline : bool
-        Try pipeline depths other than 1.
+        Also try pipeline depths other than 1.
     largest : int, optional
         Largest instance [1]; by default 64, or four times the smallest if that is more.
     largest_batch : int
         Largest batch [1].
     pins : Pins, optional
-        Fixed degrees; only sizes and batches that fit them are included.
+        Fixed parallelism degrees; only sizes and batches that match them are included.
     hardware : HardwareSpec, optional
-        Chip whose machines determine the instance sizes, see :func:`instance_sizes`; without it, all sizes are
+        Chip whose machines define the instance sizes, see :func:`instance_sizes`; without a chip, all sizes are
         included.
     """
     fixed = Pins() if pins is None else pins
@@ -355,5 +355,5 @@ def whole_grid(
 
 
 def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:
-    """Integers from 1 on: all up to 16, then eight per doubling."""
+    """Integers from 1 on: all up to 16, then eight per factor of two."""
     return np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(doublings)])

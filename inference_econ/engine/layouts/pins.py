@@ -1,4 +1,4 @@
-"""Degrees of a deployment that a user fixes."""
+"""Parallelism degrees of a deployment that a user fixes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def divisors(*factors: int) -> list[int]:
 
 
 def nearest(wanted: int, possible: list[int]) -> str:
-    """Nearest possible values below and above a requested value.
+    """Nearest allowed values below and above a requested value.
 
     Examples
     --------
@@ -56,28 +56,30 @@ def nearest(wanted: int, possible: list[int]) -> str:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Pins:
-    """Fixed degrees of a deployment, as in engines and on the command line.
+    """Parallelism degrees that a user fixes, as in engines and on the command line.
 
     ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If one of ``tp``, ``dp``
-    and ``pp`` is given, the others default to 1. ``"any"`` searches a degree: ``Pins(tp=8, dp="any")`` has 8, 16, 24,
+    and ``pp`` is given, the others default to 1. ``"any"`` leaves a degree to the search: ``Pins(tp=8, dp="any")`` has
+    8, 16, 24,
     .. chips. If none is given, all are searched.
 
     Attributes
     ----------
     tp, dp : int or None
-        Tensor-parallel attention ranks, and attention-DP groups per pipeline stage [1]; None to search.
+        Tensor-parallel attention ranks, and attention-DP groups per pipeline stage [1]; None leaves the value to the
+        search.
     pp : int or None
         Pipeline stages [1].
     ep : int or None
-        Expert-parallel ranks of a stage [1]; None for the best.
+        Expert-parallel ranks of a stage [1]; None for the best value.
     batch : float or None
-        Sequences that the instance decodes together [1].
+        Number of sequences that the instance decodes together [1].
     accelerators : float or None
-        Chips of the instance [1].
+        Number of chips of the instance [1].
     dcp : int or None
-        Attention ranks that split the cached tokens of a sequence in decode [1]; None for 1.
+        Number of attention ranks that share the cached tokens of a sequence in decode [1]; None for 1.
     opened : frozenset of str
-        Degrees among ``tp``, ``dp`` and ``pp`` that are searched although another degree is fixed.
+        Degrees among ``tp``, ``dp`` and ``pp`` that the search varies although another degree is fixed.
 
     Raises
     ------
@@ -110,7 +112,7 @@ class Pins:
         dcp: int | None = None,
         opened: Collection[str] = (),
     ) -> None:
-        """Reject invalid numbers; integers may be given as floats."""
+        """Reject invalid numbers; floats are accepted for integers."""
         sizing = {"tp": tp, "dp": dp, "pp": pp}
         named = {name for name, value in sizing.items() if value is not None} | set(opened)
         alone = {name: 1 if named and name not in opened else None for name in sizing}
@@ -123,40 +125,40 @@ class Pins:
             object.__setattr__(self, name, None if name in _DEGREES and _is_any(value) else _number(name, value))
 
     def given(self) -> dict[str, float]:
-        """Fixed degrees and sizes by name."""
+        """Fixed degrees and sizes, by name."""
         axes = (axis.name for axis in fields(self) if axis.name != "opened")
         return {name: value for name in axes if (value := getattr(self, name)) is not None}
 
     @property
     def text(self) -> str:
-        """Pins as users write them: ``tp=8, batch=64``."""
+        """Fixed values as users write them: ``tp=8, batch=64``."""
         return ", ".join(f"{name}={value:g}" for name, value in self.given().items())
 
     @property
     def size(self) -> float | None:
-        """Size of the instance, if the pins determine it [1]."""
+        """Size of the instance, if the fixed values determine it [1]."""
         if self.accelerators is not None:
             return self.accelerators
         return float(self.chips) if self.complete else None
 
     @property
     def complete(self) -> bool:
-        """True if the degrees alone determine the size of the instance."""
+        """True if the fixed parallelism degrees alone determine the size of the instance."""
         return None not in (self.tp, self.dp, self.pp)
 
     @property
     def groups(self) -> int:
-        """Minimum number of parts that a batch is split into [1]."""
+        """Minimum number of parts into which a batch is split [1]."""
         return (self.dp or 1) * (self.pp or 1)
 
     @property
     def chips(self) -> int:
-        """Size of the instance [1]; if a degree is searched, a number that divides every possible size."""
+        """Size of the instance [1]; if a degree is searched, a number by which every possible size is divisible."""
         stage = (self.tp or 1) * (self.dp or 1)
         return (self.pp or 1) * (stage if self.complete else math.lcm(stage, self.ep or 1))
 
     def check_whole(self) -> None:
-        """Reject fractions, and degrees that contradict each other or the instance.
+        """Reject fractions, and parallelism degrees that contradict each other or the instance.
 
         Raises
         ------
@@ -211,15 +213,15 @@ class Space:
     Attributes
     ----------
     pins : Pins
-        Fixed degrees.
+        Fixed parallelism degrees.
     max_accelerators : float or None
-        Largest instance [1]; by default 64, or four times the smallest.
+        Largest instance in the search [1]; by default 64, or four times the smallest.
     pipeline : bool
-        Try pipeline depths other than 1.
+        Also try pipeline depths other than 1.
     grid : {'whole', 'paper'}
-        Integer instances and layouts, or the published study's logarithmic grid.
+        Integer instances and layouts (``whole``), or the logarithmic grid of the published study (``paper``).
     any_group : bool
-        Include disaggregated groups that no published recipe has.
+        Also search prefill/decode groups that no published recipe has.
     gpus : int or None
         Maximum GPUs of one deployment [1].
 
@@ -245,7 +247,7 @@ class Space:
 
 
 def as_setting(name: str, value: object) -> str:
-    """Setting as scenarios write it."""
+    """Value in the form that scenarios use."""
     return f"{name}: {value}"
 
 
@@ -257,23 +259,23 @@ def instance_pins(
     dcp: int | None = None,
     write: Callable[[str, object], str] = as_setting,
 ) -> Pins:
-    """Create pins from the degrees of command lines, scenarios or engine options.
+    """Create fixed parallelism degrees (``Pins``) from command lines, scenarios or engine options.
 
     Parameters
     ----------
     degrees : mapping of str to int, str or None
-        ``tp``, ``pp``, ``dp`` and ``ep`` as in :class:`Pins`, where given.
+        Values of ``tp``, ``pp``, ``dp`` and ``ep``, as in :class:`Pins`; missing ones are not fixed.
     instance_gpus : float, optional
-        Chips of the instance [1].
+        Number of chips of the instance [1].
     batch, dcp
-        As in :class:`Pins`.
+        Size of the instance, as in :class:`Pins`.
     write : callable
-        Format of a name and its value in error messages.
+        Function that formats a name and its value for error messages.
 
     Raises
     ------
     InputError
-        If the degrees alone give an instance of another size.
+        If the parallelism degrees alone result in an instance of another size.
 
     Examples
     --------
@@ -303,19 +305,19 @@ _DEGREE = re.compile(r"(tp|dp|pp|ep)(\d[\d.]*)")
 def layout_columns(
     plans: Plans, cut: npt.NDArray[np.str_], assumptions: LayoutAssumptions
 ) -> dict[str, list[float] | list[str]]:
-    """Degrees of n plans, each as a list; integers except on the published study's grid.
+    """Parallelism degrees of n plans, each as a list; they are integers except on the published study's grid.
 
-    A stage has tp x dp = moe_tp x ep chips. In the published study only tp of these chips compute attention and the
-    others wait, so moe_tp x ep is larger than tp x dp.
+    A pipeline stage has tp x dp = moe_tp x ep chips. In the published study only tp of these chips compute attention
+    and the others wait, so moe_tp x ep is larger than tp x dp.
 
     Parameters
     ----------
     plans : Plans
         Deployments, shape (n,).
     cut : ndarray of str, shape (n,)
-        Rules by which their matrices are split.
+        Rule by which each plan splits its matrices.
     assumptions : LayoutAssumptions
-        Rule on whether attention-DP groups share the batch.
+        Assumption whether attention-DP groups share the batch.
     """
     stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
     groups = np.broadcast_to(attention_groups(plans, assumptions), plans.shape)
@@ -344,7 +346,7 @@ def layout_key(tp: float, dp: float, pp: float, ep: float = 1.0) -> str:
 
 
 def key_degrees(key: str) -> dict[str, float]:
-    """Degrees in a :func:`layout_key`; degrees that the key omits are 1.
+    """Parallelism degrees in a :func:`layout_key`; degrees that are missing there are 1.
 
     Examples
     --------
@@ -356,7 +358,7 @@ def key_degrees(key: str) -> dict[str, float]:
 
 
 def bare_key(key: str) -> str:
-    """A :func:`layout_key` without expert ranks, which are not always recorded.
+    """A :func:`layout_key` without its expert ranks, which some measurements do not record.
 
     Examples
     --------
@@ -368,7 +370,7 @@ def bare_key(key: str) -> str:
 
 
 def recorded_key(layout: Mapping[str, float | str]) -> str:
-    """The :func:`layout_key` of degrees from :func:`layout_record`.
+    """The :func:`layout_key` for the parallelism degrees in a :func:`layout_record`.
 
     Examples
     --------

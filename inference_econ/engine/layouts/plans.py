@@ -1,7 +1,7 @@
 """Plans as arrays. A plan is one layout of an instance with one batch.
 
 The arrays of a :class:`Plans` broadcast against each other. A value that depends on one axis is stored and computed
-once per entry of that axis.
+once per entry of this axis.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ class Plans:
     batch : ndarray
         Sequences that the instance decodes at once, b [1].
     pp : ndarray
-        Number of pipeline stages. Each stage has N / pp chips and works on b / pp sequences at once [1].
+        Number of pipeline stages. Each stage has N / pp chips, and processes b / pp sequences at once [1].
     attention_ranks : ndarray
-        Chips of a stage that share the attention weights, at most N / pp [1].
+        Number of chips in a stage that share the attention weights, at most N / pp [1].
     ep : ndarray or None
-        Expert-parallel ranks of a stage [1]; None for the rule of the assumptions.
+        Number of expert-parallel ranks in a stage [1]; None for the rule of the assumptions.
     new_tokens : float
-        Tokens per sequence and step: 1, or more for verification of drafts and for prefill [1].
+        Tokens per sequence and step: 1 for plain decoding, more to verify drafts or to prefill [1].
     prefill : bool
         True for a prefill step, in which only the last token of each sequence needs logits.
     whole : bool
-        True if degrees must be integers that divide heads, layers and experts evenly.
+        True if parallelism degrees must be integers that divide heads, layers and experts evenly.
     dcp : float
         Decode-context-parallel ranks, which split the cached tokens of each sequence; equal for all plans [1].
     fullest : ndarray, float or None
         Sequences of the fullest attention-DP group divided by the mean of all groups [1]; None for round-robin
         assignment, see :func:`fullest_group`.
     riding, riding_fullest : ndarray or float
-        Prompt tokens that a micro-batch prefills in the same step [tokens], and the tokens of the fullest group divided
-        by the mean of all groups [1]. All operators except attention process prompt tokens together with decode tokens.
+        Prompt tokens that a micro-batch prefills in the same step [tokens]. The second value is the tokens of the
+        fullest group divided by the mean of all groups [1]. All operators except attention process prompt tokens
+        together with decode tokens.
     """
 
     accelerators: Array
@@ -82,32 +83,35 @@ class Plans:
 
     @property
     def micro_batch(self) -> Array:
-        """Sequences that a stage works on at once, u = b / pp [1]."""
+        """Number of sequences that a stage processes at once, u = b / pp [1]."""
         return self.batch / self.pp
 
     @classmethod
     def of(cls, accelerators: Array, batch: Array, pp: Array, new_tokens: int = 1) -> Plans:
-        """Plans with attention on every chip of a stage, and expert parallelism by the rule of the assumptions."""
+        """Plans in which all chips of a stage compute attention.
+
+        Expert parallelism follows the rule of the assumptions.
+        """
         return cls(accelerators, batch, pp, accelerators / pp, None, new_tokens)
 
     def at(self, index: tuple[npt.NDArray[np.intp], ...]) -> Plans:
-        """Plans at some positions of :attr:`shape`, as arrays of equal length."""
+        """Plans at the given positions of :attr:`shape`, as arrays of equal length."""
         shape = self.shape
 
         picked = {name: np.broadcast_to(array, shape)[index] for name, array in self.arrays().items()}
         return replace(self, **picked)  # type: ignore[arg-type]
 
     def row(self, index: int) -> Plans:
-        """One of n flat plans, as arrays of shape (1,)."""
+        """A single plan out of n flat plans, as arrays of shape (1,)."""
         return self.at((np.array([index]),))
 
     def column(self, batch: Array) -> Plans:
-        """Plans of shape (...) with k batches each.
+        """Plans of shape (...), each with k batches.
 
         Parameters
         ----------
         batch : ndarray, shape (..., k)
-            Sequences that each instance decodes at once; they replace its batch [1].
+            Number of sequences that each instance decodes at once [1]; it replaces the batch.
 
         Examples
         --------
@@ -120,7 +124,7 @@ class Plans:
 
     @classmethod
     def joined(cls, parts: Sequence[Plans]) -> Plans:
-        """Concatenated flat plans; at least one part, and all with the same fields."""
+        """Concatenation of flat plans; at least one part is needed, and all parts need the same fields."""
         names = parts[0].arrays()
         joined = {name: np.concatenate([part.arrays()[name] for part in parts]) for name in names}
         return replace(parts[0], **joined)  # type: ignore[arg-type]
@@ -138,20 +142,21 @@ def attention_groups(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
 def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     """Sequences of the fullest attention-DP group divided by the mean of all groups [1].
 
-    All groups wait for the fullest.
+    All groups wait for the fullest group.
 
     Parameters
     ----------
     plans : Plans
         Deployments, shape (...).
     assumed : LayoutAssumptions
-        Rule on whether attention-DP groups share the batch.
+        Assumption whether attention-DP groups share the batch.
 
     Returns
     -------
     ndarray or float, broadcastable to (...)
         ceil(u / G) G / u for a micro-batch of u sequences and G groups: 1 if G divides u, and G for a single sequence.
-        A fractional u is interpolated between the integers around it. The result is 1 for real-valued degrees.
+        A fractional u is interpolated between the integers around it. The result is 1 for real-valued parallelism
+        degrees.
 
     Examples
     --------
@@ -172,7 +177,7 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
 
 
 def dealt(sequences: Array, groups: Array) -> Array:
-    """Sequences of the fullest group with round-robin assignment; fractional numbers are interpolated [1]."""
+    """Number of sequences in the fullest group with round-robin assignment; fractional numbers are interpolated [1]."""
     below = np.floor(sequences)
     fewer, more = np.ceil(below / groups), np.ceil((below + 1.0) / groups)
     return np.asarray(fewer + (sequences - below) * (more - fewer))
@@ -181,8 +186,8 @@ def dealt(sequences: Array, groups: Array) -> Array:
 def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAssumptions) -> Array:
     """Expert-parallel ranks of one stage for a block with ``experts`` experts [1], shape (...).
 
-    ``plans.ep`` if given. Otherwise the smaller of the chips and the experts, or 1 if the micro-batch is too small
-    (Erdil 2025, published code; its text has no such limit).
+    The value is ``plans.ep`` if it is given. Otherwise it is the number of chips or of experts, whichever is smaller.
+    It is 1 if the micro-batch is too small (Erdil 2025, published code; its text has no such limit).
     """
     if experts == 1:
         return np.ones(())
@@ -199,21 +204,21 @@ def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAss
 
 
 def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumptions) -> Array:
-    """Experts in the memory of all expert-parallel ranks, with copies [1].
+    """Number of experts in the memory of all expert-parallel ranks, copies included [1].
 
     Parameters
     ----------
     experts : float
-        Different experts of a layer [1].
+        Number of different experts in a layer [1].
     ranks : array_like, shape (...)
-        Expert-parallel ranks, each with the same number of experts [1].
+        Number of expert-parallel ranks, all with the same number of experts [1].
     assumed : ExpertAssumptions
-        Minimum number of copies, if experts have copies at all.
+        Assumptions that set the minimum number of copies, if experts have copies at all.
 
     Returns
     -------
     ndarray, shape (...)
-        Experts [1]; with several ranks and copies, a multiple of the ranks.
+        Number of experts [1]; with several ranks and copies, a multiple of the ranks.
 
     Examples
     --------
@@ -242,35 +247,35 @@ def copied_by_groups(model: ModelSpec, assumed: LayoutAssumptions) -> bool:
 
 
 def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.ArrayLike, link_domain: int) -> Array:
-    """Link domains that a group of ranks spans.
+    """Number of link domains over which a group of ranks extends.
 
     Parameters
     ----------
     ranks : array_like, shape (...)
-        Members of each group [1].
+        Number of members in each group [1].
     stride : array_like, shape (...)
         Distance between members in chips: 1 for adjacent members, or the size of the inner groups [1].
     stage : array_like, shape (...)
-        Chips of the stage [1]. The groups fill them one after the other.
+        Number of chips in the stage [1]. The groups fill the chips one after the other.
     link_domain : int
-        Chips that share the fast link [1].
+        Number of chips that share the fast link [1].
 
     Returns
     -------
     ndarray, shape (...)
-        Domains [1]; at most the members, and at most the domains of the stage.
+        Number of domains [1]; at most the number of members, and at most the number of domains of the stage.
 
     Notes
     -----
-    A stage starts with a domain. A domain can contain c = ``link_domain / stride`` members of a group, so R members
-    span R / c domains, rounded up. A group that would cross a border starts in the next domain, which leaves some chips
-    of a domain unused. Larger domains therefore never give worse results. If a domain is smaller than a stage,
-    tensor-parallel and expert-parallel groups cannot both fit inside it.
+    Each stage starts at the beginning of a domain. A domain can contain c = ``link_domain / stride`` members of a
+    group, so R members span R / c domains, rounded up. A group that would cross a border starts in the next domain,
+    which leaves some chips of a domain unused. Larger domains therefore never give worse results. If a domain is
+    smaller than a stage, tensor-parallel and expert-parallel groups cannot both fit inside it.
 
     Examples
     --------
-    Domains of 8 chips. The first groups have 4 adjacent chips of 32. The second groups have 8 members, one in each of
-    the first groups. Then adjacent groups of 3 and of 12 on 24 chips:
+    In the examples, domains have 8 chips. The first groups have 4 adjacent chips each, on 32 chips. The second groups
+    have 8 members, one in each of the first groups. Then adjacent groups of 3 and of 12 on 24 chips:
 
     >>> [float(domains_spanned(*group, 8)) for group in ((4, 1, 32), (8, 4, 32), (3, 1, 24), (12, 1, 24))]
     [1.0, 4.0, 1.0, 2.0]
@@ -299,7 +304,7 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
     plans : Plans
         Deployments with p pipeline stages, shape (...).
     assumed : LayoutAssumptions
-        Rule on whether pipeline stages may be uneven.
+        Assumption whether pipeline stages may be uneven.
 
     Returns
     -------
@@ -308,9 +313,9 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
 
     Notes
     -----
-    vLLM, ``get_pp_indices`` (``vllm/distributed/utils.py``): every stage has floor(L / p) layers. The remaining layers
-    are added one by one to stages, from the last but one towards the first. The slowest stage sets the pace of the
-    pipeline, so each of the p micro-batches takes p times the time of that stage.
+    In vLLM, ``get_pp_indices`` (``vllm/distributed/utils.py``) gives every stage floor(L / p) layers. The remaining
+    layers go one by one to stages, from the second-to-last stage toward the first. The slowest stage limits the
+    pipeline, so each of the p micro-batches takes p times as long as this stage.
     """
     if assumed.pipeline_stages == "even" or not plans.whole:
         return 1.0
@@ -322,8 +327,9 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
 def depths(layers: int, assumed: LayoutAssumptions) -> list[int]:
     """Pipeline depths to try, shallowest first [1].
 
-    All depths that divide the layers; at most 16 with uneven stages. With uneven stages, also powers of two up to 16. A
-    power of two is left out if a pipeline with one stage fewer is as fast: ceil(L / p) (p - 1) >= L.
+    All depths that divide the number of layers; at most 16 with uneven stages. With uneven stages, powers of two up to
+    16 are also tried. A power of two is left out if a pipeline with one stage less is as fast: ceil(L / p) (p - 1) >=
+    L.
 
     Examples
     --------

@@ -45,20 +45,20 @@ class Rule(NamedTuple):
     """Rule of an engine on layouts, and the plans that break the rule."""
 
     code: RuleCode
-    """Code of the rule."""
+    """Identifier of the rule."""
     where: npt.NDArray[np.bool_]
-    """Plans that break it, broadcastable to their shape."""
+    """Plans that break the rule, broadcastable to their shape."""
 
 
 def rule_text(code: RuleCode, engines: Sequence[ServingEngine], model: ModelSpec) -> str:
-    """Text that explains a rule of some engines for a model to users."""
+    """Text that explains to users a rule which some engines have for a model."""
     return RULES[code].format(engines=", ".join(engine.label for engine in engines), model=model.name)
 
 
 def rules_of(
     engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> Iterator[Rule]:
-    """Yield the rules that an engine has for layouts of a model.
+    """Yield the rules of an engine for layouts of a model.
 
     Parameters
     ----------
@@ -67,16 +67,16 @@ def rules_of(
     model : ModelSpec
         Model that is served.
     generation : str
-        Generation of the chips.
+        Generation of the chips that run the model.
     plans : Plans
-        Deployments with integer degrees, shape (...).
+        Deployments with integer parallelism degrees, shape (...).
     cut : {'1d', '2d'}
         How weight matrices are split.
 
     Yields
     ------
     Rule
-        Every rule for the model, with the plans that break it; a rule may have no such plan.
+        All rules for the model, each with the plans that break it; possibly none do.
 
     Examples
     --------
@@ -108,9 +108,9 @@ def rules_of(
 
 
 def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
-    """True if attention-DP groups of an engine form one instance, instead of replicas of the full model.
+    """True if the attention-DP groups of an engine form one instance; False if each is a replica of the full model.
 
-    Groups share work in experts, and in dense layers if the engine splits these over all groups.
+    Groups share the computation of experts. They share dense layers if the engine splits these over all groups.
     """
     support = facts.support(model.architecture, generation)
     cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
@@ -130,8 +130,8 @@ def any_takes_turns(
 ) -> npt.NDArray[np.bool_]:
     """Plans for which some engine supports two-batch overlap, broadcastable to their shape.
 
-    Engines overlap the all-to-alls of experts that are spread over all ranks of a stage. Without engines, all plans
-    with such experts are included.
+    Engines overlap the all-to-alls of experts that are spread over all ranks of a stage. If no engines are given, all
+    plans with such experts are included.
     """
     if plans.ep is None:
         return np.zeros((), dtype=bool)
@@ -150,7 +150,7 @@ def any_takes_turns(
 def any_can_start(
     engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> npt.NDArray[np.bool_]:
-    """Plans that at least one engine can start, broadcastable to their shape; all plans without engines."""
+    """Plans that at least one engine can start, broadcastable to their shape; all plans if no engines are given."""
     if not engines:
         return np.ones((), dtype=bool)
     return functools.reduce(np.logical_or, (can_start(engine, model, generation, plans, cut) for engine in engines))
@@ -205,7 +205,7 @@ class UnevenSplit(NamedTuple):
 def indivisible(
     model: ModelSpec, plans: Plans, layout: TensorLayout, assumed: Assumptions, blocks: tuple[int, int] = (1, 1)
 ) -> list[UnevenSplit]:
-    """Parts that plans with integer degrees would split unevenly.
+    """Parts of a model or batch that plans with integer parallelism degrees would split unevenly.
 
     Parameters
     ----------
@@ -216,14 +216,14 @@ def indivisible(
     layout : {'1d', '2d'}
         How weight matrices are split.
     assumed : Assumptions
-        Rules on attention-DP groups, on uneven stages, and on copies of experts.
+        Assumptions on attention-DP groups, uneven stages, and copies of experts.
     blocks : (int, int)
-        Elements that share a scale and must stay together, in dense matrices and in experts [1].
+        Number of elements that share a scale and must stay together, in dense matrices and in experts [1].
 
     Returns
     -------
     list of UnevenSplit
-        Every divisibility rule, with the plans that break it.
+        All divisibility rules, each with the plans that break it.
     """
     stage, ranks, layers = plans.stage, plans.attention_ranks, model.layers
     filled = UnevenSplit("layers", (layers,), _uneven(layers, plans.pp))
@@ -254,7 +254,7 @@ def indivisible(
 def _indivisible_feed_forward(
     spec: FeedForward, plans: Plans, assumed: ExpertAssumptions, blocks: tuple[int, int], *, mixture: bool
 ) -> list[UnevenSplit]:
-    """Uneven splits of a feed-forward part; scale blocks do not limit the dense layers of MoE models."""
+    """Uneven splits of a feed-forward block; scale blocks do not limit the dense layers of MoE models."""
     problems, ranks, experts = [], plans.stage, spec.routed_experts
     if experts and plans.ep is not None:
         without = _uneven(experts, plans.ep)
@@ -284,7 +284,7 @@ def _indivisible_heads(spec: Attention, ranks: Array) -> list[UnevenSplit]:
 def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[UnevenSplit]:
     """Limits on ranks that share the tokens of a sequence (vLLM's ``--decode-context-parallel-size``).
 
-    The ranks split what would otherwise be copies of the cache, so there can be no more ranks than copies of a KV head.
+    These ranks take the place of copies of the cache, so their number is limited by the copies of a KV head.
     """
     if not spec.caches:
         return []
@@ -299,17 +299,17 @@ def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]
 
 
 def attention_degrees(model: ModelSpec) -> Array:
-    """Numbers of chips that the heads of all layers split over, including 1 [1], shape (n,)."""
+    """Numbers of chips over which the heads of all layers can be split, including 1, shape (n,) [1]."""
     specs = [block.attention for block in model.blocks]
     most = max(1.0, *(spec.heads for spec in specs))
     return _even([where for spec in specs for _, _, where in _indivisible_heads(spec, _up_to(most))], most)
 
 
 def expert_degrees(model: ModelSpec, assumed: ExpertAssumptions) -> Array:
-    """Numbers of ranks that the experts of all layers split over, including 1 [1], shape (n,).
+    """Numbers of ranks over which the experts of all layers can be split, including 1, shape (n,).
 
-    With copies of experts, the numbers include full machines that need few copies: 72 ranks for 288 slots of 256
-    experts.
+    With copies of experts, the numbers also include full machines that need few copies, such as 72 ranks for 288 slots
+    of 256 experts.
     """
     experts = [mixture.experts for mixture in model.mixtures]
     most = max(experts, default=1)
@@ -328,7 +328,7 @@ def _up_to(most: float) -> Array:
 
 
 def _even(uneven: list[npt.NDArray[np.bool_]], most: float) -> Array:
-    """Numbers up to ``most`` that split every layer evenly."""
+    """Numbers up to ``most`` by which every layer can be split evenly."""
     possible = ~np.any([np.zeros(_up_to(most).shape, dtype=bool), *uneven], axis=0)
     possible[0] = True  # if nothing divides, one plan remains to report the problem
     return np.asarray(_up_to(most)[possible])

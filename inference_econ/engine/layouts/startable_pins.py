@@ -1,4 +1,4 @@
-"""Check that an engine can start the fixed degrees; errors name the rule and the nearest layout."""
+"""Check that an engine can start the fixed parallelism degrees; errors name the broken rule and the nearest layout."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ _SIZE_WEIGHT, _STAGES_WEIGHT = 4.0, 2.0
 
 
 def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None:
-    """Reject fixed degrees that no engine can start, whatever the other degrees are.
+    """Reject fixed parallelism degrees that no engine can start, whatever the other degrees are.
 
     Parameters
     ----------
     setup : Served
-        Engines, model and chip; nothing is rejected without engines.
+        Engines, model and chip; if no engines are given, nothing is rejected.
     pins : Pins
-        Fixed integer degrees.
+        Fixed parallelism degrees, as integers.
     cut : {'1d', '2d'}
         How weight matrices are split.
 
     Raises
     ------
-    InputError If no engine can start the degrees. The message names the broken rules and the nearest startable layout.
+    InputError If no engine can start the fixed degrees. The message names the broken rules and the nearest layout that
+    an engine can start.
     """
     if not setup.engines or not _degrees(pins):
         return
@@ -82,7 +83,10 @@ def _text(degrees: dict[str, float], dcp: float | None) -> str:
 
 
 def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
-    """Layouts with the given degrees that split evenly, with one sequence each; None if there are none."""
+    """Layouts that have the given parallelism degrees and split evenly, with one sequence each.
+
+    None if there are none.
+    """
     axes = (dict.fromkeys(degrees.get(name, _DEGREES)) for name in ("tp", "dp", "pp"))
     rows = [
         (tp * dp * pp, tp, pp, ep)
@@ -106,7 +110,7 @@ def _able(setup: Served, plans: Plans) -> Array:
 
 
 def _nearest(setup: Served, plans: Plans | None, pins: Pins) -> str:
-    """Startable layout that is most similar to the pins."""
+    """Layout that an engine can start and that is most similar to the fixed degrees."""
     able = np.zeros(0, dtype=bool) if plans is None else _able(setup, plans)
     if plans is None or not able.any():
         return "None like it can be"
@@ -126,20 +130,20 @@ def _nearest(setup: Served, plans: Plans | None, pins: Pins) -> str:
 
 
 def check_pins(model: ModelSpec, pins: Pins) -> None:
-    """Reject degrees that a model does not support at any instance size.
+    """Reject parallelism degrees that a model does not support at any instance size.
 
     Parameters
     ----------
     model : ModelSpec
         Model that is served.
     pins : Pins
-        Fixed degrees.
+        Fixed parallelism degrees.
 
     Raises
     ------
     InputError
-        If there are more pipeline stages than layers, or if a stage does not split into the expert ranks. Also if there
-        are more context-parallel ranks than copies of the cache.
+        If there are more pipeline stages than layers, or if a stage cannot be divided into the expert-parallel ranks.
+        Also if the number of context-parallel ranks exceeds the number of cache copies.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Rows of attention: projections, scores over a cache, indexers, and communication of context parallelism."""
+"""Rows of attention: projections, attention over the cache, indexers, and communication of context parallelism."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def reach_of_kernels(
 ) -> Reach:
     """Efficiencies of attention kernels for the cache format, see :class:`inference_econ.inputs.ScoresKernel`.
 
-    ``attended`` is the number of past tokens that a new token attends to. ``width`` is the number of elements of a
-    head's keys or values if prefill decompresses them. Without it, prefill attends to latents, as decode does.
+    ``attended`` is the number of past tokens to which a new token attends. ``width`` is the number of elements of a
+    head's keys or values if prefill decompresses them. Without decompression, prefill attends to latents, as decode
+    does.
     """
     kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
     # Work close to zero takes no time, so its padding factor is left out.
@@ -70,12 +71,12 @@ def scores(
     dtype: str | None = None,
     reach: Reach | None = None,
 ) -> Operator:
-    """Row of attention scores of one layer: arithmetic per new token, and cache read per sequence.
+    """Row of attention over the cache in one layer: arithmetic per new token, and cache traffic per sequence.
 
-    The kernels are rotation and cache write, attention over parts of the context, and the sum of the parts. ``heads``
-    is the number of heads that ranks can split. If ``whole`` is True, every rank of a group computes all sequences of
-    the group. ``shared_bytes`` are read once by each attention-DP group with a sequence. ``dtype`` defaults to the
-    format of the cache. ``reach`` has the efficiencies of the kernels, if known.
+    Its kernels are rotation and cache write, attention over parts of the context, and the sum over these parts.
+    ``heads`` is the number of heads that can be distributed over ranks. If ``whole`` is True, every rank of a group
+    processes all sequences of the group. ``shared_bytes`` are read once by each attention-DP group that has a sequence.
+    ``dtype`` defaults to the format of the cache. ``reach`` has the efficiencies of the attention kernels, if known.
     """
     within = Reach() if reach is None else reach
     follows = table.assumptions.chip.math_unit_follows
@@ -103,7 +104,10 @@ def scores(
 
 
 def indexer(table: OperatorTable, spec: LatentAttention | CompressedAttention, entries: float) -> Iterator[Operator]:
-    """Projections and scan of the indexer of sparse attention; nothing if the layer reuses another selection."""
+    """Projections and scan of the indexer of sparse attention.
+
+    No rows if the layer reuses another layer's selection.
+    """
     if spec.index_heads is None or spec.index_head_dim is None:
         return
     assumed = table.assumptions.attention
@@ -129,13 +133,13 @@ def indexer(table: OperatorTable, spec: LatentAttention | CompressedAttention, e
 def context_exchange(
     table: OperatorTable, queries: float, values: float, heads: float, latent: float = 0.0
 ) -> Iterator[Operator]:
-    """Communication of context-parallel ranks: queries before attention, partial outputs after it.
+    """Communication of context-parallel ranks: queries before attention, and partial outputs after it.
 
-    ``queries`` and ``values`` are elements per token over all heads. ``latent`` are elements cached per token if they
-    serve all heads. As in vLLM (``cp_lse_ag_out_rs``), the queries of the ranks are all-gathered, and each rank
-    computes all heads over its part of the tokens. The log-sum-exp values are all-gathered in 32 bits, and the scaled
-    outputs are reduce-scattered. In prefill, each rank has all new tokens. For the cached tokens it gathers the
-    queries, or the cached latents.
+    ``queries`` and ``values`` are elements per token over all heads. ``latent`` is the number of elements cached per
+    token, if they serve all heads. As in vLLM (``cp_lse_ag_out_rs``), the queries of the ranks are all-gathered, and
+    each rank computes all heads over its part of the tokens. The log-sum-exp values are all-gathered in 32 bits, and
+    the scaled outputs are reduce-scattered. In prefill, each rank has all new tokens. For the cached tokens it gathers
+    the queries, or the cached latents.
     """
     sharing, past = table.plans.dcp, table.context > 0
     if sharing <= 1 or (table.plans.prefill and not past):

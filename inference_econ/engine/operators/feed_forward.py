@@ -47,10 +47,11 @@ def both_sides(
     *,
     grouped: bool,
 ) -> Iterator[Operator]:
-    """Rows of the input and output matrices of a block that every token passes, split over ``ranks`` chips.
+    """Rows of the input and output matrices of a block that all tokens pass through, split over ``ranks`` chips.
 
-    ``summing`` is the number of chips that sum the output: all ranks, unless another operator sums it. If ``grouped``
-    is True, each attention-DP group has a copy for its own tokens.
+    ``summing`` is the number of chips that sum the output. By default it is all ranks; it is smaller if another
+    operator sums the output. If ``grouped`` is True, each attention-DP group has a copy of the block for its own
+    tokens.
     """
     for side, matrices, output in sides(spec, width, table.hidden):
         weights = matrices * table.hidden * width
@@ -119,7 +120,7 @@ def _shared_matrix(table: OperatorTable, name: str, width: float, launches: floa
 
 
 def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
-    """Rows of routed experts: dispatch, both sides on the ranks that share an expert, and combine."""
+    """Rows of routed experts: dispatch, input and output matrices on the ranks that share an expert, and combine."""
     assumptions = table.assumptions
     different, active, kept = _routed(spec, assumptions.experts)
     spread = expert_ranks(table.plans, spec.experts, kept, assumptions.experts)
@@ -203,7 +204,7 @@ def _dispatched_width(table: OperatorTable) -> float:
 
 
 class _Curve(NamedTuple):
-    """Constants of the kernel of each plan, see :class:`inference_econ.inputs.ExpertKernel`."""
+    """Constants of the expert kernel of each plan, see :class:`inference_econ.inputs.ExpertKernel`."""
 
     math: Array | float
     memory: Array | float
@@ -222,18 +223,21 @@ class _Curve(NamedTuple):
         return cls(kernel.math_efficiency, kernel.hbm_efficiency, kernel.overlap, *extra, *unit)
 
     def padding(self, tokens: Array, depth: Array | float, width: Array | float) -> Array:
-        """Arithmetic time over the time of the necessary products, by the tokens of an expert [1]."""
+        """Arithmetic time with padding divided by the time without it, by the tokens of an expert [1]."""
         return padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=self.extra_elements)
 
     def rates(self, vendor: str, tokens: Array, depth: Array | float, width: Array | float) -> Rates:
-        """Efficiencies on chips of a vendor; the math unit also computes partly filled tiles."""
+        """Efficiencies on chips of a vendor; the math unit also computes the empty part of partly filled tiles."""
         tiles = self.math * padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=0.0)
         share = np.minimum(tiles / (self.unit * self.padding(tokens, depth, width)), 1.0)
         return Rates(self.math, self.memory, self.overlap, share, self.per_vector, vendor)
 
 
 def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: bool) -> _Curve:
-    """Constants of the kernel of each plan. If ranks exchange tokens, the engine may use other kernels."""
+    """Constants of the expert kernel of each plan.
+
+    If ranks exchange tokens, the engine may use other expert kernels.
+    """
     curve = _Curve.of(kernel)
     if kernel.exchanged is None or not exchanged.any():
         return curve
@@ -242,7 +246,7 @@ def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: b
 
 
 def _busiest_tokens(table: OperatorTable, routed: Array | float, active: float, spread: Array) -> Array:
-    """Tokens of the busiest rank over the mean, from random variation and the popularity of its experts [1]."""
+    """Tokens of the busiest rank divided by the mean [1]. The causes are random variation and popular experts."""
     assumed, mean = table.assumptions.experts, np.maximum(table.tokens, 1.0) * active / spread
     uneven: Array = np.asarray(assumed.popularity_scv * spread / routed)
     if assumed.balanced_from:
@@ -259,7 +263,7 @@ def _exchange(
     token_bytes: Array | float,
     stride: Array | float,
 ) -> Collective:
-    """Dispatch or combine: an all-to-all that sends copies of each token to the ranks of its experts."""
+    """Dispatch or combine: an all-to-all that sends a copy of each token to every rank with one of its experts."""
     reached = np.minimum(active, spread)
     ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
     # Copies of a token, including those to experts on its own rank.
@@ -286,18 +290,24 @@ def _exchange(
 
 
 def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
-    """Experts over active experts of the sparsest block under the assumptions; 1 for a dense model [1]."""
+    """Number of experts divided by active experts, in the sparsest block under the assumptions [1].
+
+    It is 1 for a dense model.
+    """
     return max([1.0, *(_routed(spec, assumed)[2] for spec in model.mixtures)])
 
 
 def expert_thresholds(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
-    """Sizes of micro-batches from which expert parallelism is used, for each MoE block of a model [1]."""
+    """Micro-batch sizes above which expert parallelism is used, for each MoE block of a model [1]."""
     requests = assumed.parallel_min_requests_per_sparsity
     return [requests * _routed(spec, assumed)[2] for spec in model.mixtures]
 
 
 def _routed(spec: ExpertFeedForward, assumed: ExpertAssumptions) -> tuple[float, float, float]:
-    """Routed and active experts, with shared ones if the assumptions include them, and their ratio [1]."""
+    """Numbers of routed and of active experts, and their ratio [1].
+
+    Shared experts are included if the assumptions include them.
+    """
     extra = 0.0
     if assumed.shared == "routed" and spec.shared_intermediate_size is not None:
         extra = spec.shared_intermediate_size / spec.intermediate_size

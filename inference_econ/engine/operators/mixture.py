@@ -18,7 +18,7 @@ Contexts = tuple[tuple[float, float], ...]
 
 
 def mean_context(contexts: Contexts) -> float:
-    """Mean context over sequences [tokens].
+    """Mean context length over sequences [tokens].
 
     Examples
     --------
@@ -38,13 +38,13 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
     contexts : tuple of (float, float)
         Contexts [tokens], and number or share of sequences [1].
     groups : int
-        Attention-DP groups that share the sequences [1].
+        Number of attention-DP groups that share the sequences [1].
 
     Returns
     -------
     Work
-        Amounts per sequence are means over sequences, separately for each kind of layer. If attention-DP groups wait
-        for each other, they are means over the group with the most cached tokens.
+        Amounts per sequence are means over sequences, computed separately for each kind of layer. If attention-DP
+        groups wait for each other, the means are over the group with the most cached tokens.
     """
     shares = np.array([count for _, count in contexts], dtype=float)
     shares = shares / shares.sum()
@@ -57,11 +57,11 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
 
 
 def fullest_tokens(contexts: Contexts, groups: int) -> float:
-    """Cached tokens per sequence in the attention-DP group with the most, over the mean of all sequences [1].
+    """Cached tokens per sequence in the attention-DP group with the most, divided by the mean of all sequences [1].
 
-    Sequences are assigned from the longest on, each to the group with the fewest tokens. The mean of the fullest group
-    is its number of tokens over the largest number of sequences in a group. If contexts have shares of a batch, which
-    add up to 1, all groups are equal.
+    Sequences are assigned in order of length, the longest first. Each goes to the group with the fewest tokens. The
+    value of the fullest group is its number of tokens divided by the largest number of sequences in a group. If
+    contexts have shares that add up to 1, all groups are equal.
     """
     if groups == 1 or sum(count for _, count in contexts) <= 1.0:
         return 1.0

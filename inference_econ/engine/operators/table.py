@@ -23,23 +23,23 @@ OperatorKind = Literal["dense", "experts", "scores"]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Efficiencies of the kernels of one operator, if they have a measured curve.
+    """Efficiencies of the kernels of one operator, if a curve was measured for them.
 
     Attributes
     ----------
     math, memory : ndarray or float
-        Share of the math unit's peak, and of the memory bandwidth for cache or experts [1].
+        Share of the math unit's peak, and share of the memory bandwidth for cache or experts [1].
     overlap : ndarray or float
         Share of the shorter of arithmetic and memory time that overlaps with the longer [1].
     unit_share : ndarray or float
-        Share of the arithmetic time that the math unit itself needs, on the measured chips [1].
+        Share of the arithmetic time that the math unit itself needs on the measured chips [1].
     per_vector : ndarray or float
-        Peak of that unit divided by the fp32 peak of the measured chips [1].
+        Peak of this math unit divided by the fp32 peak of the measured chips [1].
     vendor : str
-        Vendor of the measured chips; empty if a curve is the same on every chip.
+        Vendor of the measured chips; empty if all chips have the same curve.
     dense_padding : ndarray or float
-        Arithmetic of a dense product that bounds the time of experts, over the necessary arithmetic; infinite without
-        a bound [1].
+        Arithmetic of a dense product, which limits the time of experts, divided by the necessary arithmetic [1];
+        infinite without this limit.
     """
 
     math: Array | float
@@ -58,18 +58,18 @@ class Collective:
     Attributes
     ----------
     kind : str
-        all_reduce, all_to_all or point_to_point.
+        Kind of collective: all_reduce, all_to_all or point_to_point.
     ranks, domains : ndarray
-        Number of participants, and of link domains that they span [1].
+        Number of participants, and number of link domains over which they extend [1].
     bytes_per_token : ndarray
-        Tensor of one group of ranks, per token of the micro-batch [B].
+        Size of the tensor of one group of ranks, per token of the micro-batch [B].
     repeats : float
-        Times per occurrence of the operator [1].
+        Number of collectives per occurrence of the operator [1].
     own_link : bool
         True if each rank sends the tensor over its own links; False if a group sends it over all of its links together.
     crossing : ndarray or float
-        Bytes sent between domains divided by bytes with a destination in another domain, if ranks use their own links;
-        see :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte` [1].
+        Bytes sent between domains divided by bytes with a destination in another domain [1], if ranks use their own
+        links; see :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte`.
     busiest : ndarray or float
         Bytes of the busiest receiver divided by the mean of all receivers, if ranks use their own links;
         ``bytes_per_token`` includes this factor [1].
@@ -87,12 +87,13 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """Matrices with low-rank adapters, on one accelerator: input and output widths.
+    """Input and output widths of matrices with low-rank adapters, on one accelerator.
 
     Attributes
     ----------
     shrunk, expanded : ndarray or float
-        Sum of the input widths of all matrices, and of their output widths: the weights of an adapter of rank 1 [1].
+        Sum of the input widths, and sum of the output widths, over all matrices [1]. They are the number of weights of
+        an adapter of rank 1.
     share : ndarray or float
         Share of the tokens of a micro-batch that the accelerator processes [1].
     """
@@ -104,47 +105,47 @@ class Adapted:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One kind of operator, with amounts per occurrence and per accelerator that runs it.
+    """One kind of operator; its amounts are per occurrence and per accelerator that runs it.
 
     Attributes
     ----------
     name : str
-        Name for users.
+        Name of the operator for users.
     dtype : str
-        Format of the weights, which determines the math unit.
+        Number format of the weights, which determines the math unit.
     kind : str
-        dense, experts or scores; assumptions may give each its own efficiencies.
+        Kind of operator: dense, experts or scores. Assumptions may set efficiencies for each kind.
     repeats : ndarray or float
-        Sequential occurrences on the path of a token [1].
+        Number of sequential occurrences that a token passes through [1].
     flop_per_token, flop_per_sequence : ndarray
         Arithmetic [FLOP].
     weight_bytes : ndarray
-        Weights, read once per step at any batch [B].
+        Weight traffic [B]; weights are read once per step at any batch.
     activation_bytes_per_token : ndarray
-        Traffic of activations [B].
+        Memory traffic of activations [B].
     kv_bytes_per_sequence : ndarray
-        Cache read per sequence [B].
+        Cache traffic per sequence [B].
     shared_kv_bytes : ndarray
-        Cache read once per step at any batch: a prefix that all sequences share [B].
+        Traffic of cache that is read once per step at any batch [B]: a prefix that all sequences share.
     collectives : mapping of str to tuple of Collective
-        Collectives after the operator, for each way to split matrices.
+        Collectives after the operator, for each method of splitting matrices.
     on_attention_ranks : bool
-        True if the operator runs on the attention ranks of a stage, and not on all chips of the stage.
+        True if only the attention ranks of a stage run the operator; False if all chips of the stage do.
     launches : float
-        Kernels per occurrence [1].
+        Number of kernels per occurrence [1].
     padding, kv_padding : ndarray or float
-        Computed arithmetic divided by necessary arithmetic (above 1 with partly filled tiles), and the same ratio for
-        cache reads [1].
+        Computed arithmetic divided by necessary arithmetic [1], above 1 with partly filled tiles; the second ratio is
+        for cache reads.
     rates : Rates or None
-        Efficiencies of its kernels; None without a measured curve.
+        Efficiencies of the operator's kernels; None without a measured curve.
     grouped : bool
-        True if each attention-DP group works on its own sequences, and all groups wait for the fullest.
+        True if each attention-DP group processes its own sequences, and all groups wait for the fullest.
     mixer : str
-        For norms, the kind of attention in their layers.
+        For norms, the kind of attention in the same layers.
     attention : str
-        Kind of attention that the operator belongs to, for which assumptions may set another launch time.
+        Kind of attention to which the operator belongs; assumptions may set a launch time for it.
     parts : float
-        Parts of a layer per occurrence: all norms of a layer are one row [1].
+        Number of layer parts per occurrence [1]: all norms of a layer are one row.
     adapted : Adapted or None
         Matrices that may have adapters.
     """
@@ -173,13 +174,13 @@ class Operator:
 
     @property
     def part(self) -> str:
-        """Name without the text in brackets: the key of the kernel counts of engines."""
+        """Name without the text in brackets; engines use it as the key of kernel counts."""
         name = self.name.partition(" (")[0]
         return f"latent {name}" if self.attention == "latent" and name == "attention" else name
 
 
 def repeated(rows: Iterable[Operator], times: Array | float) -> list[Operator]:
-    """Rows of equal layers, which a token passes ``times`` times."""
+    """Rows for equal layers, through which a token passes ``times`` times."""
     return [replace(row, repeats=row.repeats * times) for row in rows]
 
 
@@ -193,12 +194,12 @@ class OperatorTable:
     tokens : ndarray
         New tokens of one micro-batch, including prompt tokens in the same step [1].
     stage, ranks, groups : ndarray
-        Chips of a stage, chips that share the attention weights, and attention-DP groups [1].
+        Number of chips in a stage, of chips that share the attention weights, and of attention-DP groups [1].
     context : float
         Tokens in the cache of a sequence before the step [tokens].
     spread : float
-        Width of the distribution of contexts around ``context``, or of the steps of a chunked prefill; at most twice
-        the context [tokens].
+        Width of the range of contexts around ``context``, at most twice the context [tokens]. In a chunked prefill, it
+        is the range over the steps.
     read_once : float
         Tokens of the context that an attention-DP group reads once for all of its sequences [tokens].
     """
@@ -230,13 +231,13 @@ class OperatorTable:
         whole: bool = False,
         adapters: int = 1,
     ) -> Operator:
-        """Row of one weight matrix, or of several in parallel, on the attention ranks.
+        """Row of one weight matrix, or of several parallel matrices, on the attention ranks.
 
-        ``shapes`` are the matrices that are read from memory. ``count`` is the number of weights that are multiplied,
-        by default all. ``reduced`` elements per token are all-reduced afterwards. ``output`` projections may have
-        another format. ``whole`` matrices are not split: every rank multiplies all tokens of its group by them.
-        ``adapters`` is the number of matrices in each shape that have separate adapters: three for queries, keys and
-        values, 0 for none.
+        ``shapes`` are the shapes of the matrices that are read from memory. ``count`` is the number of weights that are
+        multiplied; by default, all of them. ``reduced`` is the number of elements per token that are all-reduced
+        afterwards. ``output`` marks an output projection, which may have another format. ``whole`` matrices are not
+        split: every rank multiplies them by all tokens of its group. ``adapters`` is the number of matrices in each
+        shape that have separate adapters: three for queries, keys and values, 0 for none.
         """
         ranks = np.ones_like(self.ranks) if whole else self.ranks
         dtype = self.precision.attention_output if output else self.precision.attention
@@ -263,17 +264,18 @@ class OperatorTable:
         )
 
     def moved_elements(self, rows: float, columns: float, ranks: Array) -> Array:
-        """Elements per token that a matrix moves on all ranks that split it [1]."""
+        """Number of elements per token that a matrix moves, on all ranks that split it [1]."""
         return activation_elements_per_token(rows, columns, ranks, self.assumptions.chip.activation_traffic)
 
     def all_reduces(
         self, ranks: Array, owners: Array, elements: Array | float, *, only_2d: bool, stride: Array | float = 1.0
     ) -> dict[TensorLayout, tuple[Collective, ...]]:
-        """All-reduces of ``elements`` per token over the ranks that split a matrix, for each way to split.
+        """All-reduces of ``elements`` per token over the ranks that split a matrix, for each method of splitting.
 
-        A one-dimensional split sums over all ranks after the second matrix of a pair. It uses one all-reduce, or two
-        exchanges of half the traffic if each rank keeps its own tokens. A two-dimensional split sums over groups of
-        sqrt(ranks). ``owners`` are the chips that share the sum; members of a group lie ``stride`` chips apart.
+        With a one-dimensional split, all ranks sum their outputs after the second matrix of a pair. This takes one
+        all-reduce, or two exchanges of half the traffic if each rank keeps its own tokens. With a two-dimensional
+        split, groups of sqrt(ranks) sum their outputs. ``owners`` is the number of chips in one all-reduce; consecutive
+        members of the group are ``stride`` chips apart.
         """
         domains = self.domains(ranks, stride)
         size = elements * self.activation_width / owners
@@ -295,18 +297,21 @@ class OperatorTable:
 
     @property
     def stream_owners(self) -> Array | float:
-        """Chips of a stage that work on residual streams of different tokens [1]."""
+        """Number of chips in a stage that process residual streams of different tokens [1]."""
         return self.groups * self.ranks if self.by_tokens else self.groups
 
     @property
     def summed(self) -> npt.NDArray[np.bool_] | None:
-        """Plans in which all chips of a stage have all tokens, so that outputs of experts are summed; None for none."""
+        """Plans in which all chips of a stage have all tokens, so the outputs of experts are summed.
+
+        It is None if there are none.
+        """
         if self.assumptions.experts.replicated_tokens == "exchanged":
             return None
         return np.asarray(self.ranks == self.stage)
 
     def attended(self, limit: float = math.inf) -> float:
-        """Past tokens that a new token attends to, at most ``limit``.
+        """Number of past tokens to which a new token attends, at most ``limit``.
 
         Masked tokens are included if the assumptions compute their scores.
         """
@@ -317,15 +322,15 @@ class OperatorTable:
         return min(self.context, limit)
 
     def read(self, limit: float = math.inf) -> float:
-        """Tokens of the KV cache that a sequence reads in a decode step, or reads and writes in a prefill step."""
+        """KV-cache tokens that a sequence reads in a decode step, or reads and writes in a prefill step [tokens]."""
         if self.plans.prefill:
             return min(self.context, limit) + self.plans.new_tokens
         return self.attended(limit)
 
     def attended_in_chunk(self, chunk: float) -> float:
-        """Mean number of past tokens in the same chunk that a new token attends to [tokens].
+        """Mean number of past tokens in the same chunk to which a new token attends [tokens].
 
-        The number grows with the position within a chunk, and drops to zero at every border. For contexts without a
+        This number grows with the position within a chunk, and drops to zero at each chunk border. If contexts have no
         spread, the mean over a chunk is used.
         """
         if self.assumptions.attention.chunk_position == "middle":
@@ -337,7 +342,7 @@ class OperatorTable:
         return mean_attended_in_chunks(self.context - self.spread / 2, self.spread + new, chunk)
 
     def read_in_chunk(self, chunk: float) -> float:
-        """Tokens of the KV cache in a chunk that a sequence reads or writes in a step, see :meth:`read` [tokens]."""
+        """KV-cache tokens of a chunk that a sequence reads or writes in a step [tokens]; see :meth:`read`."""
         if self.assumptions.attention.chunk_position == "middle":
             return self.read(chunk / 2)
         new = self.plans.new_tokens
@@ -347,7 +352,7 @@ class OperatorTable:
         return float(np.mean(starts % chunk)) + new
 
     def domains(self, ranks: Array, stride: Array | float = 1.0) -> Array:
-        """Link domains spanned by a group of ranks whose members lie ``stride`` chips apart [1]."""
+        """Number of link domains over which a group of ranks extends, if its members are ``stride`` chips apart [1]."""
         if self.assumptions.network.link_domains == "placed":
             return domains_spanned(ranks, stride, self.stage, self.link_domain)
         if self.assumptions.network.link_domains == "whole":
@@ -355,18 +360,18 @@ class OperatorTable:
         return np.maximum(ranks / self.link_domain, 1.0)
 
     def cache_share(self, heads: float, *, by_token: bool = True) -> Array:
-        """Share of the cache of a stage's sequences that one chip stores and reads.
+        """Share of the cache of a stage's sequences that one chip stores and reads [1].
 
-        In the published study the cache is spread evenly. Otherwise each attention-DP group stores its own sequences,
-        and every rank stores the heads that it computes. Ranks in excess of the heads store copies, or with decode
-        context parallelism other tokens if the cache is ``by_token``.
+        In the published study, all chips have equal shares. Otherwise, each attention-DP group stores its own
+        sequences, and every rank stores the heads that it computes. If there are more ranks than heads, the additional
+        ranks store copies. With decode context parallelism they store other tokens, if the cache is ``by_token``.
         """
         if self.assumptions.layout.kv_placement == "spread":
             return 1.0 / self.stage
         return 1.0 / (self.groups * np.minimum(self.ranks, heads * self.plans.dcp if by_token else heads))
 
     def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
-        """Assign one collective to every way to split matrices."""
+        """Assign one collective to every method of splitting matrices."""
         return dict.fromkeys(self.assumptions.layout.tensor_layouts, (collective,))
 
 
@@ -375,7 +380,7 @@ _KERNELS = 2.0
 
 
 def distinct(adapters: int, sequences: Array) -> Array:
-    """Expected number of different adapters of some sequences, with equal probabilities [1].
+    """Expected number of different adapters among some sequences, if all adapters are equally likely [1].
 
     Examples
     --------
@@ -420,10 +425,10 @@ def held_bytes(table: OperatorTable, rows: Iterable[Operator]) -> Array | float:
 
 
 def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
-    """Norms and activation functions of every layer: memory traffic and launches, with negligible arithmetic.
+    """Norms and activation functions of every layer: memory traffic and kernel launches, with negligible arithmetic.
 
-    A rank of a group processes the residual streams of all tokens of the group, or of a part of these tokens. ``pace``
-    is the ratio of layers on the critical path to layers passed [1].
+    A rank processes the residual streams of all tokens of its group, or of a part of these tokens. ``pace`` is the
+    number of layers on the critical path divided by the number of layers [1].
     """
     model, dtype, width = table.model, table.precision.activations, table.activation_width
     for block in model.blocks:

@@ -1,7 +1,7 @@
 """Operator table of one step.
 
 There is one row per kind of operator and block of layers. Entries are arrays that broadcast over the plans. Amounts
-that grow with the tokens of a micro-batch are stored per token, so that the arrays stay small.
+that grow with the tokens of a micro-batch are stored per token, which keeps the arrays small.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ FEED_FORWARDS: Mapping[str, Rows] = {
 def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
     """Rows of the attention, or of another mixer, of a block of layers.
 
-    ``pace`` is the ratio of layers on the critical path to layers passed [1].
+    ``pace`` is the number of layers on the critical path divided by the number of layers [1].
     """
     # In parallel blocks, the all-reduce of the feed-forward part includes the output of attention.
     merged = block.parallel and block.parts == 2 and table.assumptions.layout.parallel_blocks == "merged"
@@ -93,21 +93,21 @@ class Work:
     operators : tuple of Operator
         Rows of the table.
     tokens, sequences : ndarray
-        Tokens and sequences of one micro-batch [1].
+        Number of tokens, and of sequences, in one micro-batch [1].
     layers : ndarray or float
-        Layers on the critical path of a token [1]. They exceed the layers of the model if the fullest pipeline stage
-        sets the pace.
+        Number of layers on the critical path of a token [1]. It exceeds the number of layers of the model if the
+        largest pipeline stage limits the pipeline.
     groups : ndarray or float
         Attention-DP groups [1].
     fullest, fullest_tokens : ndarray or float
-        Sequences, and tokens, of the fullest group divided by the mean of all groups [1].
+        Sequences of the fullest group, and tokens of the fullest group, each divided by the mean of all groups [1].
     prefill : bool
         True for a prefill step.
     summed : ndarray or bool
         True if several chips of a stage share each matrix and sum its output.
     in_host_memory : tuple of Operator
-        Rows of the layers in host memory (``cpu.layers``). A step of at least ``cpu.copied_from`` tokens computes them
-        on the chip, so ``operators`` also contains them.
+        Rows of layers in host memory (``cpu.layers``). In a step of at least ``cpu.copied_from`` tokens, the chip
+        computes these layers, so ``operators`` also contains them.
     """
 
     operators: tuple[Operator, ...]
@@ -122,15 +122,18 @@ class Work:
     in_host_memory: tuple[Operator, ...] = ()
 
     def tokens_of(self, operator: Operator) -> Array:
-        """Tokens that an operator processes [1]. If groups work separately, all take the time of the fullest."""
+        """Number of tokens that an operator processes [1].
+
+        If groups work separately, all of them wait for the fullest group.
+        """
         return _filled(self.tokens, self.fullest_tokens) if operator.grouped else self.tokens
 
     def sequences_of(self, operator: Operator) -> Array:
-        """Sequences that an operator processes [1]."""
+        """Number of sequences that an operator processes [1]."""
         return _filled(self.sequences, self.fullest) if operator.grouped else self.sequences
 
     def tokens_sent(self, operator: Operator, collective: Collective) -> Array:
-        """Tokens that a collective sends [1].
+        """Number of tokens that a collective sends [1].
 
         If each rank uses its own links, the slowest rank determines the time. This rank is in the fullest group, or
         receives the most tokens.

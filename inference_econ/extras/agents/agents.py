@@ -1,4 +1,4 @@
-"""Capacity, prices and fleets for agents and conversations, all from simulations with prefix caches.
+"""Capacity, prices and fleets for agents and conversations, all computed by simulations with prefix caches.
 
 The load is a number of agents, not a request rate. An agent sends its next turn after the tools or the user have
 processed the previous output.
@@ -60,7 +60,7 @@ _LOOKS, _FLEETS = 5, 3
 
 @dataclass(frozen=True)
 class AgentMarket:
-    """Aggregated and disaggregated candidates for agents, with cached simulations.
+    """Aggregated and disaggregated candidate deployments for agents, with cached simulations.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class AgentMarket:
         cls, work: AgentSessions, offers: Sequence[Candidate | Services], wanted: Targets, router: Router,
         tiers: Sequence[str], progress: Progress | None,
     ) -> AgentMarket:  # fmt: skip
-        """Create the candidates from offers.
+        """Create the candidates from layouts or candidate deployments.
 
         Raises
         ------
@@ -104,15 +104,16 @@ class AgentMarket:
         return cls(work, candidates, wanted, router, tiers, progress)
 
     def fleets(self, agents: int | None = None, means: Means | None = None, *, most: int = 5) -> list[AgentDeployment]:
-        """Find the best fleets, at least one for each chip that meets the SLOs.
+        """Find the best fleets, with at least one for each chip that meets the SLOs.
 
         Parameters
         ----------
         agents : int, optional
-            Number of agents [1]. If it is given, the cheapest fleets for this number are found.
+            Number of agents [1]. If given, the result is the cheapest fleets for this number.
         means : Means, optional
-            Limits. If it is given, the fleets with the most agents within this limit are found. Without ``agents`` and
-            ``means``, the result is one instance or group with the most agents per dollar.
+            Limit on chips, cost or power. If given, the result is the fleets with the most agents within this limit.
+            Without ``agents`` and ``means``, the result is one instance or prefill/decode group with the most agents
+            per dollar.
         most : int
             Number of fleets [1].
 
@@ -143,7 +144,7 @@ class AgentMarket:
         return choice.dollars_per_hour if agents is not None else dollars_per_agent(choice)
 
     def together(self, agents: int | None = None, means: Means | None = None, most: int = 5) -> list[AgentDeployment]:
-        """Best fleets of aggregated instances, from simulations of the best layouts by the analytical model.
+        """Best fleets of aggregated instances. The analytical model selects the layouts to simulate.
 
         The analytical model is an upper bound on capacity. Layouts of a chip are simulated until this bound shows that
         the next layout is no better.
@@ -189,7 +190,7 @@ class AgentMarket:
     def apart(
         self, together: Sequence[AgentDeployment], agents: int | None = None, means: Means | None = None
     ) -> list[AgentDeployment]:
-        """Best fleets of disaggregated groups that are noticeably cheaper than aggregated ones."""
+        """Best fleets of prefill/decode groups, if they are noticeably cheaper than aggregated fleets."""
         least, promising = dict[str, float](), dict[str, list[tuple[PlayedGroup, int, float]]]()
 
         for single in together:
@@ -224,7 +225,7 @@ class AgentMarket:
     def _pooled(
         self, group: PlayedGroup, guess: int, agents: int | None, means: Means | None
     ) -> AgentDeployment | None:
-        """Best fleet of a disaggregated group; None if the group cannot serve an agent."""
+        """Best fleet of a prefill/decode group; None if the group cannot serve a single agent."""
         wanted, router, room = self.wanted, self.router, math.inf
         if means is not None:
             room = float(means.most_accelerators(group.pools.prefill.setup))
@@ -240,27 +241,27 @@ class AgentMarket:
         return fullest_fleet(best, 1, wanted, carried, router, certain=True)
 
     def _check(self, wanted: Sequence[tuple[float, float]], agents: int | None) -> None:
-        """Reject simulations that take too long, both of full length and shortened."""
+        """Reject simulations that take too long, both at full length and shortened."""
         looks = [float(run_of(self.work, count, quick=True)[0]) for count, _ in wanted]
         whole = [float(run_of(self.work, every)[0]) for _, every in wanted]
         check_runs([*looks * _LOOKS, *whole * _FLEETS], "max_instance_gpus" if agents is None else "agents")
 
     def _instance(self, layouts: Services, row: int, name: tuple[object, ...]) -> PlayedInstance:
-        """Simulated instance of a layout, cached."""
+        """Simulated instance of a layout; the result is cached."""
         if name not in self._played:
             service, tiers = layouts.service(row), tuple(map(catalog.tier, self.tiers))
             self._played[name] = PlayedInstance(service, self.work, tiers)
         return self._played[name]
 
     def _group(self, candidate: int, group: PlayedGroup) -> PlayedGroup:
-        """Cached simulated group with the same layouts; None if not cached."""
+        """Cached simulation of a prefill/decode group with the same layouts; None if there is none."""
         before = self._played.setdefault(("disaggregated", candidate, group.layouts), group)
         assert isinstance(before, PlayedGroup)
         return before.with_instances(*group.instances)
 
 
 def dollars_per_agent(choice: AgentDeployment) -> float:
-    """Hourly cost per agent if instances or groups fill their machines [USD/h]."""
+    """Hourly cost per agent if instances or prefill/decode groups fill their machines [USD/h]."""
     setup, accelerators = choice.service.setup, choice.accelerators / choice.parts
     return choice.parts * float(setup.dollars_per_hour_in_bulk(accelerators)) / choice.use.agents
 
@@ -272,7 +273,9 @@ POLICIES: tuple[Policy, ...] = ("in_flight", "rate")
 
 @dataclass(frozen=True, slots=True)
 class AgentLot(CapacityBlock):
-    """Rental unit with its number of agents; if disaggregated, one decode instance and its share of prefill instances.
+    """Rental unit with its number of agents.
+
+    If disaggregated, it is one decode instance with its share of prefill instances.
 
     Attributes
     ----------
@@ -289,7 +292,7 @@ class AgentLot(CapacityBlock):
 
     @property
     def counted(self) -> str:
-        """Name of what the load counts, for headings."""
+        """Name of the unit in which the load is given, for headings."""
         return "agents"
 
     @property
@@ -299,13 +302,17 @@ class AgentLot(CapacityBlock):
 
     @property
     def most_carried(self) -> float:
-        """Practically unlimited number of agents [1]. Waiting agents send no requests, so no queue grows."""
+        """Number of agents that is practically unlimited [1].
+
+        It is unlimited because waiting agents send no requests, so no queue grows.
+        """
         return 1e9 * self.carried
 
     def in_flight(self, shares: Array) -> Array:
-        """Concurrent requests at given shares of the agents of a unit, shape (n,) [1].
+        """Concurrent requests of a rental unit at given shares of its agents, shape (n,) [1].
 
-        The number is from the analytical model, scaled to the simulation. Agents without a slot wait.
+        The analytical model gives this number, which is then scaled to the simulation. Agents without a slot wait for
+        one.
         """
         work, states, full = self.use.work, self.service.states, self.use.agents
         agents = np.maximum.accumulate(work.all_agents(states.requests_per_second, states.concurrency))
@@ -341,7 +348,7 @@ class AgentPurchase(Purchase):
         return {**super(AgentPurchase, self).record(), **({} if self.agents is None else {"agents": self.agents})}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """One record per break-even point, with the cost per agent at the request rate of a full rental unit."""
+        """One record per break-even point. It has the cost per agent at the request rate of a full rental unit."""
         rows = zip(super(AgentPurchase, self).records(), self.crossovers, strict=True)
         return [{**record, "agent_bill": self._bill(crossover)} for record, crossover in rows]
 
@@ -383,7 +390,7 @@ class DayOfAgents(DayOfFleet):
         return lot.use
 
     def unit_cost(self, dollars: float) -> dict[str, float]:
-        """Cost of a day per hour of an agent in session [USD]."""
+        """Cost of a day divided by the hours that agents are in session [USD/h]."""
         return {"dollars_per_agent_hour": dollars / sum(self.rates)}
 
     def lot_records(self) -> list[dict[str, Any]]:
@@ -395,12 +402,12 @@ class DayOfAgents(DayOfFleet):
 def lots_of_each_chip(
     market: AgentMarket, choices: Sequence[AgentDeployment], ways: Collection[Way]
 ) -> tuple[tuple[AgentLot, ...], list[str]]:
-    """Rental units of the best deployment of each chip, and messages on chips that serve no agent.
+    """Rental units of the best deployment of each chip, and messages on chips that cannot serve an agent.
 
     Raises
     ------
     NothingFitsError
-        If no chip has a price in these pricing models.
+        If no chip has a price in the requested pricing models.
     """
     best: dict[str, AgentDeployment] = {}
     for choice in choices:
@@ -468,9 +475,9 @@ class Agents(AgentSessions):
         Parameters
         ----------
         layouts : Services
-            Layouts of a model on a chip; the analytical model selects the one with the most agents per dollar.
+            Layouts of a model on a chip. The analytical model selects the layout with the most agents per dollar.
         agents : sequence of int, optional
-            Numbers of agents [1]; by default up to 1.5 times those of a full fleet (:data:`SHARES`).
+            Numbers of agents [1]; by default up to 1.5 times the capacity of the fleet (:data:`SHARES`).
         rates : sequence of float, optional
             Request rates of sessions that start at random, instead of agents [1/s].
         replicas : int
@@ -487,7 +494,7 @@ class Agents(AgentSessions):
         Returns
         -------
         AgentCurve
-            Points in the order of the numbers.
+            One point per number, in the given order.
 
         Raises
         ------
@@ -588,7 +595,7 @@ class Agents(AgentSessions):
         most: int = 5,
         progress: Progress | None = None,
     ) -> MostAgents:
-        """Find the deployments that serve the most agents within a limit: the inverse of :meth:`recommend`.
+        """Find the deployments that serve the most agents within a limit, the inverse of :meth:`recommend`.
 
         Parameters
         ----------
@@ -600,8 +607,8 @@ class Agents(AgentSessions):
         Returns
         -------
         MostAgents
-            Deployments with most agents first, then cheapest. Disaggregated ones have as many prefill and decode
-            instances as the limit allows.
+            Deployments sorted by number of agents, largest first, then by cost. Disaggregated ones have as many prefill
+            and decode instances as the limit allows.
 
         Raises
         ------
@@ -676,7 +683,8 @@ class Agents(AgentSessions):
         Returns
         -------
         AgentPurchase
-            For each chip, the fleet of :meth:`recommend`, or the instance or group with the most agents per dollar.
+            For each chip, the fleet of :meth:`recommend`, or the instance or prefill/decode group with the most agents
+            per dollar.
 
         Raises
         ------
@@ -733,13 +741,13 @@ class Agents(AgentSessions):
         Returns
         -------
         DayOfFleet
-            Day with the replicas of :meth:`recommend` in the busiest hour, each with its share of the agents. If
+            Day whose replicas are those of :meth:`recommend` in the busiest hour; each has its share of the agents. If
             disaggregated, only the planned cost is reported.
 
         Raises
         ------
         InputError
-            If numbers are out of range, or a stock is for a chip that is no candidate; see also :meth:`check`.
+            If numbers are out of range, or the available GPUs name a chip that is no candidate; see also :meth:`check`.
         NothingFitsError
             If nothing meets the SLOs, or too few GPUs are available.
         """

@@ -122,7 +122,7 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
 
     @property
     def _kept(self) -> AgentPoint:
-        """Point with the most agents within the SLOs, else with the fewest."""
+        """Point with the most agents within the SLOs; the point with the fewest agents if none meets them."""
         targets, points = self.answer.targets, self.answer.points
         kept = [point for point in points if not targets.first_violated(point.load)]
         return kept[-1] if kept else points[0]

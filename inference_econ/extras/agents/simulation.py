@@ -1,4 +1,4 @@
-"""Simulation of agent or user sessions on instances and groups, and search for their capacity."""
+"""Simulation of agent or user sessions on instances and prefill/decode groups, and search for their capacity."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from inference_econ.serving.simulation import simulator
 
 @dataclass(frozen=True)
 class AgentSessions:
-    """Sessions of agents or users, which each agent runs one after the other; see :class:`inference_econ.Agents`."""
+    """Sessions of agents or users. Each agent runs one session after the other; see :class:`inference_econ.Agents`."""
 
     name: str
     spec: SessionSpec
@@ -128,12 +128,12 @@ class AgentSessions:
         return np.asarray((waiting + in_flight) / self.means.side_by_side)
 
     def all_agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
-        """Number of agents at a request rate [1/s] and concurrency, including agents between two sessions [1]."""
+        """Number of agents [1] at a request rate [1/s] and concurrency, with agents that rest between two sessions."""
         resting = requests_per_second * self.spec.rest / self.means.turns
         return np.asarray(self.agents(requests_per_second, in_flight) + resting)
 
     def sending(self, requests_per_second: float, ttft_seconds: float, tpot_seconds: float) -> int:
-        """Number of agents, including those between sessions, that send a request rate [1/s] at given latencies [s]."""
+        """Number of agents that send a request rate [1/s] at given latencies [s]; some rest between sessions [1]."""
         in_flight = requests_per_second * (ttft_seconds + tpot_seconds * float(np.mean(self.means.answers) - 1.0))
         return max(round(float(self.all_agents(requests_per_second, in_flight))), 1)
 
@@ -234,7 +234,7 @@ class AgentDeployment(Deployment):
     use : AgentLoad
         Load of the agents.
     parts : int
-        Number of instances or disaggregated groups [1]. :attr:`AgentLoad.instances` of them were simulated together.
+        Number of instances or prefill/decode groups [1]. :attr:`AgentLoad.instances` of them were simulated together.
     """
 
     use: AgentLoad = field(kw_only=True)
@@ -329,10 +329,10 @@ def check_runs(runs: Sequence[float], smaller: str) -> None:
 
 
 def run_of(work: AgentSessions, agents: float, *, quick: bool = False) -> tuple[int, float]:
-    """Number of requests of a run for a number of agents, and its unmeasured share [1].
+    """Number of requests in a run for a number of agents, and the share that is not measured [1].
 
-    Every agent runs half a session before the measurement, because shorter runs overestimate fleets that collapse. In
-    long sessions, the warm-up ends after the turns in which fleets collapse.
+    Every agent runs half a session before the measurement, because shorter runs overestimate fleets that collapse under
+    load. In long sessions, the warm-up ends after the turns in which fleets collapse.
     """
     settled = agents * float(np.clip(work.means.turns / 2.0, _FEWEST, _SETTLED))
     measured = max((1.0 - WARM_UP) * _LEAST / (_QUICK if quick else 1), _FEWEST * agents)
@@ -392,7 +392,7 @@ class PlayedInstance:
         return simulator.play(self.service, self._server, sessions, warm_up=warm_up, instances=instances, router=router)
 
     def play_part(self, agents: int, replicas: int, router: Router) -> Trace:
-        """Simulate agents on a few instances that represent all instances."""
+        """Simulate agents on a few instances, which represent all instances."""
         together = min(replicas, self.together)
         return self.play(max(round(agents * together / replicas), 1), together, router)
 
@@ -428,7 +428,7 @@ class PlayedInstance:
     def over(self, trace: Trace, targets: Targets) -> tuple[float, str]:
         """Log ratio of a latency to its SLO, for the worst latency, and the name of the first missed SLO.
 
-        The ratio is at most 0 and the name is empty if all SLOs are met.
+        The ratio is at most 0 and the name is empty if the latencies meet all SLOs.
         """
         seen = {name: trace.statistics(name)[targets.percentile_of(name)] for name in self.promised(targets)}
         over = {name: math.log(max(seconds, _NO_TIME) / targets.every[name]) for name, seconds in seen.items()}
@@ -439,7 +439,10 @@ class PlayedInstance:
         return targets.given
 
     def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
-        """Approximate number of agents within the SLOs, and the SLO that limits it; 0 if one agent is too many."""
+        """Approximate number of agents within the SLOs, and the SLO that limits this number.
+
+        0 if one agent is too many.
+        """
         return bracket_capacity(
             lambda number: self.over(self.play(number, quick=True), targets), guess, most or _MOST, _FAR
         )
@@ -454,8 +457,8 @@ def shortlist(
     Each layout is returned with its agents per instance [1] and a value that ranks it. For a number of agents, the
     value is the cost of the fleet [USD/h]. For given numbers of instances, it is the negative largest number of agents
     [1]. Otherwise it is the cost per agent [USD/h]. Without offload tiers, the number of contexts that fit in memory
-    limits the agents, and every turn hits the cache. More agents may be served because agents also rest. The layout
-    that could then be the cheapest is added.
+    limits the agents, and every turn hits the cache. More agents are possible, because agents also rest. A layout that
+    could be the cheapest for this reason is added.
     """
     rates = promised_rates(layouts, targets)
     at_most = np.where(rates > 0.0, work.all_agents(rates, flights(layouts, rates)), 0.0)
@@ -641,7 +644,7 @@ class PlayedGroup(PlayedInstance):
 
     @property
     def rates(self) -> tuple[float, float]:
-        """Capacities of the prefill and the decode instances [1/s]."""
+        """Request rates that the prefill instances, and the decode instances, can sustain [1/s]."""
         (reader, writer), (readers, writers) = self.layouts, self.instances
         reading, decoding = (
             self.pools.busy_seconds[reader, writer],
@@ -774,7 +777,7 @@ class PlayedGroup(PlayedInstance):
 def groups(
     pools: Pools, work: AgentSessions, tiers: tuple[TierSpec, ...], targets: Targets, agents: int | None, room: float
 ) -> list[tuple[PlayedGroup, int, float]]:
-    """Groups that serve agents at the lowest cost by the analytical model; one per decode layout [1].
+    """Prefill/decode groups that serve agents at the lowest cost by the analytical model; one per decode layout [1].
 
     Each group is returned with its capacity and the cost of a fleet for all agents, or per agent if their number is not
     given [USD/h].

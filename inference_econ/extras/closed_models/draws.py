@@ -1,4 +1,4 @@
-"""Models sampled from priors, with the speeds, costs and latencies of every way to serve them."""
+"""Models sampled from priors, with speed, cost and latency of every serving method."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """N models sampled from priors, with C ways to serve each of them, at M points of each frontier.
+    """N models sampled from priors, each with C serving methods at M points of its frontier.
 
     Attributes
     ----------
     priors : Priors
         Priors.
     families : tuple of str
-        Names that ``family`` refers to.
+        Names of the model families; ``family`` has indices into them.
     family : ndarray of int, shape (N,)
-        Kind of model.
+        Family of each model, as an index.
     common_price, common_speed : ndarray, shape (N,)
-        Log factors on all prices, and on all speeds, of a model [1].
+        Logarithms of the factors on all prices, and on all speeds, of a model [1].
     total, active : ndarray, shape (N,)
         Parameters [1].
     manners : tuple of Manner
-        The C ways to serve.
+        The C serving methods.
     likely : ndarray, shape (C,)
-        Prior probabilities of the ways to serve [1].
+        Prior probabilities of the serving methods [1].
     acceptance : ndarray, shape (M,)
-        Acceptance rates, with speculation [1].
+        Acceptance rates for methods with speculation [1].
     speed, cost, ttft, flight : ndarray, shape (N, C, M)
         Logarithms of user speed [tokens/s], cost of a request on a full instance at the median hourly price [USD], time
         to first token without queue and network [s], and concurrency per instance [1]. They include prediction errors,
@@ -86,16 +86,16 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
     priors : Priors
         Priors.
     surfaces : Surfaces
-        Frontiers of the priors, which must be prepared for the ways to serve.
+        Frontiers of the priors, which must be prepared for these serving methods.
     wanted : sequence of Manner
-        Ways to serve.
+        Serving methods to evaluate.
     samples : int
         Number of models [1], rounded up to a power of two.
 
     Notes
     -----
     The draws are a Sobol sequence in seven dimensions: family, size, experts, quantiles of two cross-validated errors,
-    and common factors of prices and of speeds. A second sequence, which all models share, determines the places on the
+    and common factors of prices and of speeds. A second sequence, which all models share, determines the points on the
     frontier and the acceptance rates.
     """
     uniform = sobol(7, samples)
@@ -190,7 +190,7 @@ def profile_of(chip: str) -> Assumptions:
 
 
 def manners_on(priors: Priors, chip: str | None) -> tuple[Manner, ...]:
-    """Ways to serve on a given chip, or on any chip.
+    """Serving methods on a given chip, or on any chip.
 
     Raises
     ------

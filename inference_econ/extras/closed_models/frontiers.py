@@ -39,7 +39,7 @@ class Case(NamedTuple):
     parameters: float
     """Parameters of the scaled model [1]."""
     experts: int
-    """Experts per layer; 0 for dense models [1]."""
+    """Number of experts per layer [1]; 0 for dense models."""
     chip: str
     """Chip, by catalog name."""
     weights: Dtype
@@ -118,7 +118,7 @@ class Surface:
 
 
 class Manner(NamedTuple):
-    """Way to serve an offer: chip, weight format, and speculation."""
+    """Serving method of an offer: chip, weight format, and speculation."""
 
     chip: str
     """Chip, by catalog name."""
@@ -129,7 +129,7 @@ class Manner(NamedTuple):
 
 
 def manners(priors: Priors) -> dict[Manner, float]:
-    """Possible ways to serve, with their probabilities [1]."""
+    """Possible serving methods, with their probabilities [1]."""
     chips = sum(chip.probability for chip in priors.chips.values())
     likely = {}
     for name, chip in priors.chips.items():
@@ -142,7 +142,7 @@ def manners(priors: Priors) -> dict[Manner, float]:
 
 
 class Surfaces:
-    """Surfaces of all families and ways to serve, computed or read on first use.
+    """Interpolated frontiers of all families and serving methods, computed or read on first use.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class Surfaces:
             self._known[case] = points_of(case)
 
     def of(self, family: PriorFamily, manner: Manner) -> Surface:
-        """Surface of a family for one way to serve."""
+        """Interpolated frontiers of a family for one serving method."""
         accepted = self.priors.speculation.acceptance if manner.speculates else None
         axes = [np.log(family.parameters)]
         axes += [np.log(family.experts)] if family.experts else []

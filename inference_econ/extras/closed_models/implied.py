@@ -101,7 +101,7 @@ class ImpliedAcceptance(Shown):
     draft_length: int
     """Draft tokens per round [1]."""
     draft_cost: float
-    """Time of a draft token divided by the time of a step [1]."""
+    """Time to draft a token divided by the time of a decode step [1]."""
     acceptance: float
     """Acceptance rate of draft tokens [1]."""
 
@@ -127,7 +127,8 @@ def implied_hour_price(
     Parameters
     ----------
     front : ServiceFrontier
-        Costs of the model on the chip. The hourly price is arbitrary, because cost is proportional to it.
+        Costs of the model on the chip. Frontier of services; its hourly price is arbitrary, because cost is
+        proportional to it.
     output_price : float
         Price of output tokens [USD per 1e6 tokens].
     tokens_per_second : float
@@ -170,7 +171,7 @@ class RevealedExponents(Shown):
     tokens_per_second, dollars : ndarray, shape (n,)
         Speed [tokens/s] and price [USD per 1e6 tokens].
     exponents : Exponents
-        Exponents for which each offer is chosen [1].
+        Range of exponents for which the buyer chooses each offer [1].
     """
 
     page = "extras.closed_models.implied_page:ExponentsPage"
@@ -210,12 +211,12 @@ class RevealedExponents(Shown):
 def revealed_exponents(
     tokens_per_second: Sequence[float], dollars: Sequence[float], labels: Sequence[str] = ()
 ) -> RevealedExponents:
-    """Compute the preference exponents for which a buyer would choose each offer of one model.
+    """Compute the preference exponents for which a buyer would choose each offer of a model.
 
     Parameters
     ----------
     tokens_per_second, dollars : sequence of float
-        Speed [tokens/s] and price [USD per 1e6 tokens] of each.
+        Speed of each offer [tokens/s], and price of each offer [USD per 1e6 tokens].
     labels : sequence of str
         Names of the offers.
 

@@ -36,7 +36,7 @@ def infer(
     samples : int
         Models drawn from the priors [1], from 64 to 32,768, rounded up to a power of two.
     truth : ModelSpec or name, optional
-        Actual model. The actual model is only shown next to the result.
+        Actual model. It is only shown next to the result, and not used.
     progress : callable, optional
         Receives the completed share and a description.
 

@@ -1,4 +1,4 @@
-"""Posterior of closed models given their offers: weights of sampled models, and how each offer is probably served."""
+"""Posterior of closed models given their offers: weights of sampled models, and likely serving methods."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def markup(offer: ObservedOffer, priors: Priors) -> Normal:
 
 
 def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
-    """Log likelihood of an offer for every draw, way to serve and place; shape (N, C, M) [1].
+    """Log likelihood of an offer for every sampled model, serving method and frontier point; shape (N, C, M) [1].
 
-    The value is minus infinity if the model does not fit, or if the way to serve uses another chip than the offer.
+    The value is minus infinity if the model does not fit, or if the serving method uses another chip than the offer.
     """
     priors = draws.priors
     likely = np.where(np.isfinite(draws.speed), 0.0, -np.inf)
@@ -93,12 +93,12 @@ def _waiting(priors: Priors, chip: str) -> Normal:
 
 
 def over_manners(draws: Draws, likely: Array, offer: ObservedOffer) -> Array:
-    """Log likelihood of an offer, averaged over ways to serve and places; shape (N,) [1]."""
+    """Log likelihood of an offer, averaged over serving methods and frontier points; shape (N,) [1]."""
     return np.asarray(special.logsumexp(likely, axis=(1, 2), b=manner_weights(draws, offer)))
 
 
 def manner_weights(draws: Draws, offer: ObservedOffer) -> Array:
-    """Prior probabilities of the ways to serve and places of an offer; shape (1, C, 1) [1]."""
+    """Prior probabilities of the serving methods for an offer; shape (1, C, 1) [1]."""
     on_it = np.array([offer.hardware in (None, manner.chip) for manner in draws.manners])
     weights = np.where(on_it, draws.likely, 0.0)
     return np.asarray(weights / weights.sum() / draws.speed.shape[-1])[None, :, None]
@@ -180,7 +180,7 @@ class CredibleInterval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServedOffer:
-    """Offer with a probable way to serve it.
+    """Offer with its probable serving method.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ class ServedOffer:
     hour_price: CredibleInterval | None
 
     def record(self) -> dict[str, Any]:
-        """Offer and its probable way to serve, as plain data."""
+        """Offer and its probable serving method, as plain data."""
         intervals = attributes(self, "acceptance in_flight price_over_cost hour_price")
         return {
             **self.offer.model_dump(exclude_none=True, exclude_unset=True),
@@ -236,9 +236,10 @@ class Inferred(Shown):
     draws : Draws
         Models drawn from the priors.
     weights : ndarray, shape (N,)
-        Posterior probability of each draw [1].
+        Posterior probability of each sampled model [1].
     strays : tuple of float
-        Posterior probability that each offer is unrelated to the model, because it contradicts the others [1].
+        Posterior probability, per offer, that it is an outlier because its price or speed contradicts the other offers
+        [1].
     truth : ModelSpec or None
         Actual model, if known.
     """
@@ -273,7 +274,7 @@ class Inferred(Shown):
 
     @cached_property
     def served(self) -> tuple[ServedOffer, ...]:
-        """Probable way to serve each offer."""
+        """Probable serving method of each offer."""
         pairs = zip(self.offers, self.strays, strict=True)
         return tuple(_served(self.draws, offer, self.weights, stray) for offer, stray in pairs)
 
@@ -299,7 +300,7 @@ class Inferred(Shown):
         }
 
     def record(self) -> dict[str, Any]:
-        """Sizes, kinds, and ways to serve, as plain data, with the actual model if known."""
+        """Sizes, families and serving methods as plain data, with the actual model if known."""
         record: dict[str, Any] = {
             "priors": self.priors.name,
             "samples": int(self.weights.size),
@@ -362,9 +363,10 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     -----
     The method is importance sampling from the prior. The weight of a model is the product of the likelihoods of its
     offers, averaged over chips, formats, speculation and places on the frontier. With a small prior probability, an
-    offer is a stray, which is unrelated to the model. The likelihood of a stray is its mean over all draws.
+    offer is an outlier (stray) that is unrelated to the model. The likelihood of an outlier is its mean over all
+    sampled models.
 
-    Offers of one model have more in common than the priors contain, such as traffic, engines and the published format.
+    Offers of one model have more in common than the priors describe, such as workload, engine and the published format.
     Therefore n offers have the weight of n / (1 + (n - 1) r) offers, the effective size of a sample with correlation r
     (Kish 1965, design effect of clusters).
     """
@@ -419,7 +421,7 @@ def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Seq
 
 
 def _served(draws: Draws, offer: ObservedOffer, weights: Array, stray: float) -> ServedOffer:
-    """Probable way to serve an offer, from posterior samples."""
+    """Probable serving method of an offer, from posterior samples."""
     likely = log_likelihood(draws, offer)
     flat = np.exp(likely - likely.max(axis=(1, 2), keepdims=True, initial=-700.0)) * manner_weights(draws, offer)
     sums = flat.sum(axis=(1, 2), keepdims=True)

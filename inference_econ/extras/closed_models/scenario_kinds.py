@@ -170,8 +170,10 @@ class PriorFamily(Spec):
     probability: Weight
     """Unnormalized probability."""
     parameters: Nodes
-    """Total parameters for which frontiers are computed, ascending [1]. Sizes in between are log-uniformly
-    distributed."""
+    """Total parameters for which frontiers are computed, ascending [1].
+
+    Sizes in between are log-uniformly distributed.
+    """
     experts: Experts | None = None
     """Experts per layer for which frontiers are computed; absent for dense models [1]."""
     common_speed: Lognormal
@@ -234,9 +236,9 @@ class Priors(SourcedSpec):
     price_over_cost: Lognormal
     """Ratio of the price of tokens to their cost [1]."""
     stray: Fraction
-    """Share of offers that are unrelated to their model: errors, or sales on other terms [1]."""
+    """Share of offers that are outliers, unrelated to their model: errors, or sales on other terms [1]."""
     alike: Probability
-    """Correlation between the offers of one model, in addition to the common factors below [1]."""
+    """Correlation between the offers of one model [1], in addition to the common factors below."""
     common_price: Lognormal
     """Price factor that all offers of a model share: market level, and prediction errors [1]."""
     output_over_input: Lognormal

@@ -33,14 +33,13 @@ class SimulatedDay:
     Attributes
     ----------
     serving : ndarray, shape (lots, hours)
-        Mean number of serving rental units (lots) [1].
+        Mean number of rental units (lots) that serve requests [1].
     gpu_hours, dollars : ndarray, shape (hours,)
         Rented GPU-hours [h] and cost [USD]; rental units that are starting are included.
     kept : ndarray, shape (hours,)
-        Share of requests that arrive while the fleet has enough capacity for the SLOs [1]; 1 for hours without
-        requests.
+        Share of requests that arrive while the capacity is sufficient for the SLOs [1]; 1 for hours without requests.
     slo_met_share : float
-        ``kept`` for all requests of the day together [1].
+        Value of ``kept`` over all requests of the day [1].
     most_accelerators : int
         Maximum number of accelerators rented at the same time [1].
     fewest, most : ndarray of int, shape (lots,)
@@ -108,7 +107,7 @@ class RentedFleet:
         self._order = [index for index in cheapest_first(lots) if not lots[index].stays]
 
     def _of(self, values: Sequence[float]) -> float:
-        """Sum of a value over all reserved rental units."""
+        """Sum of a value over all rental units that are reserved."""
         return sum(count * value for count, value in zip(self._reserved, values, strict=True))
 
     def wanted(self, requests_per_second: float) -> list[int]:
@@ -219,11 +218,11 @@ def play(
     decide : callable
         Autoscaler.
     start : sequence of int
-        Number of rental units of each type that serve at the start [1].
+        Number of rental units of each type that serve requests at the start [1].
     target : float
         Target of the autoscaler as a share of the SLO capacity [1].
     foreseen : bool
-        True if rental units are ordered early enough to serve when they are needed.
+        True if rental units are ordered early enough to be ready when they are needed.
     longest_wait : float
         Maximum queueing time within the SLOs [s].
 

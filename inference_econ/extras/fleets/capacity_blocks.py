@@ -73,7 +73,7 @@ class CapacityBlock:
 
     @property
     def stays(self) -> bool:
-        """True if it is paid for around the clock."""
+        """True if the rental unit is paid for around the clock."""
         return self.way in ("reserved", "owned")
 
     @property
@@ -103,23 +103,23 @@ class CapacityBlock:
 
     @property
     def counted(self) -> str:
-        """Name of what the load counts, for headings."""
+        """Name of the unit in which the load is given, for headings."""
         return "requests/s"
 
     @property
     def carried(self) -> float:
-        """SLO capacity, in the measure of the load: requests per second [1/s]."""
+        """Capacity within the SLOs, in the unit of the load: requests per second [1/s]."""
         return self.requests_per_second
 
     @property
     def most_carried(self) -> float:
-        """Capacity without SLOs, in the measure of the load: requests per second [1/s]."""
+        """Capacity without SLOs, in the unit of the load: requests per second [1/s]."""
         return self.most_requests_per_second
 
     def in_flight(self, shares: Array) -> Array:
-        """Concurrent requests of a rental unit at shares of its SLO capacity, up to its slots, shape (n,) [1].
+        """Concurrent requests of a rental unit at given shares of its capacity within the SLOs, shape (n,) [1].
 
-        Values are interpolated between several loads.
+        They are at most its maximum concurrency. Values are interpolated between several loads.
         """
         rates = (_LOADS[:-1] * self.load.requests_per_second).tolist()
         states = [loaded(self.service, rate, arrivals=self.load.arrivals).in_flight for rate in rates]
@@ -191,7 +191,7 @@ def lots(
     Raises
     ------
     NothingFitsError
-        If no chip has a price in these pricing models.
+        If no chip has a price in the requested pricing models.
     """
     every_lot: list[CapacityBlock] = []
     for choice in best.values():
@@ -230,14 +230,15 @@ def best_of_chips(
     play : bool
         True to simulate; see ``recommend``.
     requests_per_second : float or None
-        Total request rate [1/s]; None for a rate at which rounding to instances hardly matters.
+        Total request rate [1/s]; None for a rate that is high enough to make rounding to instances unimportant.
     note : callable, optional
-        Receives a message for each chip that cannot meet the SLOs; by default its error is raised.
+        Receives a message for each chip that cannot meet the SLOs; without it, an error is raised.
 
     Raises
     ------
     InputError, NothingFitsError
-        If no chip meets the SLOs, or if one does not and ``note`` is missing. It is the error of the first such chip.
+        If no chip meets the SLOs, or if one chip does not and ``note`` is missing. It is the error of the first chip
+        that does not meet them.
     """
     chips: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -288,7 +289,7 @@ def lots_of(choice: Deployment, ways: Collection[Way]) -> list[CapacityBlock]:
 
 
 def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:
-    """Price of a setup by pricing model, and other prices of the chip's file, same seller first."""
+    """Price of a setup for each pricing model; other prices in the chip's file, those of the same seller first."""
     listed = setup.hour_price
     way = _WAY_OF.get(listed.kind, "on_demand")
     by_way: dict[Way, HourPrice] = {}

@@ -136,7 +136,7 @@ class DayOfFleet(Shown):
         ]
 
     def _scaling(self) -> list[dict[str, Any]]:
-        """Autoscaler settings of each rental unit. Rental units that are used earlier take their part of the metric."""
+        """Autoscaler settings of each rental unit. Rental units that are used first take their part of the metric."""
         day, before, told = self.runs["autoscaled"], 0.0, dict[int, dict[str, Any]]()
         for place in cheapest_first(self.lots):
             lot = self.lots[place]
@@ -148,7 +148,7 @@ class DayOfFleet(Shown):
         return [told[place] for place in range(len(self.lots))]
 
     def run_records(self) -> list[dict[str, Any]]:
-        """One record per way to run the day."""
+        """One record for each simulated day."""
         return [
             {
                 "run": run,
@@ -201,9 +201,10 @@ def fleet(
         Target of the metric, as a share of the SLO capacity [1]. By default, the target of the cheapest day that meets
         the SLOs for 99% of the requests, or else for the largest share.
     min_replicas : int
-        Fewest replicas at any hour [1].
+        Minimum number of replicas at any hour [1].
     arrival_scv : float
-        Variability of arrivals within a minute; see :func:`inference_econ.serving.load.loaded` [1].
+        Squared coefficient of variation of interarrival times within a minute [1]; see
+        :func:`inference_econ.serving.load.loaded`.
     elasticity : Elasticity, optional
         Scaling behavior of replicas; by default ``scenarios/assumptions/elasticity``.
     progress : callable, optional
@@ -316,12 +317,12 @@ def planned(
 
 
 def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
-    """Mean request rate of each hour of a workload [1/s].
+    """Mean request rate of each hour in a workload [1/s].
 
     Raises
     ------
     InputError
-        If the workload has no rates, or intervals that do not divide an hour.
+        If the workload has no rates, or its intervals do not divide an hour.
 
     Notes
     -----

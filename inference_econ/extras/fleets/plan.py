@@ -178,7 +178,7 @@ def _too_few(
     elasticity: Elasticity,
     min_replicas: int,
 ) -> str:
-    """Reason why the constraints cannot be met, and a fix."""
+    """Reason why the constraints cannot be met, with advice."""
     if all(lot.way == "spot" for lot in lots) and elasticity.spot_share < 1.0:
         return (
             f"only spot machines are allowed, and at most {100 * elasticity.spot_share:g} % of the capacity may be "

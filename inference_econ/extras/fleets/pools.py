@@ -30,7 +30,7 @@ class PooledDay(NamedTuple):
     writers: tuple[int, ...]
     """Decode instances of each hour [1]."""
     question: str
-    """Option with which 'recommend' shows the busiest hour."""
+    """Option with which 'recommend' shows the deployment of the busiest hour."""
 
     @classmethod
     def of(
@@ -57,7 +57,7 @@ class PooledDay(NamedTuple):
 
     @classmethod
     def shared(cls, fleet: PooledFleet, shares: Sequence[float], question: str) -> PooledDay:
-        """Day in which each hour needs a share of the instances of a deployment [1]."""
+        """Day on which each hour needs a share of the instances of a deployment [1]."""
         readers, writers = (
             tuple(math.ceil(count * share - 1e-9) for share in shares)
             for count in (fleet.prefill_instances, fleet.decode_instances)
@@ -67,7 +67,7 @@ class PooledDay(NamedTuple):
     def sentences(
         self, dollars: float, ways: Collection[Way], elasticity: Elasticity, stock: Mapping[str, int], min_replicas: int
     ) -> list[str]:
-        """Text on the cost of disaggregated compared with aggregated serving [USD]; empty if it is not cheaper.
+        """Text on the cost of disaggregated serving compared with aggregated serving [USD]; empty if it is not cheaper.
 
         Each kind of instance is planned separately with :func:`inference_econ.extras.fleets.plan.plan`.
         """

@@ -1,4 +1,4 @@
-"""RL rollouts and batch generation: samples that start together, and wait for the longest."""
+"""RL rollouts and batch generation: samples that start together; the batch ends with the longest."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Batch:
     Attributes
     ----------
     requests : Requests
-        Lengths; samples share their prompt, and output lengths are independent.
+        Request lengths. Samples of a prompt share the prompt, and output lengths are independent.
     prompts, samples : int
-        Prompts per batch, and samples per prompt [1].
+        Number of prompts per batch, and number of samples per prompt [1].
     concurrency : int or None
         Maximum number of concurrent trajectories over all instances; None for all trajectories [1].
     finished : float
@@ -66,7 +66,7 @@ class Batch:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        """Reject impossible batches."""
+        """Reject batches that are not possible."""
         for name in ("prompts", "samples", "concurrency", "max_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -123,7 +123,7 @@ class Trajectories(NamedTuple):
     prompt: Counts
     """Prompt length [tokens]."""
     written: Counts
-    """Tokens from earlier batches, which are recomputed [tokens]."""
+    """Tokens generated in earlier batches, which are recomputed [tokens]."""
     left: Counts
     """Tokens still to be generated [tokens]."""
 
@@ -132,7 +132,7 @@ class Trajectories(NamedTuple):
         return Trajectories(*(values[order] for values in self))
 
     def dealt(self, instances: int) -> Trajectories:
-        """Order in which round-robin instances receive all samples of a prompt."""
+        """Order in which instances receive prompts round-robin, so that all samples of a prompt go to one instance."""
         _, group = np.unique(self.name, return_inverse=True)
         together = np.argsort(group, kind="stable")
         sample = np.empty_like(group)
@@ -192,7 +192,7 @@ class Generation:
     trajectories : float
         Finished trajectories [1].
     prompt_tokens, answer_tokens : float
-        Their prompt and output tokens [tokens].
+        Prompt tokens and output tokens of the finished trajectories [tokens].
     written_tokens : float
         Generated tokens of all trajectories [tokens].
     curve : BatchCurve
@@ -222,11 +222,11 @@ class RolloutRun:
     accelerators : int
         Paid accelerators [1].
     way : str
-        ``generation`` without a learner; ``synchronous``: all chips generate, then all learn; ``one_step_off``: some
-        chips learn from a batch while others generate the next; ``asynchronous``: each trajectory starts when another
-        ends.
+        Use of the chips. ``generation``: no learner. ``synchronous``: all chips generate, then all learn.
+        ``one_step_off``: some chips learn from a batch while others generate the next. ``asynchronous``: each
+        trajectory starts when another ends.
     learner_gpus : int
-        Learning chips [1].
+        Number of chips that learn [1].
     learning_seconds : float
         Learning time per batch [s].
     """
@@ -438,11 +438,11 @@ class Learner:
     terms : Learning
         Efficiency.
     flops_per_token : float
-        Work per token [FLOP].
+        Arithmetic per token [FLOP].
     flops_per_second : float
-        Achieved rate per chip [FLOP/s].
+        Arithmetic rate that each chip achieves [FLOP/s].
     fewest : int
-        Chips that its state needs [1].
+        Minimum number of chips that the state of the learner needs [1].
     """
 
     terms: Learning
@@ -496,7 +496,10 @@ def _ways(runs: Sequence[RolloutRun], learner: Learner, batch: Batch) -> list[Ro
 
 
 def _split(way: Way, run: RolloutRun, generate: Callable[[int], Generation], learner: Learner) -> RolloutRun:
-    """Fastest number of instances next to a learner. More instances leave fewer chips for the learner."""
+    """Fastest number of generating instances, if a learner uses the other chips.
+
+    More instances leave fewer chips for the learner.
+    """
 
     @cache
     @cache
@@ -519,7 +522,7 @@ def _split(way: Way, run: RolloutRun, generate: Callable[[int], Generation], lea
 
 
 def _short(offers: Sequence[Services], batch: Batch, gpus: int) -> list[tuple[Services, int]]:
-    """Fastest layouts of each chip by the analytical model, one per instance size.
+    """Fastest layouts of each chip by the analytical model, one for each instance size.
 
     The time of a batch is the maximum of two times: of all trajectories at full concurrency, and of the longest output
     alone.

@@ -1,1 +1,1 @@
-"""Studies of other publications: claims, attention layers, ways to prefill one prompt."""
+"""Studies of other publications: claims, attention layers, and methods to prefill one prompt."""

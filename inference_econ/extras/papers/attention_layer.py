@@ -161,7 +161,7 @@ def _queries_multiplied(spec: LatentAttention) -> tuple[float, float]:
 
 
 def _kept_besides(setup: Setup, plans: Plans, implementation: Implementation) -> float:
-    """Memory of an implementation that its base variant does not need [B]."""
+    """Additional memory of an implementation compared with its base variant [B]."""
     larger = _larger_weights(setup) if implementation == "absorbed_multiplied" else 0.0
     return larger + _copies(setup, plans, implementation)
 

@@ -68,8 +68,8 @@ class ToyReading(Spec):
     read: Literal["speed", "asymptotic_speed", "chips", "cost", "least_cost"]
     """Quantity of the instance.
 
-    The quantities are tokens/s of the fastest instance, exact (eq. 14) or for large instances (eq. 18); its number of
-    chips; and USD per million tokens, in total or for arithmetic only.
+    For tokens/s, the result is exact (eq. 14) or the limit for large instances (eq. 18). It may also be the number of
+    chips, or the USD per million tokens (total, or for arithmetic only).
     """
     reductions: Positive = 4
     """All-reduces per layer [1]."""
@@ -93,7 +93,7 @@ class StepReading(Spec):
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Parts of the step whose share is summed."""
     rows: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Rows of the operator table for a balance or an intensity; by default, all rows."""
+    """Rows of the operator table that are included in the ratio or the intensity; by default, all rows."""
     prompt: Count | None = None
     """Prompt tokens of a prefill step, in place of a decode step [tokens]."""
     verified: Count | None = None
@@ -223,7 +223,7 @@ class ChainReading(Spec):
     attention: FlopsPerSecond
     """Sustained arithmetic of attention [FLOP/s]."""
     overhead: Seconds
-    """Least time of a layer [s]."""
+    """Minimum time of a layer [s]."""
     latency: Seconds
     """Latency of a message between processes [s]."""
 
@@ -336,7 +336,7 @@ class Claim(Spec):
 
 
 class BasisSpec(Spec):
-    """Settings and names under which all claims of a file are computed."""
+    """Settings and names under which all claims of a file are computed: the basis of the predictions."""
 
     settings: Settings = Field(default_factory=Settings)
     """Settings for all claims; a claim may override them."""

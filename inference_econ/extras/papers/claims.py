@@ -321,7 +321,7 @@ def _explained(prompt: float | None, settings: Settings) -> Explanation:
 
 
 def _deployed(settings: Settings) -> tuple[Settings, Setup, Pins]:
-    """Deployment that the settings determine; missing degrees are 1."""
+    """Deployment that the settings determine; missing parallelism degrees are 1."""
     filled = with_defaults(settings)
     degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
     return filled, setup_of(filled), instance_pins(degrees, filled.instance_gpus, batch=filled.batch)

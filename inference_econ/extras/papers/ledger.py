@@ -28,11 +28,11 @@ class Finding:
     seed : str
         Publication.
     claim : Claim
-        Claim and published value.
+        Claim with its published value.
     ours : mapping of str to float
-        Predictions by basis, where available.
+        Predictions by basis (settings of the published study, or of today), where available.
     missing : mapping of str to str
-        Reasons for missing predictions by basis.
+        Reasons for missing predictions, by basis.
     """
 
     seed: str
@@ -41,7 +41,7 @@ class Finding:
     missing: Mapping[Basis, str]
 
     def holds(self, basis: Basis) -> bool | None:
-        """Check whether the claim holds under a basis; None if the basis does not apply."""
+        """Check whether the claim is true under a basis; None if the basis does not apply."""
         if basis not in self.claim.bases:
             return None
         return basis in self.ours and met(self.ours[basis], self.claim.published, self.claim.tolerance)

@@ -1,4 +1,4 @@
-"""Comparison of ways to prefill one prompt on several chips: tensor, sequence or context parallel, prefill chains."""
+"""Comparison of methods to prefill one prompt on several chips: tensor, sequence, context parallel, chains."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ Stages = Sequence[tuple[Setup, int]]
 
 @dataclass(frozen=True, slots=True)
 class SharedPrompt:
-    """Prompt that a number of chips share.
+    """Prompt whose prefill is shared by a number of chips.
 
     Attributes
     ----------
     prompt : int
         Prompt length [tokens].
     stages : tuple of (Setup, int)
-        Chips; several kinds in a mixed chain.
+        Chips that share the prompt; several kinds in a mixed prefill chain.
     ways : mapping of str to Way
-        Possible ways, by key of :data:`WAYS`.
+        Possible methods, by key of :data:`WAYS`.
     missing : mapping of str to str
-        Reasons why other ways are impossible.
+        Reasons why other methods are not possible.
     """
 
     prompt: int
@@ -61,7 +61,7 @@ class SharedPrompt:
 
     @property
     def ranks(self) -> int:
-        """Total chips [1]."""
+        """Total number of chips [1]."""
         return sum(chips for _, chips in self.stages)
 
     @property
@@ -71,13 +71,13 @@ class SharedPrompt:
 
     @property
     def fastest(self) -> str:
-        """Key of the way with the lowest TTFT."""
+        """Key of the method with the lowest TTFT."""
         return min(self.ways, key=lambda name: self.ways[name].seconds)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PrefillWays(Shown):
-    """Ways to prefill prompts on several chips.
+    """Methods to prefill prompts on several chips.
 
     Attributes
     ----------
@@ -86,11 +86,11 @@ class PrefillWays(Shown):
     process_chips : int
         Chips that store one copy of the model (a process) in context parallelism and prefill chains [1].
     alone : mapping of int to Way
-        Each prompt on a single copy of the model, if it fits.
+        Times of each prompt on a single copy of the model, if it fits.
     rows : sequence of SharedPrompt
-        Results by prompt, then by chips.
+        Results sorted by prompt, then by number of chips.
     batch, cached : float
-        Prompts processed together [1], and cached tokens before each [tokens].
+        Number of prompts processed together [1], and cached tokens before each prompt [tokens].
     """
 
     page = "extras.papers.prefill_page:PrefillPage"
@@ -103,12 +103,15 @@ class PrefillWays(Shown):
     cached: float = 0
 
     def speed_up(self, row: SharedPrompt, name: str) -> float | None:
-        """Time on a single copy of the model over the time of a way [1]; None if the prompt does not fit on it."""
+        """Time on a single copy of the model divided by the time of a method [1].
+
+        It is None if the prompt does not fit on one copy.
+        """
         alone = self.alone.get(row.prompt)
         return None if alone is None else alone.seconds / row.ways[name].seconds
 
     def alike(self, row: SharedPrompt) -> bool:
-        """Check whether a row has only chips of the setup."""
+        """Check whether a result uses only the chips of the setup."""
         return [setup for setup, _ in row.stages] == [self.setup]
 
     @property
@@ -118,7 +121,7 @@ class PrefillWays(Shown):
 
     @property
     def one_process(self) -> Stages:
-        """Chips of one copy of the model."""
+        """Number of chips for one copy of the model."""
         return ((self.setup, self.process_chips),)
 
     def dollars(self, way: Way, stages: Stages) -> float | None:
@@ -187,13 +190,13 @@ def prefill(
     cached: float = 0,
     progress: Progress | None = None,
 ) -> PrefillWays:
-    """Compare ways to prefill one prompt, or a few, on several chips, by TTFT and cost.
+    """Compare methods to prefill one prompt, or a few, on several chips, by TTFT and cost.
 
     Parameters
     ----------
     setup : Setup
-        Model, chip, engine and assumptions. The layouts that an engine supports are ignored, because no engine supports
-        all ways.
+        Model, chip, engine and assumptions. Model, chip and assumptions. Layouts need no engine support, because no
+        engine supports all methods.
     prompts : sequence of int
         Prompt lengths [tokens].
     ranks : sequence of int
@@ -207,14 +210,14 @@ def prefill(
     batch : int
         Number of prompts of equal length that are processed together [1]. All first tokens are ready at the end.
     cached : float
-        Cached tokens before each prompt, which are a shared prefix on every process [tokens].
+        Cached tokens before each prompt [tokens]; they are a shared prefix that every process stores.
     progress : callable, optional
         Receives the completed share and a description.
 
     Returns
     -------
     PrefillWays
-        All ways by prompt and number of chips.
+        Results of all methods, by prompt and number of chips.
 
     Raises
     ------
@@ -305,7 +308,7 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
 
 
 def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) -> tuple[Plans | None, str]:
-    """Fastest plan for chips that split all matrices, or the reason why there is none."""
+    """Fastest plan for chips that split all matrices; if there is none, the reason."""
     candidates = deployments(setup, Pins(tp=size, dp=1, pp=1))
     reading = replace(candidates, batch=candidates.batch * batch, new_tokens=prompt, prefill=True)
     # Activation memory for unchunked prompts is reserved if that of steps is.
@@ -321,7 +324,7 @@ def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) 
 
 
 def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt:
-    """All ways to share a prompt among chips. Several kinds of chips can only form chains."""
+    """Results of all methods that share a prompt among chips. Several kinds of chips can only form chains."""
     ways: dict[str, Way] = {}
     missing: dict[str, str] = {}
     (processes, ranks), *others = chain

@@ -1,4 +1,4 @@
-"""Ways to prefill one prompt on several chips, as tables, data and charts."""
+"""Methods to prefill one prompt on several chips, as tables, data and charts."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class RunaheadAsk(Spec):
     attention: FlopsPerSecond
     """Sustained arithmetic of attention [FLOP/s]."""
     overhead: Seconds
-    """Least time of a layer [s]."""
+    """Minimum time of a layer [s]."""
     latency: Seconds
     """Latency of a message between processes [s]."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -199,7 +199,8 @@ class StepsAsk(Spec):
     kind: Literal["steps"]
     """Kind of scenario."""
     common: Settings = Field(default_factory=Settings)
-    """Settings of all series: model, hardware, formats, degrees, ``batch``, ``context``, ``shared_prefix``."""
+    """Settings of all series: model, hardware, formats, parallelism degrees, ``batch``, ``context``, ``shared_prefix``.
+    """
     over: StepAxis
     """Quantity that varies along a line."""
     values: Annotated[tuple[Tokens, ...], Field(min_length=1, max_length=200, strict=False)]

@@ -96,7 +96,7 @@ class Combinations:
 
     @cached_property
     def batch(self) -> int:
-        """Combinations per part [1]."""
+        """Number of combinations in each part [1]."""
         return min(max(math.ceil(self.product / _PARTS), _SMALLEST), _LARGEST)
 
     @property
@@ -154,9 +154,9 @@ class Combinations:
 
     @cached_property
     def price(self) -> float | str | None:
-        """Price or kind of price for all combinations [USD/h].
+        """Price or pricing model for all combinations [USD/h].
 
-        If several chips are priced alike, it has a single source.
+        If several chips have prices from the same source, it names this source.
         """
         points = (point for axis in self.axes.values() for point in axis.values())
         common = self.ask.common.price

@@ -98,7 +98,7 @@ class SweepPage(AnswerPage[Swept]):
         return f"Which {swept.among} is cheapest for each {swept.rows} and speed{only}?"
 
     def conclusion(self) -> Pieces:
-        """Sentence with the numbers of combinations and frontiers."""
+        """Sentence on the numbers of combinations and frontiers."""
         return [counted(self.answer)]
 
 
@@ -116,7 +116,7 @@ def failures_table(swept: Swept) -> Table:
 
 
 def counted(swept: Swept) -> str:
-    """Sentence with the numbers of combinations and frontiers."""
+    """Sentence on the numbers of combinations and frontiers."""
     failed = f", {swept.failures:,} without a frontier" if swept.failures else ""
     missing = f" {swept.missing:,} are still missing: run the same command again." if swept.missing else ""
     return (

@@ -47,7 +47,7 @@ class Cheapest(Spec):
     among: str | None = None
     """Column over which the cheapest deployment is searched; by default the hardware, or the next axis."""
     speeds: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)] = (20, 50, 100, 200)
-    """Least speeds [tokens/s per user]."""
+    """Minimum speeds [tokens/s per user]."""
     where: dict[str, Written] = Field(default_factory=dict)
     """Columns that are restricted to one value, such as one of several workloads."""
 

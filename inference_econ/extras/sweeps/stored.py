@@ -100,7 +100,7 @@ class Sweep(Shown):
         Parameters
         ----------
         shown : Cheapest, optional
-            View; by default that of the scenario.
+            View to show; by default the view of the scenario.
 
         Raises
         ------

@@ -31,14 +31,14 @@ class FailureReason:
 
 @dataclass(frozen=True, slots=True)
 class CheapestDeployment:
-    """Cheapest deployment of a row that is fast enough.
+    """Cheapest deployment in a row of the table that is fast enough.
 
     Attributes
     ----------
     row, among : str
         Values of the row, and of the column whose cheapest value is shown.
     speed : float
-        Least speed [tokens/s per user].
+        Minimum speed [tokens/s per user].
     point : mapping of str
         Columns of the point: cost, speed, layout, number formats.
     """
@@ -72,7 +72,7 @@ class Swept(Study):
     missing : int
         Missing combinations [1].
     reasons : tuple of FailureReason
-        Reasons for missing frontiers, most frequent first.
+        Reasons for missing frontiers, the most frequent first.
     rows, among : str
         Column of the rows, and column whose cheapest value is shown.
     names : tuple of str
@@ -82,7 +82,7 @@ class Swept(Study):
     where : mapping of str to str
         Columns restricted to one value.
     best : tuple of CheapestDeployment
-        Cheapest by row and speed, if any is fast enough.
+        Cheapest deployment by row and speed, where one is fast enough.
     price : str or None
         Basis of prices of several chips: a kind with its source, or empty for default prices; None for a single chip,
         or if an axis sets prices.

@@ -52,9 +52,9 @@ class Variable:
     Attributes
     ----------
     name : str
-        Name of a number (see :func:`inference_econ.studies.settings.number`), or ``profile``.
+        Name of an input (see :func:`inference_econ.studies.settings.number`), or ``profile`` for prediction errors.
     series : tuple of str
-        Labels of the series that share its value.
+        Labels of the series in which the input has the same value.
     given : Distribution or str
         Distribution of the input.
     label : str
@@ -224,7 +224,7 @@ _AT_ONCE = 30_000
 def cost_at(front: AnyFrontier, speeds: Array) -> Array:
     """Cost of 1e6 tokens at given speeds [tokens/s] divided by the hourly price of a chip [h]; infinite if not reached.
 
-    Services use the batch with that speed, decode steps the cheapest point that is fast enough.
+    Services use the batch that has this speed; decode steps use the cheapest point that is fast enough.
     """
     price, points = front.dollars_per_accelerator_hour, front.tokens_per_second
     if not isinstance(front, ServiceFrontier):
@@ -265,7 +265,7 @@ class SampledSeries:
         self._errors(np.full((1, max(self.inputs, default=0) + 1), 0.5))
 
     def cost_now(self, speeds: Array) -> Array:
-        """Nominal cost at given speeds; infinite if not reached [USD per 1e6 output tokens]."""
+        """Cost at given speeds without uncertainty [USD per 1e6 output tokens]; infinite if a speed is not reached."""
         return self.present.dollars_per_accelerator_hour * cost_at(self.present, speeds)
 
     @property
@@ -441,8 +441,8 @@ def errors_of(given: UncertainInput, front: AnyFrontier) -> ErrorsOf:
 
     Notes
     -----
-    One quantile applies to all quantities of a server. A long TPOT comes with a low throughput and a long TTFT, because
-    all are sums of the same steps.
+    One quantile applies to all quantities of a server. A server with a long TPOT has a low throughput and a long TTFT,
+    because all of them are sums of the same steps.
     """
     if isinstance(given, Distribution):
         return lambda slower: _equal(given.quantiles(slower))
@@ -552,7 +552,7 @@ class Uncertainty(Study):
     plan : Design
         Samples.
     speed : float
-        Speed for choices and Sobol shares [tokens/s].
+        Speed at which series are compared and Sobol shares are computed [tokens/s].
     shown : tuple of float
         Speeds in tables, including ``speed`` [tokens/s].
     speeds : ndarray, shape (s,)

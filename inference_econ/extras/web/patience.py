@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 10.0
 
 
 class Impatient(H11Protocol):
-    """HTTP/1.1 protocol with a deadline for requests, and few connections by address.
+    """HTTP/1.1 protocol with a request deadline and a limit on connections per client address.
 
     uvicorn limits idle connections, and all connections together.
     """
@@ -30,7 +30,10 @@ class Impatient(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start waiting for a request; a connection too many of its address is closed."""
+        """Start the deadline for a request.
+
+        If its client address has too many connections, the connection is closed.
+        """
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""
         self._open[self._address] += 1
@@ -39,7 +42,7 @@ class Impatient(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Receive a part of a request, and continue waiting unless it is complete."""
+        """Receive a part of a request; the deadline remains until the request is complete."""
         super().data_received(data)
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             self._wait()

@@ -63,7 +63,7 @@ class Texts:
         self._texts: Recent[str] = Recent(most_bytes)
 
     def keep(self, content: bytes) -> str:
-        """Store a text and return its name, which ends like its kind of file.
+        """Store a text and return its name. The extension of the name depends on the kind of file.
 
         Raises
         ------

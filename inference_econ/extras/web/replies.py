@@ -62,7 +62,7 @@ def reply(question: str, fields: Fields, form: Form | Literal["view"], texts: Ma
     fields : mapping
         Options.
     form : str
-        Form of the result; ``view`` is what the page shows.
+        Format of the result; ``view`` is what the page shows.
     texts : mapping of str to str
         Uploaded texts that options may name.
     """

@@ -87,7 +87,7 @@ class Workers:
     Parameters
     ----------
     limits : WorkerLimits
-        Limits.
+        Limit on chips, cost or power.
     """
 
     def __init__(self, limits: WorkerLimits) -> None:
@@ -206,12 +206,12 @@ class BusyError(Exception):
 
 
 class ClientTurns:
-    """Fair queue with turns by client.
+    """Fair queue in which clients take turns.
 
     Parameters
     ----------
     places : int
-        Concurrent turns [1].
+        Maximum number of concurrent turns [1].
     waiting : int
         Longest queue of a single client; several clients share it equally [1].
     """

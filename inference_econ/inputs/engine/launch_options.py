@@ -1,4 +1,4 @@
-"""Support of serving engines for a model, a chip and number formats, and the launch options of the engines."""
+"""Engines that support a model, a chip and number formats, and the launch options of these engines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ServingEngine(NamedTuple):
     name: str
     """Catalog name of the engine: ``vllm``."""
     facts: EngineVersion
-    """Facts of the version."""
+    """Facts of the engine at this version."""
 
     @property
     def label(self) -> str:
@@ -52,7 +52,7 @@ def engines_for(
     hardware : HardwareSpec
         Chip that runs the model.
     precision : Precision
-        Formats of weights and cache.
+        Number formats of weights and cache.
     wanted : str, optional
         One engine, ``vllm`` or ``vllm@0.24.0``; by default, all known engines at their newest version.
         :data:`ANY_LAYOUT` selects no engine.
@@ -60,7 +60,7 @@ def engines_for(
     Returns
     -------
     tuple of ServingEngine
-        Engines; empty if no engine is known or selected. Layouts are then not checked.
+        Engines; empty if no engine is known or selected. If the result is empty, layouts are not checked.
 
     Raises
     ------
@@ -94,19 +94,19 @@ def engines_for(
 def able_of(
     model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: Sequence[str]
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Wanted engines that can serve the setup, without duplicates, and the reasons why the others cannot.
+    """Engines of the query that can serve the setup, without duplicates, and the reasons why its other engines cannot.
 
     Parameters
     ----------
     model, hardware, precision
         As in :func:`engines_for`.
     wanted : sequence of str
-        ``vllm`` or ``vllm@0.24.0``, at least one.
+        Engine names such as ``vllm`` or ``vllm@0.24.0``, at least one.
 
     Raises
     ------
     InputError
-        If no wanted engine can serve the setup (lists the reasons), if one is unknown, or if none is given.
+        If none of these engines can serve the setup (the message lists the reasons), one is unknown, or none is given.
     """
     if not wanted or ANY_LAYOUT in wanted:
         names = ", ".join(wanted) or "none"
@@ -123,12 +123,12 @@ def able_of(
 def serving_adapters(
     engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Engines that serve LoRA adapters with a model, and the reasons why the others do not.
+    """Engines that can serve LoRA adapters with a model, and the reasons why other engines cannot.
 
     Raises
     ------
     InputError
-        If none of the engines does.
+        If none of the engines can.
     """
     supports = [engine.facts.support(model.architecture, hardware.generation) for engine in engines]
     able = tuple(
@@ -142,7 +142,7 @@ def serving_adapters(
 
 
 def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
-    """Reason why an engine cannot serve a model on a chip in some formats; None if it can."""
+    """Reason why an engine cannot serve a model on a chip in the given formats; None if it can."""
     facts, generation = engine.facts, hardware.generation
     kernels = facts.kernels_on(generation)
     if kernels is None:
@@ -165,7 +165,7 @@ def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, preci
 
 
 def run_on(generation: str) -> tuple[ServingEngine, ...]:
-    """Engines that run at least one model on a chip generation."""
+    """Engines that run at least one model on a generation of chips."""
     return tuple(engine for engine in known_engines() if engine.facts.kernels_on(generation) is not None)
 
 
@@ -206,8 +206,10 @@ class EngineOption(Spec):
     """Option or positional argument of a command, or key of a configuration file or JSON option."""
 
     names: tuple[str, ...] = Field(min_length=1, strict=False)
-    """Spellings: ``--tensor-parallel-size``, ``-tp``; a dotted key (``--speculative-config.method``); or the name of an
-    argument."""
+    """Spellings: ``--tensor-parallel-size``, ``-tp``; a dotted key (``--speculative-config.method``).
+
+    Or the name of an argument.
+    """
     type: OptionType
     """Type of the value."""
     choices: tuple[Scalar, ...] | None = Field(default=None, strict=False)
@@ -327,7 +329,7 @@ class EngineOptions(SourcedSpec):
         data : dict
             Contents of the file.
         prefix : str
-            Prefix of the keys: ``--speculative-config.``.
+            Prefix of the keys, such as ``--speculative-config.``.
 
         Raises
         ------
@@ -360,7 +362,7 @@ def _values(option: EngineOption, rest: list[str]) -> list[str]:
 
 @cache
 def versions(engine: str) -> tuple[str, ...]:
-    """Versions of an engine or load generator whose options are recorded, from the oldest on."""
+    """Versions of an engine or load generator whose options are recorded, oldest first."""
     stems = (path.stem for path in (catalog.folder("engines") / "options").glob(f"{engine}_*.yaml"))
     numbered = (stem.removeprefix(f"{engine}_") for stem in stems)
     return tuple(sorted(numbered, key=lambda version: [integer(part) for part in re.findall(r"\d+", version)]))
@@ -410,7 +412,7 @@ def launch(engine: str) -> EngineLaunch:
 
 
 class EngineLaunch(SourcedSpec):
-    """Facts needed to start an engine, in addition to its options."""
+    """Facts that are needed to start an engine, in addition to its options."""
 
     command: str = Field(min_length=1)
     """Command that starts the server; a key of :attr:`EngineOptions.commands`."""
@@ -425,8 +427,8 @@ class EngineLaunch(SourcedSpec):
     vendors: tuple[str, ...] = Field(min_length=1, strict=False)
     """Chip vendors that the container images support."""
     caches: dict[Dtype, str]
-    """Values of the option for the KV-cache format, by number format."""
+    """Option values for the KV-cache format, by number format."""
     quantised_on_load: dict[Dtype, str]
-    """Values of the option for weights that are quantized at load time from a 16-bit checkpoint, by number format."""
+    """Option values for weights that are quantized at load time from a 16-bit checkpoint, by number format."""
     graph_bytes: Bytes
     """Approximate memory of one captured CUDA graph [B]."""

@@ -35,7 +35,8 @@ def name_for(generation: str, engine: str | None = None) -> str:
     Returns
     -------
     str
-        First profile in ``scenarios/assumptions/generations`` that matches both; ``deployable`` if none does.
+        Name of the first profile in ``scenarios/assumptions/generations`` that matches both; ``deployable`` if none
+        does.
 
     Examples
     --------
@@ -59,7 +60,7 @@ def is_bound(preset: str, generation: str) -> bool:
 
 
 def generation_of(chip: HardwareSpec) -> str:
-    """Generation of a chip, if a profile was fitted to this generation alone; otherwise empty.
+    """Generation of a chip if a profile was fitted to this generation alone; empty otherwise.
 
     Examples
     --------
@@ -89,7 +90,7 @@ def is_fitted_to(engine: str) -> bool:
 def for_hardware(
     hardware: HardwareSpec | Name, engine: str | None = None, *, changes: Iterable[str] = ()
 ) -> Assumptions:
-    """Fitted assumptions for a chip, and an engine if given.
+    """Fitted assumptions for a chip, and optionally for an engine.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def for_hardware(
 
 
 def for_grid(assumptions: Assumptions | Name | None, grid: GridName) -> Assumptions | Name | None:
-    """Given assumptions, or else the default of a grid: ``paper`` for the published study's grid, None for integers.
+    """Given assumptions, or those of a grid: ``paper`` for the published study's grid, None for integers.
 
     Examples
     --------
@@ -170,7 +171,7 @@ def assumed(
 
 
 class Misfit(Spec):
-    """Outlier series: measurements of an engine with a model on a chip that no profile explains."""
+    """Series of outliers: measurements of an engine with a model on a chip that no profile explains."""
 
     engine: str = Field(min_length=1)
     """Catalog name of the engine."""
@@ -185,14 +186,16 @@ class Misfit(Spec):
     rows: Count
     """Number of measurements [1]."""
     cached: bool = False
-    """True if prompts were probably cached, although the measurements do not record it. No correction is then
-    fitted."""
+    """True if prompts were probably cached although the measurements do not record this.
+
+    No correction is fitted to such a series.
+    """
     why: str = Field(min_length=1)
-    """Explanation as text."""
+    """Explanation of the outliers, as text."""
 
 
 class Misfits(Spec):
-    """All known outlier series."""
+    """All known series of outliers."""
 
     series: Annotated[tuple[Misfit, ...], Field(strict=False)]
     """Series in any order."""

@@ -32,30 +32,30 @@ _PROPOSERS: Mapping[ProposerName, str] = {"mtp": "MTP", "eagle": "EAGLE-3", "dra
 
 
 class RecipeDegrees(Spec):
-    """Parallelism of an instance in a recipe."""
+    """Parallelism degrees of an instance in a recipe."""
 
     tp: Count = 1
-    """Accelerators that share the attention of a sequence [1]."""
+    """Number of accelerators that share the attention of a sequence [1]."""
     dp: Count = 1
-    """Attention-DP groups [1]."""
+    """Number of attention-DP groups [1]."""
     pp: Count = 1
-    """Pipeline stages [1]."""
+    """Number of pipeline stages [1]."""
     ep: Count = 1
-    """Expert-parallel ranks [1]."""
+    """Number of expert-parallel ranks [1]."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """Degrees by name [1]."""
+        """Parallelism degrees by name [1]."""
         return self.model_dump()
 
     @property
     def degrees(self) -> Degrees:
-        """Degrees tp, dp, pp and ep [1]."""
+        """Parallelism degrees tp, dp, pp and ep [1]."""
         return self.tp, self.dp, self.pp, self.ep
 
     @property
     def chips(self) -> int:
-        """GPUs of the instance [1]."""
+        """Number of GPUs of the instance [1]."""
         return self.tp * self.dp * self.pp
 
     def _check_fields(self) -> None:
@@ -67,15 +67,15 @@ class RecipePools(Spec):
     """Disaggregated pools in a recipe."""
 
     prefill: RecipeDegrees
-    """Degrees of prefill instances."""
+    """Parallelism degrees of prefill instances."""
     decode: RecipeDegrees
-    """Degrees of decode instances."""
+    """Parallelism degrees of decode instances."""
     workers: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)]
-    """Numbers of prefill and decode instances: one pair for each published size of the deployment [1]."""
+    """Number of prefill instances and of decode instances [1]; one pair for each published size of the deployment."""
 
     @property
     def shape(self) -> tuple[Degrees, Degrees]:
-        """Degrees (tp, dp, pp, ep) of the prefill and the decode instances [1]."""
+        """Parallelism degrees (tp, dp, pp, ep) of the prefill instances and of the decode instances [1]."""
         return self.prefill.degrees, self.decode.degrees
 
 
@@ -87,13 +87,17 @@ class Recipe(Spec):
     families: Names
     """Families of the covered chips (:attr:`HardwareSpec.family`)."""
     chips: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Catalog names of chips that the recipe is limited to. On these chips it replaces a recipe of the full family with
-    the same cache format and speculation."""
+    """Catalog names of chips that the recipe is limited to.
+
+    On these chips it replaces a recipe for the whole family that has the same cache format and speculation.
+    """
     weights: Formats
     """Weight formats, or formats of the experts if these are narrower."""
     kv: Dtype | None = None
-    """Format of the KV cache that the recipe sets; absent for the default, which is that of the checkpoint or 16
-    bits."""
+    """KV-cache format that the recipe sets.
+
+    If absent, the default applies: the format of the checkpoint, or 16 bits.
+    """
     proposer: ProposerName | None = None
     """Speculation method; absent without speculation."""
     drafts: Count | None = None
@@ -101,16 +105,18 @@ class Recipe(Spec):
     head: str | None = Field(default=None, pattern="/")
     """Hugging Face id of the draft head; absent if the checkpoint contains the head."""
     options: dict[str, str] = Field(default={})
-    """Options of the engine's command, or dotted keys of its configuration file, that select kernels. Options that
-    follow from other fields are not listed."""
+    """Options of the engine's command, or dotted keys of its configuration file, that select kernels.
+
+    Options that follow from other fields are not listed.
+    """
     layouts: Annotated[tuple[RecipeDegrees, ...], Field(strict=False)] = ()
-    """Degrees of instances; empty if the recipe covers any layout that fits."""
+    """Parallelism degrees of instances; empty if the recipe covers any layout that fits."""
     pools: Annotated[tuple[RecipePools, ...], Field(strict=False)] = ()
     """Disaggregated pools; empty if the source describes none."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
     """Date of the last change or check of the source; absent if unknown."""
     source: Source
-    """Place of publication."""
+    """Publication of the recipe."""
 
     def _check_fields(self) -> None:
         if (self.proposer is None) != (self.drafts is None):
@@ -139,7 +145,7 @@ class Recipe(Spec):
 
 
 class DraftLength(Spec):
-    """Recommended draft length in an engine's documentation, for any chip."""
+    """Draft length that an engine's documentation recommends for any chip."""
 
     proposer: ProposerName
     """Speculation method."""
@@ -148,7 +154,7 @@ class DraftLength(Spec):
     drafts: Count
     """Draft tokens per speculation round; the maximum if the documentation lists several [1]."""
     source: Source
-    """Place of publication."""
+    """Publication of the recipe."""
 
 
 class EngineRecipes(Spec):
@@ -172,7 +178,7 @@ class Practice:
     draft_length: int | None = None
     """Draft tokens per round [1]."""
     layouts: tuple[Mapping[str, int], ...] = field(default=(), hash=False)
-    """Degrees of instances: ``tp``, ``dp``, ``pp`` and ``ep`` [1]."""
+    """Parallelism degrees of instances: ``tp``, ``dp``, ``pp`` and ``ep`` [1]."""
     pools: tuple[RecipePools, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     source: Source | None = None
@@ -212,9 +218,9 @@ def practices(
     Returns
     -------
     tuple
-        At least one configuration, without duplicates; configurations without speculation come first. A recipe is
-        skipped if the engine does not support its cache format on the chip or its speculation method. It is also
-        skipped if the model does not support this method, or if no acceptance is published for the draft length.
+        At least one configuration, without duplicates; those without speculation come first. A recipe is skipped if the
+        engine does not support its cache format on the chip or its speculation method. A recipe is also skipped if the
+        model does not support this method, or if no acceptance rate is published for its draft length.
 
     Raises
     ------
@@ -268,9 +274,9 @@ class Groups(NamedTuple):
     """Disaggregated deployments to search: layouts of prefill and decode instances, and the maximum size."""
 
     shapes: frozenset[tuple[Degrees, Degrees]] | None
-    """Pairs of prefill and decode degrees (tp, dp, pp, ep) [1]; None allows any pair."""
+    """Pairs of parallelism degrees (tp, dp, pp, ep), for prefill and for decode [1]; None allows any pair."""
     most: int
-    """GPUs of the largest deployment [1]."""
+    """Number of GPUs of the largest deployment [1]."""
 
 
 def published_groups(model: ModelSpec, hardware: HardwareSpec) -> Groups:
@@ -323,7 +329,7 @@ def practice_of(
     engine, model, hardware
         As in :func:`practices`.
     precision : Precision
-        Formats of weights and cache.
+        Number formats of weights and cache.
     proposer : str, optional
         Speculation method.
     drafts : int, optional
@@ -366,7 +372,7 @@ def recommended_drafts(engine: str | None, proposer: ProposerName, target: Model
 
 
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:
-    """True if engine and model support the speculation method of a recipe, and its acceptance is published."""
+    """True if engine and model support the speculation method of a recipe, and its acceptance rate is published."""
     support = facts.support(model.architecture, hardware.generation)
     heads = () if support is None else support.speculation
     if recipe.proposer is None or recipe.drafts is None or recipe.proposer not in (*facts.speculation, *heads):

@@ -101,7 +101,7 @@ def gguf_document(path: Path) -> Document:
 
 
 def gguf_remark(path: Path) -> str:
-    """Note on the interpretation of a GGUF file; see :func:`gguf_document` for errors."""
+    """Note on how a GGUF file was interpreted; see :func:`gguf_document` for errors."""
     config, dtype = _gguf.configuration(path)
     return (
         f"{str(path)!r} is read as {config['model_type']}, {config.get('num_hidden_layers')} layers of width "
@@ -134,7 +134,10 @@ def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) 
 
 
 def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Architecture]:
-    """Architecture of a configuration by its family, and the reader, which knows the unread keys."""
+    """Architecture of a configuration, read by its model family.
+
+    The reader is also returned, because it knows the unread keys.
+    """
     text, outer, family = _text_part(data, file)
     reader = LayerReader(text, file, family, outer)
     reader.skip(*_OF_FORMATS)
@@ -148,7 +151,10 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Archite
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
-    """Mistakes that start with the file name. Mistakes in a combination of fields lack the name and get it here."""
+    """Mistakes that start with the file name.
+
+    Mistakes in a combination of fields lack the name, so it is added here.
+    """
     return [text if text.startswith(f"{file}: ") else f"{file}: {text} (family {family})" for text in error.mistakes]
 
 
@@ -203,7 +209,7 @@ _INDEX_WOULD_DO = (
 
 
 def _written(reader: LayerReader, architecture: Architecture, config: Path, quantisation: Path | None) -> Document:
-    """Document of an architecture that was read, with its number formats."""
+    """Document with the architecture and the number formats of a model."""
     text, outer, file = reader.data, reader.outer, str(config)
     stated = formats(
         (text, outer) if outer else (text,),

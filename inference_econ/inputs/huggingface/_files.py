@@ -231,7 +231,7 @@ class Checkpoint:
         return dict(parts)
 
     def apart(self, names: Collection[str]) -> Checkpoint:
-        """Copy of the checkpoint in which the named tensors belong to the part ``unknown``."""
+        """Checkpoint in which the named tensors belong to the part ``unknown``."""
         moved = {("unknown" if name in names else part, name): n for (part, name), n in self.elements.items()}
         return replace(self, elements=moved)
 

@@ -55,7 +55,10 @@ class _Quantisation:
     expert_dtype: Dtype | None = None
     kv: Dtype | None = None
     modules: Mapping[str, Dtype] = field(default_factory=dict)
-    """Formats of modules that differ from the main format, by the part of the module's path after the layer number."""
+    """Formats of modules that differ from the main format.
+
+    The key is the part of the module's path after the layer number.
+    """
 
 
 def formats(
@@ -66,7 +69,7 @@ def formats(
     Parameters
     ----------
     levels : tuple of mapping
-        Configuration, its text part first; keys may be at either level.
+        Configuration, with its text part first; keys may be at either level.
     beside : mapping or None
         Content of ``hf_quant_config.json``.
     layers : int

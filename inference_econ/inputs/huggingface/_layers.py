@@ -132,7 +132,7 @@ class LayerReader(ConfigReader):
         return count
 
     def head_dim(self, *, default: int | None = None) -> int:
-        """Width of a head: as stated, the default of the class, or the model width divided by the heads."""
+        """Width of a head: stated, the default of the published class, or model width divided by heads."""
         stated = self.size_if("head_dim")
         if stated is not None:
             return stated
@@ -211,7 +211,7 @@ class LayerReader(ConfigReader):
         return self.windows([index >= first for index in range(layers)])
 
     def feed_forwards(self, family: ArchitectureFamily | None = None) -> list[FeedForward]:
-        """Feed-forward block of each layer in a family that the table describes."""
+        """Feed-forward block of each layer, for a family that the table describes."""
         family = family or self.entry
         if family.dense_first is not None:
             return self.dense_first(**family.dense_first)

@@ -215,7 +215,7 @@ class ConfigReader:
             raise SpecError(mistakes)
 
     def unread(self) -> list[str]:
-        """Unread keys that may change a shape."""
+        """Keys that were not read and that may change a shape."""
         return [
             key
             for key, value in self.data.items()
@@ -284,8 +284,10 @@ class ArchitectureFamily:
     head_bias: Flag = False
     """True if the output embedding has a bias."""
     kv_heads: int | str | Mapping[str, bool] | None = None
-    """Default number of key-value heads in the class [1]; ``stated`` for no default; ``queries`` for one per query
-    head; or the key that selects a single head."""
+    """Default number of key-value heads in the class [1]; ``stated`` for no default.
+
+    ``queries`` for one per query head; or the key that selects a single head.
+    """
     head_dim: int | str | None = None
     """Default width of a head in the class [1]; ``split`` for the model width divided by the heads."""
     qk_norm: Literal["none", "per_head", "full"] = "none"
@@ -297,8 +299,10 @@ class ArchitectureFamily:
     output_gate: bool = False
     """True if the output of attention has a gate."""
     window: int | str | None = None
-    """Default window of the class [tokens]; ``stated`` for none; ``qwen`` for :meth:`LayerReader.qwen_windows`;
-    ``null_is_none`` for the periodic pattern, unless the key is null."""
+    """Default window of the class [tokens]; ``stated`` for none; ``qwen`` for :meth:`LayerReader.qwen_windows`.
+
+    ``null_is_none`` for the periodic pattern, unless the key is null.
+    """
     period: int | None = None
     """Default period of the pattern, in which all layers but the last of a period slide [1]."""
     period_keys: Sequence[str] = ()

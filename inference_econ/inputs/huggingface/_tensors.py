@@ -254,8 +254,8 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
     """Parts of a checkpoint that the parameter count of a model does not include.
 
     Tensors with uncommon names are listed one by one if they explain the difference between checkpoint and count, and
-    else together. Models of known families also have tensors with uncommon names. These are ignored if the shapes do
-    not determine the parameters.
+    else together. Models of known families also have tensors with uncommon names. If the shapes do not determine the
+    parameters, these tensors are ignored.
     """
     if not checkpoint.elements:
         # The total size determines the unknown part if no shapes are known.

@@ -1,4 +1,4 @@
-"""Acceptance of draft tokens: published and measured values by model and speculation method."""
+"""Acceptance rates of draft tokens: published and measured values, by model and speculation method."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AcceptanceLengths(Spec):
     tokens: Annotated[dict[Annotated[int, Field(gt=0, strict=False)], float], Field(min_length=1)]
     """Tokens per speculation round, by draft length [1]."""
     source: Source
-    """Place of publication."""
+    """Publication of the recipe."""
 
     def _check_fields(self) -> None:
         for length, tokens in self.tokens.items():
@@ -46,15 +46,15 @@ class AcceptanceLengths(Spec):
 
 
 class UsualAcceptance(Spec):
-    """Default acceptance of draft tokens for a speculation method, derived from published values."""
+    """Default acceptance rates of a speculation method, derived from published values."""
 
     proposer: ProposerName
     """Speculation method."""
     models: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Catalog names of the target models to which it applies; empty for all models without another entry."""
     acceptance: Annotated[tuple[Probability, ...], Field(min_length=1, strict=False)]
-    """Probability that the first, second, ... draft token of a round is accepted, provided that all earlier ones were
-    [1]."""
+    """Probability that the first, second, ... draft token of a round is accepted, given that all earlier ones were [1].
+    """
     longest: Count
     """Maximum draft tokens per round, if the engine has no recipe [1]."""
     source: Source
@@ -69,7 +69,7 @@ class UsualAcceptance(Spec):
 
 
 class ExposedRounds(Spec):
-    """Servers that do not prepare speculation rounds in advance, so that CPU work delays the GPUs."""
+    """Servers that do not prepare speculation rounds in advance; on them, CPU work delays the GPUs."""
 
     engine: str = Field(min_length=1)
     """Catalog name of the engine."""
@@ -82,16 +82,16 @@ class ExposedRounds(Spec):
     seconds_per_sequence: Seconds
     """CPU time per sequence of a speculation round [s]."""
     source: Source
-    """Source on the settings of the servers, and on the gain of servers that prepare rounds in advance."""
+    """Source for the settings of the servers, and for the gain if rounds are prepared in advance."""
 
 
 class SpeculationFacts(Spec):
-    """Acceptance of draft tokens on measured servers, and CPU time of their speculation rounds."""
+    """Acceptance rates on measured servers, and CPU time of their speculation rounds."""
 
     acceptance: Annotated[tuple[AcceptanceLengths, ...], Field(strict=False)]
     """Published acceptance lengths."""
     usual: Annotated[tuple[UsualAcceptance, ...], Field(strict=False)] = ()
-    """Default acceptance by speculation method."""
+    """Default acceptance rates by speculation method."""
     exposed: Annotated[tuple[ExposedRounds, ...], Field(strict=False)] = ()
     """Servers that do not prepare speculation rounds in advance."""
 
@@ -106,19 +106,19 @@ class SpeculationFacts(Spec):
                 raise ValueError(f"the usual acceptance of {proposer} for {model or 'all other models'} is given twice")
 
     def host_seconds(self, engine: str, hardware: str, version: str) -> tuple[float, float]:
-        """CPU time per speculation round, and per sequence of it, that delayed the GPUs of measured servers [s]."""
+        """CPU time per speculation round and per sequence of a round that delayed the GPUs of measured servers [s]."""
         for entry in self.exposed:
             if engine == entry.engine and hardware in entry.hardware and version in entry.versions:
                 return entry.seconds, entry.seconds_per_sequence
         return 0.0, 0.0
 
     def lengths(self, model: str, method: str, prompts: Prompts) -> AcceptanceLengths | None:
-        """Published acceptance of a model, preferably for the given kind of prompts; None if unknown."""
+        """Published acceptance lengths of a model, preferably for the given kind of prompts; None if unknown."""
         entries = [entry for entry in self.acceptance if model in entry.models and entry.method == method]
         return min(entries, key=lambda entry: entry.prompts != prompts, default=None)
 
     def usually(self, proposer: ProposerName, is_one_of: Callable[[Iterable[str]], bool]) -> UsualAcceptance:
-        """Default acceptance of a speculation method for a target model.
+        """Default acceptance rates of a speculation method for a target model.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class SpeculationFacts(Spec):
         Raises
         ------
         InputError
-            If no acceptance is known for the method.
+            If no acceptance rate of the method is known.
         """
         entries = [entry for entry in self.usual if entry.proposer == proposer]
         named = (entry for entry in entries if is_one_of(entry.models))

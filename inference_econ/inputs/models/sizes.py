@@ -1,4 +1,4 @@
-"""Scaled models with other numbers of layers, heads and widths, which still split over chips."""
+"""Scaled models with other numbers of layers, heads and widths, which can still be split over chips."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HIDDEN = 64
 
 
 def resized(blocks: Sequence[Block], depth: float, width: float) -> tuple[Block, ...]:
-    """Blocks with another depth and width. Their heads and columns split over chips as before.
+    """Blocks with another depth and width. Their heads and columns can be split over as many chips as before.
 
     Parameters
     ----------
@@ -62,16 +62,16 @@ def hidden_size(blocks: Sequence[Block], parameters: float, near: float) -> int:
     Parameters
     ----------
     blocks : sequence of Block
-        The layers.
+        Layers of the model.
     parameters : float
         Attention and feed-forward parameters of all layers [1].
     near : float
-        Present width [1].
+        Current width [1].
 
     Returns
     -------
     int
-        Width. It is a multiple of the largest power of two, up to 64, that divides ``near``.
+        Width of the residual stream. It is a multiple of the power of two, up to 64, that divides ``near``.
 
     Raises
     ------
@@ -288,7 +288,7 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
 
 
 def model_value(model: ModelSpec, key: str) -> float | None:
-    """Present value of a short key; None if it differs between layers, or if no layer has it.
+    """Current value of a short key; None if it differs between layers, or if no layer has it.
 
     Examples
     --------

@@ -325,7 +325,7 @@ def _problem(check: Callable[..., object], *values: object) -> str | None:
 
 
 def _read(written: Mapping[str, Any]) -> Settings:
-    """Settings without the invalid ones."""
+    """Settings that are valid; invalid ones are left out."""
     read: dict[str, Any] = {}
     for key, value in written.items():
         with suppress(SpecError):

@@ -39,7 +39,7 @@ class Distribution(Spec):
     distribution: str
     """Name of the distribution in :mod:`scipy.stats`: ``lognorm``."""
     relative: bool = False
-    """True if samples are factors on the present value [1]; false if they are values."""
+    """True if samples are factors on the current value [1]; false if they are values."""
     low: float | int | str | None = None
     """Lower bound, at which the distribution is truncated [unit of the value]."""
     high: float | int | str | None = None

@@ -78,7 +78,7 @@ def in_order(names: set[str]) -> tuple[str, ...]:
 
 
 def promise(text: str) -> Promise:
-    """Split a latency SLO into statistic and latency: ``p95:1000`` is a limit of 1000 at the 95th percentile.
+    """Split a latency SLO into statistic and latency: ``p95:1000`` is a limit of 1000 on the 95th percentile.
 
     Raises
     ------

@@ -58,7 +58,9 @@ class Length(Spec):
     """Kind of distribution."""
     values: Annotated[tuple[AtLeastOne, ...], Field(min_length=1, strict=False)]
     """Values that define the distribution [tokens]. ``fixed``: the length. ``uniform``: minimum and maximum.
-    ``lognormal``: mean. ``listed``: all values."""
+
+    ``lognormal``: mean. ``listed``: all values.
+    """
     probabilities: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(default=(), strict=False)
     """Probability of each listed value [1]."""
     variation: Annotated[int | float, Field(ge=0, le=_MOST_VARIED, allow_inf_nan=False)] = 0
@@ -190,7 +192,7 @@ class Step(Spec):
     name: str = Field(min_length=1)
     """Name of the step, by which later steps refer to it."""
     turns: SessionLengths = Length(values=(1.0,))
-    """Number of turns [1]. It is drawn for every session, and rounded to an integer."""
+    """Number of turns [1]. This number is drawn for every session, and rounded to an integer."""
     new_tokens: SessionLengths
     """Tokens that each turn adds to the prompt, such as a question or tool output [tokens]."""
     first_tokens: SessionLengths | None = None
@@ -231,8 +233,10 @@ class SessionSpec(Spec):
     rest: Seconds = 0.0
     """Mean time between sessions of the same agent [s]."""
     compacts_at: Annotated[int, Field(ge=1)] | None = None
-    """Maximum length of prompt plus output [tokens]. An agent that would exceed it continues with a summary of its
-    conversation. New tokens are then truncated."""
+    """Maximum length of prompt plus output [tokens].
+
+    An agent that would exceed it continues with a summary of its conversation. New tokens are then truncated.
+    """
     summary_tokens: Annotated[int, Field(ge=0)] = 2000
     """Length of this summary [tokens]."""
 
@@ -323,7 +327,7 @@ class Traffic(Spec):
 
     @property
     def shares(self) -> tuple[tuple[float, float], ...]:
-        """Different contexts [tokens], with the share of sequences that have each [1]; empty if all are equal."""
+        """Context lengths [tokens], with the share of sequences that have each [1]; empty if all are equal."""
         total = sum(part for _, part in self.contexts or ())
         return tuple((float(length), part / total) for length, part in self.contexts or ())
 
@@ -339,7 +343,7 @@ class Traffic(Spec):
 
     @property
     def spread(self) -> float:
-        """Range of the contexts of a sequence while its output grows; 0 for a fixed context [tokens]."""
+        """Range of the context of a sequence while its output is generated [tokens]; 0 for a fixed context."""
         return float(self.osl or 0.0)
 
 
@@ -362,17 +366,23 @@ class Arrivals(Spec):
     """
 
     scv: Annotated[int | float, Field(ge=0, le=1000)] = 1
-    """Squared coefficient of variation of the gaps between requests within an interval [1]. It is 1 for Poisson
-    arrivals, and larger for bursty ones. For independent gaps it is also the index of dispersion of the number of
-    arrivals over a long time."""
+    """Squared coefficient of variation of the gaps between requests within an interval [1].
+
+    It is 1 for Poisson arrivals, and larger for bursty ones. For independent gaps it is also the index of dispersion of
+    the number of arrivals over a long time.
+    """
     rates: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
-    """Request rate of each interval [1/s]. The list repeats after its last interval. Empty if only the variation of
-    arrivals is known."""
+    """Request rate of each interval [1/s]. The list repeats after its last interval.
+
+    Empty if only the variation of arrivals is known.
+    """
     interval: Annotated[Seconds, Field(gt=0)] = 3600.0
     """Length of an interval [s]; an hour for daily profiles."""
     gaps: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
-    """Recorded gaps in place of a distribution [s]. Requests arrive in the order of the table of lengths, each after
-    its gap."""
+    """Recorded gaps in place of a distribution [s].
+
+    Requests arrive in the order of the table of lengths, each after its gap.
+    """
 
     def _check_fields(self) -> None:
         if self.rates and not any(self.rates):
@@ -417,9 +427,9 @@ class Lengths(Spec):
     osl: ColumnOrLength
     """Output length; one per row in a table [tokens]."""
     cached: Column = ()
-    """Prompt tokens that an earlier request contained, per row; 0 by default [tokens]. Tables only."""
+    """Number of prompt tokens per row that an earlier request contained [tokens]; 0 by default. Only tables have it."""
     shares: Annotated[tuple[Share, ...], Field(strict=False)] = ()
-    """Share of requests in each row; equal for all rows by default [1]. Tables only."""
+    """Share of requests in each row; equal for all rows by default [1]. Only tables have it."""
 
     def _check_fields(self) -> None:
         columns = {name: value for name in ("isl", "osl", "cached", "shares") if (value := getattr(self, name)) != ()}
@@ -453,7 +463,9 @@ class Reuse(Spec):
 
     share: Share
     """Share of prompt blocks that an earlier request contained [1]. If blocks are unknown, the share of prompt tokens.
-    It equals the hit rate of an unlimited cache."""
+
+    It equals the hit rate of an unlimited cache.
+    """
     block_tokens: Count | None = None
     """Tokens per block; absent if blocks are unknown [tokens]."""
     blocks: Annotated[tuple[Count, ...], Field(strict=False)] = ()
@@ -488,8 +500,10 @@ class Requests(Spec):
     cached: Tokens = 0
     """Mean number of cached prompt tokens, including the shared prefix [tokens]."""
     shared_prefix: Tokens = 0
-    """Tokens at the start of all prompts, such as a system prompt [tokens]. They are stored once per attention-DP
-    group."""
+    """Tokens at the start of all prompts, such as a system prompt [tokens].
+
+    They are stored once per attention-DP group.
+    """
     traffic: str = ""
     """Name of the workload; empty for requests that are given by their lengths."""
     table: Lengths | None = None
@@ -497,14 +511,18 @@ class Requests(Spec):
     arrivals: Arrivals | None = None
     """Arrivals of the workload; None if the query determines them."""
     blocks: Annotated[tuple[tuple[int, ...], ...], Field(strict=False)] = ()
-    """Block identifiers of the prompt, per row of the table, for recorded requests only. Prompts have an identifier in
-    common if they are equal up to the end of the block. The requests are simulated in this order, and cache hits follow
-    from the contents of the cache."""
+    """Block identifiers of the prompt, per row of the table, for recorded requests only.
+
+    Prompts have an identifier in common if they are equal up to the end of the block. The requests are simulated in
+    this order, and cache hits follow from the contents of the cache.
+    """
     block_tokens: int = 0
     """Tokens per block [tokens]."""
     longest_turn: Annotated[int, Field(ge=0, le=LONGEST)] = 0
-    """Prompt plus output of the longest turn of a session; 0 without sessions [tokens]. The other lengths are then
-    those of the mean turn."""
+    """Prompt plus output of the longest turn of a session; 0 without sessions [tokens].
+
+    The other lengths are then those of the mean turn.
+    """
 
     def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
         super().__init__(**_named("Requests", lengths), **fields)
@@ -561,7 +579,7 @@ class Requests(Spec):
 
     @property
     def is_simple(self) -> bool:
-        """True if the analytical model is valid: independent lengths, and no bursty arrivals of a workload."""
+        """True if the analytical model is valid: lengths are independent, and the workload has no bursty arrivals."""
         return self.table is None and (self.arrivals is None or (self.arrivals.is_steady and self.arrivals.scv <= 1))
 
     @cached_property
@@ -602,7 +620,7 @@ class Requests(Spec):
 
     @property
     def spread(self) -> float:
-        """Range of contexts while outputs grow, centered on the mean [tokens]."""
+        """Range of contexts while outputs are generated, centered on the mean [tokens]."""
         return self.osl.mean * (1.0 + self.osl.scv)
 
 
@@ -614,7 +632,7 @@ class TrafficSpec(SourcedSpec):
     lengths: Lengths | None = None
     """Lengths of requests; absent if sessions determine them."""
     reuse: Reuse | None = None
-    """Reuse of prompt prefixes; by default, no reuse."""
+    """Reuse of prompt prefixes; by default none."""
     sessions: SessionSpec | None = None
     """Sessions of conversations or agents that send the requests; absent if unknown."""
 

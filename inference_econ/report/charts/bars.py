@@ -24,7 +24,7 @@ class Bar:
     text : str
         Hover text.
     part : float or None
-        Position of a tick on the bar; None for no tick.
+        Position of an additional tick mark on the bar; None for no tick.
     """
 
     value: float
@@ -58,7 +58,7 @@ def bar_chart(bars: Bars) -> alt.LayerChart:
 
 
 def bar_layers(bars: Bars) -> list[alt.Chart]:
-    """Bars, their intervals, and ticks on the bars."""
+    """Bars, their intervals, and tick marks on the bars."""
     base = alt.Chart(marks.data(_rows(bars))).encode(y=marks.names("of", bars.bars), tooltip=marks.fields("of", "text"))
     bar = base.mark_bar(style="part", height=alt.RelativeBandSize(band=0.6))
     drawn = bar.encode(x=marks.lengths("value", bars.x_label))

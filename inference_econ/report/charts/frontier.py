@@ -1,4 +1,4 @@
-"""Chart of cost against speed, with the step of the clicked point next to it."""
+"""Chart of cost against speed. Next to it, it shows the step of the clicked point."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _SMALLEST = 0.005
 def frontier_chart(
     charts: Sequence[Plot], title: str, parts: Mapping[str, Sequence[float]], first: int
 ) -> alt.ConcatChart | alt.LayerChart:
-    """Chart of a frontier, further metrics of its points, and the step of the clicked point.
+    """Chart of a frontier, further metrics of its points, and the parts of the clicked point's step.
 
     Parameters
     ----------
     charts : sequence of Plot
-        Charts of the page. The first line of the first chart is the frontier.
+        Data of the charts on the page. The first line of the first chart is the frontier.
     title : str
         Title; its first line is the question.
     parts : mapping of str to sequence of float
-        Parts of the time per token of each point, by label [ms]; empty if points have no steps.
+        Time per token of each point by part label [ms]; empty if points have no steps.
     first : int
         Point that is shown before a click.
     """
@@ -43,7 +43,7 @@ def frontier_chart(
 
 
 def _step(steps: Mapping[str, Sequence[float]], clicked: alt.Parameter) -> alt.LayerChart:
-    """Parts of the time per token of the clicked point."""
+    """Chart of the time per token of the clicked point, by part."""
     columns = {name: np.asarray(values) for name, values in steps.items()}
     whole = np.sum(list(columns.values()), axis=0)
     shares = {name: values / whole for name, values in columns.items()}

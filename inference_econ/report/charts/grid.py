@@ -29,7 +29,7 @@ class Tile:
     row, column : str
         Position.
     name : str
-        Name, which sets the color.
+        Name that the tile shows; it also sets the color.
     amount : str
         Text after the name.
     details : mapping of str to str
@@ -52,9 +52,9 @@ class TileGrid:
     title, x_label : str
         Title, and label below the columns.
     legend : str
-        Title of the legend.
+        Title of the color legend.
     rows, columns : tuple of str
-        Labels from the top and from the left; positions without a tile are not feasible.
+        Labels of rows from the top, and of columns from the left. Positions without a tile are not feasible.
     tiles : tuple of Tile
         At most one per position.
     """

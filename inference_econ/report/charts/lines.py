@@ -44,13 +44,13 @@ def panels(charts: Sequence[Plot], clicked: alt.Parameter | None = None) -> list
 
 
 def panel(layers: Sequence[alt.Chart], title: str) -> alt.LayerChart:
-    """One of several charts side by side."""
+    """One of several charts in a row."""
     short = alt.TitleParams(text=title, fontSize=theme.PANEL)
     return alt.LayerChart(layer=list(layers), title=short, width=theme.NARROW, height=theme.NARROW)
 
 
 def together(shown: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
-    """Panels in a row below a title, above a common legend."""
+    """Charts in a row, with a title above and a common legend below."""
     wide = marks.chart_heading(title, len(shown) * theme.NARROW)
     shared = alt.ScaleResolveMap.from_dict(dict.fromkeys(_SHARED, "shared"))
     return alt.ConcatChart(concat=list(shown), columns=len(shown), title=wide, resolve=alt.Resolve(scale=shared))
@@ -66,9 +66,9 @@ def _layers(chart: Plot, charts: Sequence[Plot], name: str, clicked: alt.Paramet
     charts : sequence of Plot
         All charts side by side.
     name : str
-        Name of the hover selection, unique per panel.
+        Name of the hover selection, unique for each chart in a row.
     clicked : Parameter, optional
-        Selection of the clicked point.
+        Selection that contains the clicked point.
     """
     labels = marks.coloured(charts)
     ring = [] if clicked is None else [marks.ring(chart, clicked)]

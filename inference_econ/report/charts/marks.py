@@ -1,4 +1,4 @@
-"""Marks that charts share: titles, axes, lines with bands, points, rules, and hover texts."""
+"""Marks that several kinds of charts use: titles, axes, lines with bands, points, rules, and hover texts."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _CHARACTER = 5.7
 
 
 class _Rows(alt.InlineData):
-    """Immutable rows that copies of a chart share, because copying them takes longer than creating them."""
+    """Immutable data rows that copies of a chart share, because copying is slower than creating them."""
 
     def __deepcopy__(self, memo: object) -> _Rows:
         return self
 
 
 class _Encoding(alt.FacetedEncoding):
-    """Immutable channels that copies of a chart share."""
+    """Immutable encoding channels that copies of a chart share."""
 
     def __deepcopy__(self, memo: object) -> _Encoding:
         return self
@@ -61,10 +61,10 @@ def encoded(base: alt.Chart, **channels: Any) -> alt.Chart:
     Parameters
     ----------
     base : Chart
-        Data and mark.
+        Chart with its data and mark.
     **channels
-        Altair objects by channel. Shorthand texts (``"x:Q"``) are much slower, because Altair compares the schemas of
-        all its classes for each.
+        Altair channel objects by channel name. Shorthand texts (``"x:Q"``) are much slower, because Altair then
+        compares the schemas of all its classes.
     """
     drawn = base.encode(**channels)
     drawn.encoding = _Encoding(**drawn.encoding._kwds)
@@ -103,7 +103,7 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
     chart : Plot
         Chart.
     name : {"x", "y"}
-        Axis, and field of the data.
+        Name of the axis, which is also the data field.
     """
     logarithmic = name in chart.logarithmic
     scale = alt.Scale(type="log", nice=False, padding=8) if logarithmic else alt.Scale(zero=chart.from_zero)
@@ -121,12 +121,12 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
 
 
 def _values(chart: Plot, name: str) -> list[float]:
-    """Values of all lines on an axis."""
+    """Values of all lines along an axis."""
     return [value for line in chart.lines for value in (line.x if name == "x" else line.y) if isfinite(value)]
 
 
 def _label(chart: Plot, name: str) -> str:
-    """Label expression of a logarithmic axis, from the range of bands and lines."""
+    """Label expression of a logarithmic axis, for the range of its bands and lines."""
     banded = (line.band for line in chart.lines if line.band is not None)
     edges = ((band.x, band.other_x) if name == "x" else (band.y, band.other_y) for band in banded)
     ends = [value for pair in edges for edge in pair for value in edge if isfinite(value) and value > 0]
@@ -156,7 +156,7 @@ def positions(chart: Plot) -> dict[str, Any]:
 
 
 def coloured(charts: Sequence[Plot]) -> list[str]:
-    """Labels of all lines that need their own color and dashes, over all charts."""
+    """Labels of all lines that need their own color and dash pattern, over all charts."""
     return list(dict.fromkeys(line.label for chart in charts for line in chart.lines if not line.points))
 
 
@@ -180,22 +180,22 @@ def kinds(
     ordinal: bool = False,
     **legend: Any,
 ) -> C:
-    """Channel that distinguishes kinds, with its legend.
+    """Encoding channel that distinguishes kinds, with its legend.
 
     Parameters
     ----------
     channel : type
         Altair class, for example ``alt.Color``.
     field : str
-        Field with the kind of a row.
+        Data field with the kind of a row.
     domain : sequence of str
         All kinds, in legend order.
     looks : list, optional
         Appearance of each kind; by default the palette of the theme.
     ordinal : bool, optional
-        True if ``looks`` are steps of one scale, such as widths.
+        True if ``looks`` are steps of one scale, for example line widths.
     **legend
-        Parameters of ``alt.Legend``.
+        Further parameters of ``alt.Legend``.
     """
     order: dict[str, Any] = {"type": "ordinal"} if ordinal else {}
     scale = alt.Scale(domain=list(domain), range=looks, **order)
@@ -204,7 +204,7 @@ def kinds(
 
 
 def names(field: str, values: Iterable[str]) -> alt.Y:
-    """Axis of labels, from the top."""
+    """Axis of bar labels, from the top."""
     return alt.Y(
         field=field, type="nominal", scale=alt.Scale(domain=list(values)), axis=alt.Axis(title=None, labelLimit=0)
     )
@@ -216,12 +216,12 @@ def lengths(field: str, label: str) -> alt.X:
 
 
 def fields(*shown: str) -> list[alt.Tooltip]:
-    """Tooltips of fields of a row."""
+    """Tooltips for fields of a data row."""
     return [alt.Tooltip(field=name, type="nominal") for name in shown]
 
 
 def curves(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
-    """Lines of a chart, on top of their bands."""
+    """Lines of a chart, drawn above their bands."""
     rows = _curve_rows(chart)
     lines = encoded(
         alt.Chart(data(rows)).mark_line(strokeWidth=2.2),
@@ -240,7 +240,7 @@ def _curve_rows(chart: Plot) -> list[Row]:
 
 
 def line_rows(line: PlotSeries) -> Iterator[Row]:
-    """Points of a line; gaps split it into pieces, because data have no NaN."""
+    """Points of a line; gaps (NaN) split the line into pieces, because data contain no NaN."""
     piece, broken = 0, False
     for index, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
         if not (isfinite(x) and isfinite(y)):
@@ -253,7 +253,7 @@ def line_rows(line: PlotSeries) -> Iterator[Row]:
 
 
 def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
-    """Bands of measured values behind the lines, with one legend entry for all."""
+    """Bands of measured values behind the lines. One legend entry covers all bands."""
     banded = [(line.label, line.band) for line in chart.lines if line.band is not None and not line.points]
     if not banded:
         return _intervals(chart)
@@ -266,7 +266,7 @@ def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
 
 
 def _intervals(chart: Plot) -> list[alt.Chart]:
-    """Horizontal lines from end to end of the intervals of points, with one legend entry for all."""
+    """Horizontal lines that show the intervals of points. One legend entry covers all of them."""
     banded = [line.band for line in chart.lines if line.band is not None and line.points]
     ends = (zip(band.x, band.other_x, band.y, strict=True) for band in banded)
     rows = [{"x": low, "end": high, "y": y, "band": chart.bands} for rows in ends for low, high, y in rows]
@@ -278,7 +278,7 @@ def _intervals(chart: Plot) -> list[alt.Chart]:
 
 
 def _outline(label: str, band: Band) -> Iterator[Row]:
-    """Outline of a band: one edge, then back along the other."""
+    """Outline of a band: forward along one edge, then back along the other."""
     x, y = [*band.x, *reversed(band.other_x)], [*band.y, *reversed(band.other_y)]
     corners = ((a, b) for a, b in zip(x, y, strict=True) if isfinite(a) and isfinite(b))
     for index, (across, up) in enumerate(corners):
@@ -286,7 +286,7 @@ def _outline(label: str, band: Band) -> Iterator[Row]:
 
 
 def points(chart: Plot, charts: Sequence[Plot], labels: Sequence[str]) -> list[alt.Chart]:
-    """Points of a chart by shape: in the color of their line, or in the text color."""
+    """Points of a chart by shape, in the color of their line or in the text color."""
     shapes = list(dict.fromkeys(line.label for panel in charts for line in panel.lines if line.points))
     drawn = []
     for beside, hollow in ((True, False), (False, False), (False, True)):
@@ -311,9 +311,10 @@ def _points(
 
 
 def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
-    """Hover text expression of a row: name, both axes, and the details that the row has.
+    """Hover text expression of a data row: its name, its values on both axes, and its further details.
 
-    Vega-Lite loses texts in lists of fields in nearest-point selections, where the row belongs to a surrounding cell.
+    If a nearest-point selection has a list of fields, Vega-Lite loses texts, because the row belongs to a surrounding
+    cell.
     """
     special = {"series", "kind", "x", "y", "n", "piece"}
     details = dict.fromkeys(name for row in rows for name in row if name not in special)
@@ -332,7 +333,7 @@ def _hover_text(name: str, rows: Sequence[Row]) -> str:
 
 
 def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
-    """Hover points on the lines of a chart.
+    """Points on the lines of a chart that react to the mouse.
 
     Parameters
     ----------
@@ -343,7 +344,7 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
     name : str
         Name of the nearest-point selection.
     clicked : Parameter, optional
-        Selection of the clicked point.
+        Selection that contains the clicked point.
     """
     rows = _curve_rows(chart)
     if not rows:
@@ -365,13 +366,16 @@ def ring(chart: Plot, clicked: alt.Parameter) -> alt.Chart:
 
 
 def rules(chart: Plot) -> list[alt.Chart]:
-    """Vertical lines at marks and horizontal lines at SLOs, with their meanings."""
+    """Vertical lines at marked values, and horizontal lines at SLOs, with legend entries."""
     drawn = {"x": chart.marks, "y": chart.promises}
     return [_rules(chart, name, places) for name, places in drawn.items() if places]
 
 
 def _rules(chart: Plot, name: str, places: Mapping[str, float]) -> alt.Chart:
-    """Rules across a chart. The legend distinguishes them by width, because dashes already distinguish series."""
+    """Straight lines across a chart.
+
+    The legend distinguishes these lines by width, because dash patterns already distinguish series.
+    """
     stroke = {"symbolType": "stroke", "symbolDash": _RULE}
     width = kinds(alt.StrokeWidth, "text", list(places), [theme.RULE], ordinal=True, **stroke)
     base = alt.Chart(data([{name: place, "text": text} for text, place in places.items()]))

@@ -51,7 +51,7 @@ def specification(chart: AnyChart, *, dark: bool = False) -> dict[str, Any]:
     chart : altair chart
         Chart of a page.
     dark : bool
-        Dark background.
+        True for a dark background.
     """
     plain: dict[str, Any] = chart.to_dict(validate=False)
     return {**plain, "config": theme.config(dark=dark)}
@@ -59,9 +59,9 @@ def specification(chart: AnyChart, *, dark: bool = False) -> dict[str, Any]:
 
 @cache  # Bundling takes seconds and always gives the same result.
 def javascript() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script that sets ``vega``, ``vegaLite`` and ``vegaEmbed``.
+    """One script with Vega, Vega-Lite and Vega-Embed; it sets ``vega``, ``vegaLite`` and ``vegaEmbed``.
 
-    It also sets ``foldLegends``, which wraps the legend labels of a specification to a width.
+    The script also sets ``foldLegends``, which wraps the legend labels of a specification to a width.
     """
     import vl_convert
 
@@ -82,7 +82,7 @@ def svg(chart: AnyChart) -> str:
     Raises
     ------
     InputError
-        If the process may not reserve the address space that drawing needs.
+        If the operating system does not let the process reserve the address space that drawing needs.
     """
     return str(_drawing().vegalite_to_svg(specification(chart), vl_version=_VEGA_LITE))
 
@@ -119,7 +119,7 @@ def drawn(chart: AnyChart, ending: str) -> bytes:
 
 
 def _drawing() -> ModuleType:
-    """Drawing library, after a memory check: V8 ends the process if it cannot reserve address space."""
+    """Drawing library, loaded after a memory check. V8 ends the process if it cannot reserve address space."""
     if resource is not None:
         allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
         if allowed != resource.RLIM_INFINITY and allowed < _ADDRESSES:
@@ -134,7 +134,7 @@ def _drawing() -> ModuleType:
 
 
 def _html(chart: AnyChart) -> str:
-    """HTML page with one chart that needs no network, follows the system's color mode, and fits narrow screens."""
+    """HTML page with one chart. It needs no network, follows the color mode of the system, and fits narrow screens."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

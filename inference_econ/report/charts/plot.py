@@ -10,12 +10,12 @@ from inference_econ.studies.exhibits import Chart, ChartLine
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Region between two edges; NaN values are left out.
+    """Region between two edges; points with NaN are left out.
 
     Attributes
     ----------
     x, y, other_x, other_y : sequence of float
-        Edges, each from left to right.
+        Coordinates of the two edges, each from left to right.
     """
 
     x: Sequence[float]
@@ -26,12 +26,14 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class PlotSeries(ChartLine):
-    """Line with its band, or points that belong to a line. The shape of points has one legend entry for all lines.
+    """Line with its band, or points that belong to a line with the same label.
+
+    One legend entry explains the shape of points for all lines.
 
     Attributes
     ----------
     band : Band or None
-        Interval around the line; for points, from the left to the right end of each.
+        Interval around the line; for points, from the left end to the right end of each interval.
     details : mapping of str to sequence
         Further hover values of each point by name; as long as the line.
     hollow : bool
@@ -45,18 +47,18 @@ class PlotSeries(ChartLine):
 
 @dataclass(frozen=True, slots=True)
 class Plot(Chart):
-    """Series over one pair of axes.
+    """Several series in one coordinate system.
 
     Attributes
     ----------
     bands : str
-        Legend entry of the bands.
+        Legend entry that explains the bands.
     from_zero : bool
         True if the x axis starts at zero.
     promises : mapping of str to float
-        Horizontal lines by legend entry.
+        Values of horizontal lines, by legend entry.
     dollars : str
-        Axes in dollars per tokens, which are proportional to the price of a GPU: "", "x", "y" or "xy".
+        Axes in dollars per tokens ("", "x", "y" or "xy"). Their values are proportional to the price of a GPU.
     """
 
     lines: tuple[PlotSeries, ...]
@@ -68,16 +70,16 @@ class Plot(Chart):
 
 @dataclass(frozen=True, slots=True)
 class TornadoBar:
-    """Effect of one end of the range of an input.
+    """Effect on a result if one input moves to one end of its range.
 
     Attributes
     ----------
     name, value : str
         Display name and value of the input.
     end : str
-        Legend entry of the end.
+        Legend entry for this end of the range.
     factor : float
-        Result at that end divided by the current result [1]; NaN if there is none.
+        Result at this end divided by the current result [1]; NaN without a result.
     """
 
     name: str
@@ -88,16 +90,16 @@ class TornadoBar:
 
 @dataclass(frozen=True, slots=True)
 class Tornado:
-    """Bars of inputs around the current result.
+    """Bars that show the effect of each input on the current result.
 
     Attributes
     ----------
     title, label : str
         Title, and axis label.
     ends : (str, str)
-        Legend entries for less and more of an input.
+        Legend entries for a smaller and for a larger input.
     bars : sequence of TornadoBar
-        Two per input, from the top.
+        Two bars per input, from the top.
     """
 
     title: str

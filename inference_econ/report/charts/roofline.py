@@ -35,7 +35,7 @@ _OFFSETS = tuple((side, up) for up in _HEIGHTS for side in (1, -1))
 
 
 class _Box(NamedTuple):
-    """Occupied rectangle [pixels]."""
+    """Occupied rectangle on a chart [pixels]."""
 
     left: float
     top: float
@@ -49,7 +49,7 @@ class _Box(NamedTuple):
 
 
 class _Axes(NamedTuple):
-    """Ranges of both logarithmic axes [FLOP/B], [FLOP/s]."""
+    """Ranges of the two logarithmic axes [FLOP/B], [FLOP/s]."""
 
     least: float
     most: float
@@ -64,40 +64,43 @@ class _Axes(NamedTuple):
 
 
 class RooflinePoint(NamedTuple):
-    """Operator of a step on a roofline, over layers of all kinds."""
+    """Operator of a step on a roofline, summed over layers of all kinds."""
 
     name: str
     """Name of the operator."""
     unit: str
-    """Compute unit that it runs on."""
+    """Compute unit that the operator runs on."""
     bound: str
-    """Resource that takes the longest."""
+    """Resource that takes the longest time in the operator."""
     flop_per_byte: float
     """Arithmetic intensity [FLOP/B]."""
     flops_per_second: float
-    """Achieved arithmetic rate, network and launches included [FLOP/s]."""
+    """Achieved arithmetic rate, with network time and kernel launch overhead [FLOP/s]."""
     share: float
-    """Share of the step [1]."""
+    """Share of the step time that the operator takes [1]."""
 
 
 class RooflinePicture(NamedTuple):
     """Operators of a step, and the peaks of the GPU."""
 
     bytes_per_second: float
-    """Memory bandwidth of a GPU [B/s]."""
+    """Memory bandwidth of the GPU [B/s]."""
     peaks: Mapping[str, float]
-    """Peaks of the used compute units [FLOP/s]."""
+    """Peak rates of the compute units in use [FLOP/s]."""
     points: Sequence[RooflinePoint]
     """Operators, largest share first."""
 
     @property
     def left_out(self) -> float:
-        """Share of the step without arithmetic or memory traffic, or outside of operators [1]."""
+        """Share of the step time outside the roofline [1].
+
+        It is for operators without arithmetic or memory traffic, and outside operators.
+        """
         return max(1.0 - sum(point.share for point in self.points), 0.0)
 
 
 def roofline(setup: Setup, operators: Sequence[OperatorCosts], step_seconds: float) -> RooflinePicture:
-    """Operators of a step with both arithmetic and memory traffic, on the roofline of its GPU."""
+    """Operators that have both arithmetic and memory traffic, on the roofline of their GPU."""
     points = []
     for name in dict.fromkeys(row.name for row in operators):
         rows = [row for row in operators if row.name == name]
@@ -112,7 +115,10 @@ def roofline(setup: Setup, operators: Sequence[OperatorCosts], step_seconds: flo
 
 @marks.quickly
 def roofline_chart(roof: RooflinePicture, title: str) -> alt.LayerChart:
-    """Chart of the achieved rate against intensity. The distance to the roof is time that other resources take."""
+    """Chart of the achieved rate against intensity.
+
+    The distance from a marker to the roof shows time that other resources take.
+    """
     axes = _axes(roof)
     layers = [*_roofs(roof, axes), _operators(roof, axes), *_names(roof, axes)]
     area = f"Area: share of the step; {100 * roof.left_out:.0f} % of it is without arithmetic."
@@ -129,7 +135,7 @@ def _axes(roof: RooflinePicture) -> _Axes:
 
 
 def _ridges(roof: RooflinePicture) -> dict[str, float]:
-    """Intensity above which each compute unit is the limit [FLOP/B]."""
+    """Intensity above which the peak rate of each compute unit is the limit [FLOP/B]."""
     return {unit: peak / roof.bytes_per_second for unit, peak in roof.peaks.items()}
 
 
@@ -150,7 +156,7 @@ def _axis(title: str, form: str) -> alt.Axis:
 
 
 def _roofs(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
-    """Bandwidth slope, and peak and ridge point of each used compute unit."""
+    """Bandwidth slope of the roofline, and the peak and ridge point of each compute unit in use."""
     ridges, speed = _ridges(roof), roof.bytes_per_second
     rows = [
         {"unit": unit, "x": x, "y": float(attainable(x, speed, peak))}
@@ -173,7 +179,7 @@ def _roofs(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
 
 
 def _operators(roof: RooflinePicture, axes: _Axes) -> alt.Chart:
-    """Marker of each operator, in the color of its limit."""
+    """Markers of the operators, in the color of their limit."""
     rows = [
         {
             "operator": point.name,
@@ -198,7 +204,7 @@ def _operators(roof: RooflinePicture, axes: _Axes) -> alt.Chart:
 
 
 def _names(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
-    """Labels of the markers, largest share first; labels that would overlap are left out."""
+    """Labels of the markers, operators with the largest share first. Labels that would overlap are left out."""
     rows = list(_placed(roof, axes))
     if not rows:
         return
@@ -216,7 +222,7 @@ def _names(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
 
 
 def _placed(roof: RooflinePicture, axes: _Axes) -> Iterator[marks.Row]:
-    """Each label with its distance from its marker, at the nearest free position."""
+    """Labels at the nearest free position, each with the distance to its marker."""
     places = {point.name: axes.place(point.flop_per_byte, point.flops_per_second) for point in roof.points}
     markers = {point.name: _around(*places[point.name], _radius(point)) for point in roof.points}
     # Roofs as small segments.

@@ -52,12 +52,12 @@ _DARK = _Inks(
 
 
 def config(*, dark: bool = False) -> dict[str, Any]:
-    """Theme as Vega-Lite's ``config``; replacing it switches between light and dark.
+    """Theme as ``config`` of Vega-Lite; replacing it switches between light and dark.
 
     Parameters
     ----------
     dark : bool
-        Dark background.
+        True for a dark background.
     """
     inks = _DARK if dark else _LIGHT
     written = {"font": _FONT, "first": inks.series[0], "series": json.dumps(inks.series)}

@@ -1,4 +1,4 @@
-"""Tornado charts: how far each input moves the result."""
+"""Tornado charts, which show how much each input changes the result."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _TICKS = 8
 
 @marks.quickly
 def tornado_chart(tornados: Sequence[Tornado], title: str) -> alt.ConcatChart:
-    """Tornado charts side by side, of the same inputs, with one legend."""
+    """Tornado charts in a row, with the same inputs and one legend."""
     panels = [_panel(tornado) for tornado in tornados]
     wide = marks.chart_heading(title, len(panels) * theme.NARROW)
     return alt.ConcatChart(concat=panels, columns=len(panels), title=wide)
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round factors between two ends, 1 included, with enough space on a logarithmic axis [1].
+    """Round factors between two ends, spaced for a logarithmic axis [1]; 1 is included.
 
     Examples
     --------

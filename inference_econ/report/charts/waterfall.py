@@ -24,18 +24,18 @@ _ROOM = 1.35
 def waterfall_chart(
     title: str, label: str, parts: Parts, whole: tuple[str, str], likely: tuple[float, float] | None = None
 ) -> alt.LayerChart:
-    """Waterfall chart of parts and their whole.
+    """Waterfall chart of parts that add up to a whole.
 
     Parameters
     ----------
     title, label : str
         Title, and axis label with its unit.
     parts : mapping of str to (float, str)
-        Parts from the top: amount, and amount as text.
+        Parts from the top; each has its amount, and the amount as text.
     whole : (str, str)
         Label of the whole, and its amount as text.
     likely : (float, float), optional
-        Interval of a measured whole.
+        80% interval of the whole, if it is measured.
     """
     rows = waterfall_rows(parts, whole, 0.0 if likely is None else likely[1])
     names = [row["part"] for row in rows]
@@ -56,7 +56,7 @@ def waterfall_chart(
 def waterfall_rows(parts: Parts, whole: tuple[str, str], high: float = 0.0) -> list[marks.Row]:
     """Bars as data: label, start, end and text.
 
-    Parts of 0 are left out; negative parts go back.
+    Parts of 0 are left out; negative parts run backward.
     """
     rows, end = list[marks.Row](), 0.0
     for name, (value, text) in parts.items():
@@ -68,7 +68,7 @@ def waterfall_rows(parts: Parts, whole: tuple[str, str], high: float = 0.0) -> l
 
 
 def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered: Any) -> list[alt.Chart]:
-    """Bars with their amounts.
+    """Bars that are labelled with their amounts.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
     label : str
         Axis label with its unit.
     **filtered
-        ``point``: selection of the points to show, if there are several.
+        ``point`` is a selection of the points to show, if there are several.
     """
     base = alt.Chart(marks.data(rows))
     if filtered:

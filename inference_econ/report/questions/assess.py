@@ -26,7 +26,7 @@ class AssessmentPage(AnswerPage[Assessment]):
     """Page of a measured deployment compared with predicted ones."""
 
     def tables(self) -> Sequence[Table]:
-        """Table of the compared deployments, and of the step if it was predicted."""
+        """Tables of the compared deployments and, if the step was predicted, of its parts."""
         step = step_table(self.answer)
         measured = self.answer.measured
         speed, dollars_of_it = measured.tokens_per_second_per_user, dollars(measured.dollars_per_million_output_tokens)
@@ -55,7 +55,7 @@ class AssessmentPage(AnswerPage[Assessment]):
         return [with_engines(table, layouts, [self.answer.setup]), *([] if step is None else [step])]
 
     def blocks(self) -> Sequence[Block]:
-        """Verdict and its basis, before the tables."""
+        """Verdict with the evidence behind it, then the tables."""
         return Headline(verdict(self.answer)), *self.tables()
 
     def markdown(self) -> str:
@@ -68,7 +68,7 @@ class AssessmentPage(AnswerPage[Assessment]):
         return {"assessment": charts.line_chart(assessment_chart(self.answer))}
 
     def question(self) -> str:
-        """Question about whether the measured point is good."""
+        """Question whether the measured point is good."""
         measured = self.answer.measured
         return (
             f"Is {measured.tokens_per_second_per_user:g} tokens/s per user of {subject_label(self.answer.setup)} on "
@@ -76,20 +76,20 @@ class AssessmentPage(AnswerPage[Assessment]):
         )
 
     def conclusion(self) -> Pieces:
-        """Verdict against the prediction and against other deployments."""
+        """Verdicts on the measured point against its prediction and against other deployments."""
         predicted, others, _ = verdict(self.answer)
         return (f"{predicted} {others}",)
 
 
 def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
-    """Gaps to the frontiers by display name, with the name of their profile if given."""
+    """Gaps to the frontiers by display name, with the name of the frontier's profile if given."""
     chips, of = chips_label(assessment.measured.instance_accelerators), f"{profile}, " if profile else ""
     names = f"{of}any size", f"{of}{chips}", f"ideal, {chips}"
     return dict(zip(names, assessment.gaps.values(), strict=True))
 
 
 def _cost(dollars_per_million: float, setup: Setup) -> str:
-    """Cost of a million output tokens: dollars, or GPU-hours if no price of the GPU is known."""
+    """Cost of a million output tokens in dollars; in GPU-hours if the price of the GPU is unknown."""
     return f"${dollars(dollars_per_million)}" if setup.is_priced else f"{dollars(dollars_per_million)} GPU-hours"
 
 
@@ -102,7 +102,10 @@ def _cells(point: ComparedPoint | None, ratio: str, *, bound: bool = False) -> t
 
 
 def step_table(assessment: Assessment) -> Table | None:
-    """Table of the predicted step by part, with its share of the gap to the ideal step; None without a prediction."""
+    """Table of the predicted step by part.
+
+    It shows how much of the gap to the ideal step each part explains; None without a prediction.
+    """
     if assessment.predicted is None:
         return None
     whole, ideal = assessment.measured.seconds, sum(part.ideal_seconds for part in assessment.parts)
@@ -146,7 +149,7 @@ def assessment_chart(assessment: Assessment) -> Plot:
 
 
 def findings(assessment: Assessment) -> tuple[str, ...]:
-    """Whole result as sentences."""
+    """Whole result as a list of sentences."""
     front = assessment.anywhere.frontier
     sizes = front.candidates[0].plans.accelerators if isinstance(front, ServiceFrontier) else front.grid.accelerators
     return (
@@ -159,7 +162,7 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
 
 
 def verdict(assessment: Assessment) -> tuple[str, str, str]:
-    """Three lines for a terminal: verdict against the prediction, verdict against the frontier, and their basis."""
+    """Three lines for a terminal: verdict against the prediction, verdict against the frontier, and evidence."""
     return _beside_prediction(assessment), _beside_others(assessment), _basis(assessment)
 
 
@@ -206,7 +209,7 @@ def _beside_others(assessment: Assessment) -> str:
 
 
 def _basis(assessment: Assessment) -> str:
-    """Sentence on the profile with its number of measurements, and on the layout."""
+    """Sentence on the profile with its number of measurements, and on the assumed layout."""
     setup, measured = assessment.setup, assessment.measured
     rows = error_spread(setup.assumptions, "tpot", [assessment.anywhere.subject])
     profile = setup.assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} measurements)")
@@ -231,7 +234,7 @@ def _fleet(measured: OperatingPoint) -> str:
 
 
 def _on_the_point(assessment: Assessment) -> Iterator[str]:
-    """Sentences on the measured values, and on whether they are physically possible."""
+    """Sentences on the measured values, and on their physical possibility."""
     measured, requests, shortage = assessment.measured, assessment.requests, assessment.shortage
     load = f"{'concurrency' if requests else 'batch'} {size(round(measured.batch, 1))}"
     sentence = (
@@ -267,7 +270,7 @@ def _on_the_point(assessment: Assessment) -> Iterator[str]:
 
 
 def _on_frontiers(assessment: Assessment) -> Iterator[str]:
-    """Sentences that compare the point with the frontier, with prediction errors, and with the ideal bound."""
+    """Sentences that compare the measured point with the frontier, with prediction errors, and with the ideal bound."""
     gap, name, likely = assessment.anywhere, assessment.setup.assumptions.name, assessment.anywhere.likely_seconds
     chips, same, ideal = chips_label(assessment.measured.instance_accelerators), assessment.same_size, assessment.ideal
     if gap.verdict == "on":
@@ -308,7 +311,7 @@ def _on_frontiers(assessment: Assessment) -> Iterator[str]:
 
 
 def _on_the_step(assessment: Assessment) -> Iterator[str]:
-    """Sentences on the unexplained time, and on the parts that close most of the gap to a frontier."""
+    """Sentences on the unexplained time, and on the parts that explain most of the gap to a frontier."""
     left, measured, likely = assessment.unexplained_seconds, assessment.measured.seconds, assessment.likely_seconds
     if left is not None:
         predicted = (
@@ -344,7 +347,7 @@ def _beyond(measured: OperatingPoint) -> str:
 
 
 def _better(gap: Gap, *, named: bool = False) -> str:
-    """Text on how much better a frontier is than the measured point; with the better deployments if ``named``."""
+    """Text on the advantage of a frontier over the measured point; ``named`` adds the better deployments."""
     fast, cheap = gap.faster, gap.cheaper
     assert fast is not None and cheap is not None and gap.cost_factor is not None
     by = ["", ""]
@@ -361,7 +364,7 @@ def _better(gap: Gap, *, named: bool = False) -> str:
 
 
 def _worse(gap: Gap) -> str:
-    """Text on the best speed and cost of a frontier that the measured point beats."""
+    """Text on the best speed and the best cost of a frontier that the measured point exceeds."""
     at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
     if gap.faster is not None:
         at_cost = f"at the same cost at most {gap.faster.tokens_per_second_per_user:.1f} tokens/s"

@@ -17,7 +17,7 @@ from inference_econ.report.page import Page, Table
 
 @dataclass(frozen=True)
 class ListingPage(Page):
-    """Entries of a kind."""
+    """List of the catalog entries of one kind."""
 
     kind: inputs.Kind
 
@@ -34,7 +34,7 @@ class ListingPage(Page):
 
 @dataclass(frozen=True)
 class EntryPage(Page):
-    """One entry, by name or path."""
+    """One catalog entry, by name or path."""
 
     kind: inputs.Kind
     name: str
@@ -44,7 +44,7 @@ class EntryPage(Page):
         return (detail_table(self.kind, self.name, detail(self.kind, self.name)),)
 
     def record(self) -> object:
-        """All fields, derived values included."""
+        """All fields of the entry, with derived values."""
         return detail(self.kind, self.name)
 
 
@@ -84,7 +84,7 @@ def _listed(
 
 
 def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
-    """Record of one entry, derived values included."""
+    """Record of one entry, with derived values."""
     spec = _read(kind, name)
     record: dict[str, object] = spec.model_dump(mode="json", exclude_none=True)
     if isinstance(spec, inputs.ModelSpec):
@@ -213,7 +213,7 @@ class PricesPage(Page):
     """Prices of some GPUs, with source and date."""
 
     chips: Sequence[str]
-    """Names or paths."""
+    """Names or paths of the GPUs."""
 
     def tables(self) -> Sequence[Table]:
         """Table with one row per price."""
@@ -224,7 +224,7 @@ class PricesPage(Page):
         return (_listed(f"{len(rows)} prices of {len(self.chips)} chips", rows, _PRICES, _OF_PRICES),)
 
     def record(self) -> list[dict[str, object]]:
-        """One record per price, in the order of the files."""
+        """One record per price, in file order."""
         chips = {name: inputs.catalog.hardware(name) for name in self.chips}
         usual = {name: inputs.prices.best(chip) for name, chip in chips.items()}
         return [
@@ -259,10 +259,10 @@ _OF_OFFERS = (
 
 @dataclass(frozen=True)
 class OffersPage(Page):
-    """Latest recorded API offers of one model or all: provider, price per million tokens, source."""
+    """Latest recorded API offers of one model, or of all models: provider, price per million tokens, source."""
 
     model: str | None = None
-    """Name or path; None for all models."""
+    """Name or path of the model; None for all models."""
 
     def tables(self) -> Sequence[Table]:
         """Table with one row per offer."""
@@ -289,16 +289,16 @@ _OF_RECIPES = (
 
 @dataclass(frozen=True)
 class RecipesPage(Page):
-    """Published recipes of engines for a model on a GPU, with source and date."""
+    """Published engine recipes for a model on a GPU, with source and date."""
 
     model: str
-    """Name or path."""
+    """Name or path of the model."""
     chip: str
-    """Name or path."""
+    """Name or path of the model."""
     weights: str | None = None
-    """Weight format; by default as published."""
+    """Weight format; by default the published one."""
     engine: str | None = None
-    """Engine; None for all."""
+    """Engine of the recipes; None for all engines."""
 
     def tables(self) -> Sequence[Table]:
         """Table with one row per recipe."""
@@ -347,7 +347,7 @@ class RecipesPage(Page):
 
 
 def _degrees(counts: Mapping[str, int]) -> str:
-    """Abbreviated degrees: ``tp8``, ``dp8ep8``.
+    """Abbreviated parallelism degrees: ``tp8``, ``dp8ep8``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Page of several frontiers in one table."""
+"""Page that shows several frontiers in one table."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ _BANDS = 4
 
 @dataclass(frozen=True)
 class ComparisonPage(AnswerPage[Comparison]):
-    """Page of several frontiers."""
+    """Page that shows several frontiers."""
 
     wanted_speeds: Sequence[float] = ()
-    """Speeds of the columns, ascending [tokens/s per user]; round numbers if neither speeds nor costs are given."""
+    """Speeds for which the table has columns, ascending [tokens/s per user].
+
+    Round numbers if neither speeds nor costs are given.
+    """
     costs: Sequence[float] = ()
-    """Costs of the columns with speeds and sizes, ascending [USD per 1e6 output tokens]."""
+    """Costs for which the table has columns of speed and size, ascending [USD per 1e6 output tokens]."""
     y: Metric = "cost"
-    """Metric of the chart."""
+    """Metric on the y axis of the chart."""
 
     @property
     def speeds(self) -> Sequence[float]:
-        """Speeds of the columns [tokens/s per user]."""
+        """Speeds for which the table has columns [tokens/s per user]."""
         if self.wanted_speeds or self.costs:
             return self.wanted_speeds
         return self.answer.speeds
@@ -53,7 +56,7 @@ class ComparisonPage(AnswerPage[Comparison]):
         return (with_notes(table, [f"Not in the chart: {reasons[label]}." for label in priced if label in reasons]),)
 
     def undrawn(self) -> dict[str, str]:
-        """Reasons why series are missing in the chart, by label."""
+        """Reasons why the chart lacks some series, by label."""
         return _undrawn(self.answer, self.y)
 
     def record(self) -> object:
@@ -65,12 +68,12 @@ class ComparisonPage(AnswerPage[Comparison]):
         return {"frontiers": charts.line_chart(comparison_chart(self.answer, self.y))}
 
     def question(self) -> str:
-        """Question about the cheapest series."""
+        """Question which series is the cheapest."""
         names = _listed([curve.label for curve in self.answer.curves], "or")
         return f"Which is cheapest at each speed: {names}?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the costs of the series at a medium speed, cheapest first."""
+        """Sentence with the cost of each series at a medium speed, cheapest first."""
         series = [curve for curve in self.answer.curves if curve.is_priced]
         speeds = self.speeds or self.answer.speeds
         speed = speeds[len(speeds) // 2]
@@ -88,16 +91,18 @@ class ComparisonPage(AnswerPage[Comparison]):
 
 
 def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequence[float] = ()) -> Table:
-    """Table with one row per series: cost at some speeds, speed and size at some costs, and preferred point.
+    """Table with one row per series.
+
+    Its columns are costs at some speeds, speed and size at some costs, and the preferred point.
 
     Parameters
     ----------
     result : Comparison
         Result of :func:`inference_econ.studies.compare.compare`.
     speeds : sequence of float
-        Speeds [tokens/s per user].
+        Speeds at which the table shows costs [tokens/s per user].
     costs : sequence of float
-        Costs [USD per 1e6 output tokens].
+        Costs at which the table shows speeds [USD per 1e6 output tokens].
     """
     by_label = {curve.label: curve for curve in result.curves}
     fronts = {label: curve.front for label, curve in by_label.items()}
@@ -157,7 +162,7 @@ def _marked(label: str, shown: str, bound: Collection[str]) -> str:
 
 
 def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
-    """Row of a series. Costs at which it may be the cheapest are marked."""
+    """Table row of a series. Costs are marked where the series may be the cheapest."""
     # Costs are empty if the price is unknown, and dashes if no point is as fast.
     none = "-" if curve.is_priced else ""
     cells = [price_cell(curve.front.setup)]
@@ -177,7 +182,7 @@ def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: 
 
 
 def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
-    """Chart data of the frontiers with their bands; charts of cost include similar measured servers."""
+    """Chart data of the frontiers with their bands; charts of cost also show similar measured servers."""
     bound, undrawn = result.bounds, _undrawn(result, y)
     fronts = {
         _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.front
@@ -197,7 +202,7 @@ def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
 
 
 def _undrawn(result: Comparison, y: Metric) -> dict[str, str]:
-    """Reasons why series lack the metric, by label."""
+    """Reasons why some series have no values of the metric, by label."""
     reasons = {}
     for curve in result.curves:
         if not curve.is_priced and y in ("cost", "blended"):
@@ -217,7 +222,7 @@ def _titled(part: str) -> str:
 
 
 def _listed(names: Sequence[str], last: str) -> str:
-    """Names as an enumeration.
+    """Names joined as an enumeration.
 
     Examples
     --------

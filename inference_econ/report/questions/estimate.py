@@ -43,7 +43,7 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
         return (view(title, records, columns, kind="estimate_point", notes=notes, why=why, least=_LEAST),)
 
     def question(self) -> str:
-        """Question about the performance of the deployment."""
+        """Question how fast the deployment is."""
         return f"How fast is {subject_label(self.answer.states.setup)} at each concurrency?"
 
     def conclusion(self) -> Pieces:
@@ -57,7 +57,7 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
 
 
 def _bounded(records: Sequence[Record], name: str) -> tuple[str, list[str]]:
-    """Cells of a field with its interval in parentheses."""
+    """Table cells of a field, with the interval in parentheses."""
     shown = field(name, "estimate_point")
     cells = []
     for record in records:

@@ -35,12 +35,12 @@ class ExplanationPage(AnswerPage[Explanation]):
     """Page of one step."""
 
     operators: bool | None = None
-    """Show operators; by default in tables, but not as rows."""
+    """True to show operators. By default, tables show them and data rows do not."""
     memory: bool | None = None
-    """Show the memory of a GPU by use; by default in tables that also show operators."""
+    """True to show the memory of a GPU by use. By default, tables show it if they show operators."""
 
     def tables(self) -> Sequence[page.Table]:
-        """Tables of the parts of the step, and optionally of operators and memory."""
+        """Table of the parts of the step; if requested, also tables of its operators and of memory."""
         wanted = self.operators is not False
         return (
             explain_table(self.answer),
@@ -49,7 +49,7 @@ class ExplanationPage(AnswerPage[Explanation]):
         )
 
     def frame(self) -> Frame:
-        """Rows of the parts of the step; of operators or memory if requested."""
+        """Table rows, one per part of the step. If requested, there is one per operator or per memory use instead."""
         if self.operators and self.memory:
             raise InputError(
                 "rows are of operators or of the memory: give --operators or --memory, or ask for json",
@@ -62,7 +62,7 @@ class ExplanationPage(AnswerPage[Explanation]):
         return frame_of(operator_records(self.answer)) if self.operators else super().frame()
 
     def blocks(self) -> Sequence[Block]:
-        """Tables, with a bar of the parts after the first."""
+        """Tables; a bar that shows the parts of the step follows the first one."""
         parts, *others = self.tables()
         return parts, ShareBar({name: max(value, 0.0) for name, value in named_parts(self.answer).items()}), *others
 
@@ -91,7 +91,7 @@ class ExplanationPage(AnswerPage[Explanation]):
         charts.write_chart(self.charts()["roofline"], path)
 
     def question(self) -> str:
-        """Question about the time of the step."""
+        """Question how the time of the step is composed."""
         phase = "decode" if self.answer.prompt is None else "prefill"
         return f"Where does the time of a {phase} step of {subject_label(self.answer.setup)} go?"
 
@@ -122,7 +122,7 @@ def explain_table(explanation: Explanation) -> page.Table:
 
 
 def _explain_notes(explanation: Explanation) -> Iterator[str]:
-    """Notes on the layout, the effect on users, cost and power, and warnings."""
+    """Notes on the layout, user speed, cost, power, and warnings."""
     setup, layout, uncapped = explanation.setup, explanation.layout, explanation.uncapped_seconds
     if uncapped is not None:
         slower = 100.0 * (explanation.seconds / (uncapped or explanation.seconds) - 1.0)
@@ -163,7 +163,7 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
 
 
 def _explain_why(explanation: Explanation) -> Iterator[str]:
-    """Notes on the basis of a step: memory, stages, errors, supporting engines."""
+    """Notes on the basis of a step: memory, stages, errors, and engines that support it."""
     setup, needed, (instances,) = explanation.setup, explanation.memory, explanation.subjects()
     yield f"{basis_label(setup)} Assumptions: {setup.assumptions.name}."
     yield equations_of(name for name, _ in shown_parts(explanation))
@@ -216,7 +216,7 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
 
 
 def operator_table(explanation: Explanation) -> page.Table:
-    """Table of operators: work, time and limit of each."""
+    """Table of operators, with the work, time and limit of each."""
     ridges = [f"{ridge(explanation.setup, row.unit):.0f} {row.unit}" for row in explanation.operators]
     columns = (
         "name", "repeats", "flop", "moved_bytes", "flop_per_byte", ("ridge", ridges), "seconds", "collective_bytes",
@@ -268,5 +268,5 @@ def memory_table(explanation: Explanation) -> page.Table:
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:
-    """Seconds by part, by display name."""
+    """Time of each part by display name [s]."""
     return {PART_NAMES[name]: seconds for name, seconds in seconds_by_part(explanation.costs).items()}

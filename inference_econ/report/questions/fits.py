@@ -40,7 +40,7 @@ class FitsPage(AnswerPage[Fits]):
         return (view(title, records, [*columns, "weight_bytes"], kind="fit", notes=notes, why=why),)
 
     def question(self) -> str:
-        """Question about whether a model fits."""
+        """Question whether a model fits on a GPU."""
         return f"Does {subject_label(self.answer.setup)} fit?"
 
     def conclusion(self) -> Pieces:

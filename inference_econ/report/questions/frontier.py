@@ -54,9 +54,9 @@ class FrontierPage(AnswerPage[AnyFront]):
     """Page of a frontier."""
 
     y: Metric = "cost"
-    """Metric of the chart."""
+    """Metric on the y axis of the chart."""
     plans: PlanTable | None = None
-    """All plans of the grid of decode steps, dominated ones included, if requested."""
+    """All plans in the grid of decode steps, including dominated ones; None unless requested."""
 
     def setups(self) -> Sequence[Setup]:
         """Setup of the preferred point."""
@@ -68,20 +68,23 @@ class FrontierPage(AnswerPage[AnyFront]):
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
     def record(self) -> dict[str, object]:
-        """Points, and plans if requested."""
+        """Points of the frontier, and plans if requested."""
         return self.answer.record(self.plans) if isinstance(self.answer, Frontier) else self.answer.record()
 
     def frame(self) -> Frame:
-        """Rows of all points, or of all plans."""
+        """Rows of all points; of all plans if these are requested."""
         return super().frame() if self.plans is None else self.plans.to_frame()
 
     def blocks(self) -> Sequence[Block]:
-        """Tables, and the frontier as a character plot."""
+        """Tables of the frontier, and the frontier as a plot of characters."""
         speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
         return (*self.tables(), Sketch(speed, metric, "tokens/s per user", speed_cost.field_of(self.y).heading))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of a metric against speed with the step of the clicked point, and of the TTFT of services."""
+        """Chart of a metric against speed, with the step of the clicked point.
+
+        For services, a chart of the TTFT follows.
+        """
         front = self.answer
         of_cost = f"What do{' services' if isinstance(front, ServiceFrontier) else 'es decoding'} cost at each speed?"
         title = f"{speed_cost.speed_question(self.y, of_cost)}\n{frontiers_title([front])}"
@@ -96,14 +99,14 @@ class FrontierPage(AnswerPage[AnyFront]):
         return {"frontier": chart}
 
     def question(self) -> str:
-        """Question about the cost of services, or of decoding."""
+        """Question what services or decode steps cost."""
         subject = subject_label(self.answer.setup)
         if isinstance(self.answer, ServiceFrontier):
             return f"What does it cost to serve {subject} at each speed?"
         return f"What does decoding {subject} cost at each speed, without prefill?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the ends of the frontier and its preferred point."""
+        """Sentence on both ends of the frontier and on its preferred point."""
         front = self.answer
         slowest, fastest, best = front.points()[0], front.fastest(), front.preferred()
         return (
@@ -116,7 +119,7 @@ class FrontierPage(AnswerPage[AnyFront]):
         )  # fmt: skip
 
     def start(self) -> Start | None:
-        """Preferred point of services, at a constant concurrency."""
+        """Preferred point of a frontier of services, at a constant concurrency."""
         front, best = self.answer, self.answer.preferred_index()
         if isinstance(front, Frontier):
             return None
@@ -201,7 +204,7 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
 
 
 def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
-    """Charts of a metric against speed with measured servers, and of the TTFT of services."""
+    """Chart of a metric against speed, with measured servers; for services, also a chart of the TTFT."""
     best, factor, details = front.preferred_index(), AXES[y].factor, point_details(front)
     speed, metric, services = front.tokens_per_second, front.metric(y), isinstance(front, ServiceFrontier)
     name = f"Pareto frontier of {'services' if services else 'decode steps'}"
@@ -235,7 +238,7 @@ def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
 
 
 def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
-    """Hover texts of each point: deployment, latencies and cost, with intervals."""
+    """Hover texts of each point: deployment, latencies and cost, with their intervals."""
     points: Sequence[Any] = front.points()
     details: dict[str, list[float | str | None]] = {
         "layout": [layout_label(point.layout) for point in points],
@@ -266,7 +269,7 @@ def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
 
 
 def plans_table(plans: PlanTable) -> Table:
-    """Table of the plans of a grid: numbers of feasible and of useful plans, and reasons why others are infeasible."""
+    """Table on the plans of a grid: numbers of feasible and of useful plans, and reasons why plans are infeasible."""
     dominated = int(plans.dominated.sum())
     counts = {
         "feasible, on the frontier": len(plans) - dominated,
@@ -279,13 +282,13 @@ def plans_table(plans: PlanTable) -> Table:
 
 
 def warned(fronts: Mapping[str, AnyFront]) -> list[str]:
-    """Warnings on some series."""
+    """Warnings on the given series."""
     setups = [front.setup for front in fronts.values()]
     return [*doubts(setups, _preferred(fronts)), *scale_notes(setups)]
 
 
 def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:
-    """Assumptions of series of one kind, and the errors of their preferred points."""
+    """Assumptions of all series of one kind, and prediction errors at their preferred points."""
     named = {label: front.setup.assumptions.name for label, front in fronts.items()}
     shown = [
         f"{name} ({', '.join(label for label, other in named.items() if other == name)})"
@@ -301,7 +304,7 @@ def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:
 
 
 def _preferred(fronts: Mapping[str, AnyFront]) -> list[Instances]:
-    """Preferred points of some series, labelled if there are several."""
+    """Preferred point of each series, labelled if there are several."""
     return [
         instances._replace(label=label if len(fronts) > 1 else "")
         for label, front in fronts.items()

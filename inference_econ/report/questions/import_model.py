@@ -34,7 +34,7 @@ class ImportedModelPage(Page):
     """Checkpoint to compare with the configuration."""
 
     def tables(self) -> Sequence[Table]:
-        """Tables of the counted parameters, the unknown ones, and the checkpoint."""
+        """Tables of the included parameters, of unknown ones, and of the checkpoint."""
         model, shown = self.model, [model_table(self.model)]
         if model.unknown:
             # Groups of tensors with their parameters, and keys.
@@ -56,7 +56,7 @@ class ImportedModelPage(Page):
         return shown if self.checkpoint is None else [*shown, stored_table(model, self.checkpoint)]
 
     def record(self) -> object:
-        """Summary; keys are names of fields and properties."""
+        """Summary of the model; its keys are names of fields and properties."""
         model, blocks = self.model, list[dict[str, object]]()
         for block in model.blocks:
             spec = block.feed_forward
@@ -77,7 +77,7 @@ class ImportedModelPage(Page):
 
 
 def stored_record(model: ModelSpec, checkpoint: Checkpoint) -> dict[str, object]:
-    """Record of a checkpoint and the counted parameters."""
+    """Record of a checkpoint, and of the parameters that the count includes."""
     uncounted = _uncounted(model, checkpoint)
     return {
         "bytes": checkpoint.size,
@@ -97,7 +97,7 @@ def _uncounted(model: ModelSpec, checkpoint: Checkpoint) -> int | None:
 
 
 def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
-    """Table of a checkpoint and the counted parameters: total, parts, and tensor names if they differ."""
+    """Table that compares a checkpoint with the count: total, parts, and tensor names if they differ."""
     checkpoint = checkpoint.apart({part.name for part in model.unknown})
     uncounted, parts = _uncounted(model, checkpoint), checkpoint.parameters
     counted = {part: round(count) for part, count in model.parameter_parts().items()}

@@ -30,10 +30,13 @@ _LINES = 3
 
 
 class IntensityPage(AnswerPage[Intensity]):
-    """Page of the change of a step from memory-bound to compute-bound."""
+    """Page on where a step changes from memory-bound to compute-bound."""
 
     def tables(self) -> Sequence[Table]:
-        """Table with one row per operator: intensity at both ends, and turning point; the step last."""
+        """Table with one row per operator, with its intensity at both ends and its turning point.
+
+        The step is the last row.
+        """
         answer = self.answer
         closed = answer.over != "context"
         rows: list[tuple[str, ...]] = []
@@ -65,12 +68,12 @@ class IntensityPage(AnswerPage[Intensity]):
         return (Table(intensity_title(answer), columns, tuple(rows), tuple(_notes(answer)), why, least),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of intensity over the variable, and of the operators along the roofline."""
+        """Chart of intensity against the variable, and chart of the operators along the roofline."""
         title = f"From which {self.answer.over} on is arithmetic the limit?\n{intensity_title(self.answer)}"
         return {"intensity": charts.line_charts(intensity_charts(self.answer), title)}
 
     def question(self) -> str:
-        """Question about where compute becomes the limit."""
+        """Question where compute becomes the limit."""
         return f"From which {self.answer.over} on is arithmetic the limit of {subject_label(self.answer.setup)}?"
 
     def conclusion(self) -> Pieces:
@@ -79,7 +82,7 @@ class IntensityPage(AnswerPage[Intensity]):
 
 
 def intensity_title(answer: Intensity) -> str:
-    """Heading: variable, model, GPU and lengths, in one line."""
+    """Heading in one line: variable, model, GPU and lengths."""
     setup, over = answer.setup, answer.over
     gpus = f"{answer.accelerators:g} GPU{'s' if answer.accelerators > 1 else ''}"
     phase = "decode" if answer.prompt is None else "prefill"
@@ -121,7 +124,7 @@ def _notes(answer: Intensity) -> Iterator[str]:
 
 
 def _turns(sweep: IntensitySweep) -> tuple[str, str]:
-    """Cells with the ranges in which memory, and compute, are the limit."""
+    """Table cells with the range in which memory is the limit, and the range in which compute is."""
     if sweep.turns_at is None:
         throughout = ("throughout", "-")
         return throughout if sweep.bound == "memory" else throughout[::-1]
@@ -141,7 +144,7 @@ def step_sentence(answer: Intensity) -> str:
 
 
 def intensity_charts(answer: Intensity) -> list[Plot]:
-    """Charts of intensity over the variable with ridge points, and of arithmetic over intensity with roofs."""
+    """Charts of intensity against the variable with ridge points, and of arithmetic rates with roofs."""
     # Operator of each kind with the longest time at the largest value.
     kinds: dict[str, IntensitySweep] = {}
     for sweep in sorted(answer.operators, key=lambda sweep: -float(sweep.worked_seconds[-1])):

@@ -55,7 +55,7 @@ def templates() -> Environment:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Subcommand of the script: its word and its actions."""
+    """Subcommand of the launch script: its name and its actions."""
 
     name: str
     command: str
@@ -64,14 +64,14 @@ class _Kind:
 
 
 def start_script(start: Start, to: str | None = None) -> str:
-    """Launch script of the deployment of a result.
+    """Launch script for the deployment of a result.
 
     Parameters
     ----------
     start : Start
         Deployment.
     to : str, optional
-        Engine; by default the predicted one.
+        Engine to launch; by default the predicted one.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def start_script(start: Start, to: str | None = None) -> str:
 
 
 def script(deployment: LaunchPlan, size: int) -> str:
-    """Script that starts one instance, or one machine of it, or runs the load generator.
+    """Script that starts one instance, starts one machine of an instance, or runs the load generator.
 
     Parameters
     ----------
@@ -114,14 +114,14 @@ def script(deployment: LaunchPlan, size: int) -> str:
 
 
 def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
-    """Subcommand that starts one instance or machine, after earlier instances that share its machines."""
+    """Subcommand that starts one instance or machine. Instances that share its machines are started before."""
     # Number instances of other roles on the same GPUs first: count them, and convert them to instances of this size.
     sharers = [other for other in earlier if other.service.setup.hardware == instance.service.setup.hardware]
     each, ahead = instance.accelerators, sum(other.replicas for other in sharers)
     places = -(-sum(other.replicas * other.accelerators for other in sharers) // each)
 
     def numbered(first: int) -> str:
-        """Port that is unique per instance on a machine."""
+        """Port that is unique for each instance on a machine."""
         return str(first + ahead) if instance.replicas == 1 else Expanded(f"$(({first + ahead} + {_NUMBER}))")
 
     count, sharing = machines(instance, size), size // each
@@ -153,7 +153,7 @@ def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
 
 
 def files(instance: Instance) -> dict[str, str]:
-    """Files that an instance reads, by name."""
+    """Contents of the files that an instance reads, by name."""
     return {CONFIG: yaml_text(instance.file)} if instance.file else {}
 
 
@@ -173,7 +173,7 @@ def shell_word(word: str) -> str:
 
 
 def launch_comments(deployment: LaunchPlan) -> list[str]:
-    """Comment lines on a deployment: instances, requirements and predictions."""
+    """Comment lines of the script about the deployment: instances, requirements and predictions."""
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
     if deployment.pick:
         lines.append(f"picked: {deployment.pick}")
@@ -220,7 +220,7 @@ def expected_label(expected: Expected) -> str:
 
 
 def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
-    """Note on instances that are predicted with a fast link over more GPUs than a machine has."""
+    """Note on instances whose prediction assumes a fast link across more GPUs than a machine has."""
     linked = max(
         min(instance.accelerators, chip.link_domain, node(chip))
         for instance in instances

@@ -51,7 +51,7 @@ class LoadPage(AnswerPage[LoadCurve]):
     """Page of a fleet under several loads."""
 
     def tables(self) -> Sequence[Table]:
-        """Table with one row per load, and the simulated loads if there are some."""
+        """Table with one row per load; if loads were simulated, also a table of these."""
         points, targets, bursts = self.answer.points, self.answer.targets, self.answer.bursts
         notes = [_capacity_note(points)]
         if bursts is not None:
@@ -76,7 +76,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         return {"load": charts.line_charts(load_charts(points, under, self.answer.targets), title)}
 
     def question(self) -> str:
-        """Question about latencies and token costs under rising load."""
+        """Question how latencies and token costs change with the load."""
         sheet = self.answer.points[0].sheet
         return (
             f"How do latency and token cost of {subject_label(sheet.service.setup)} on "
@@ -105,7 +105,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         return start_of(point.sheet, self.answer.targets, which)
 
     def _working(self) -> LoadPoint:
-        """Largest load within the SLOs and the recommended maximum; the smallest load if there is none."""
+        """Largest load within the SLOs and below the recommended maximum; the smallest load if there is none."""
         points, targets = self.answer.points, self.answer.targets
         light = [
             point for point in points if point.load.utilization <= _FULLEST and not targets.first_violated(point.load)
@@ -190,7 +190,7 @@ def _rates(points: Iterable[LoadPoint]) -> str:
 
 
 def _doubtful(points: Iterable[LoadPoint]) -> str:
-    """Loads outside the validated range of the analytical model, and why; empty if there are none."""
+    """Loads outside the validated range of the analytical model, with reasons; empty if there are none."""
     rates = _rates(point for point in points if needs_simulation(point.sheet.service, point.closed))
     if not rates:
         return ""
@@ -201,7 +201,7 @@ def _doubtful(points: Iterable[LoadPoint]) -> str:
 
 
 def _promised_of(name: str, targets: Targets) -> set[str]:
-    """Statistic of the SLO of a latency; empty without one."""
+    """Statistic of a latency's SLO; empty without an SLO."""
     return {targets.percentile_of(name)} if name in targets.given else set()
 
 
@@ -240,7 +240,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
 
 
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
-    """Loads of an instance at some points, under given arrivals; simulated if the points are simulated.
+    """Loads of an instance at the given points, under given arrivals. They are simulated if the points are simulated.
 
     Bursts are always simulated, which takes a second or two.
     """
@@ -255,15 +255,17 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
 
 
 def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Loaded]], targets: Targets) -> list[Plot]:
-    """Charts of TTFT, TPOT and cost against the load; latencies under several arrivals, with SLOs.
+    """Charts of TTFT, TPOT and cost against the load.
+
+    Latencies are shown under several kinds of arrivals, with their SLOs.
 
     Parameters
     ----------
     points : sequence of LoadPoint
         Fleet under some loads.
     under : mapping of float to sequence of Loaded
-        Loads of an instance by the squared coefficient of variation of the interarrival times: the assumed one, and
-        possibly others.
+        Loads of an instance, by the squared coefficient of variation of the interarrival times. The assumed value is
+        included.
     targets : Targets
         SLOs.
     """

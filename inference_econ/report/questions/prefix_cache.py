@@ -28,7 +28,7 @@ class PrefixCachePage(AnswerPage[Offloading]):
     """Page of a repeated prefix."""
 
     def tables(self) -> Sequence[Table]:
-        """Table with one row for recomputing, then one per tier."""
+        """Table whose first row is for recomputing, with one further row per tier."""
         return (offload_table(self.answer),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -48,12 +48,12 @@ class PrefixCachePage(AnswerPage[Offloading]):
         return {"prefix": charts.line_chart(plot)}
 
     def question(self) -> str:
-        """Question about whether a cache is faster."""
+        """Question whether a cache is faster than recomputing."""
         subject = subject_label(self.answer.service.setup)
         return f"Is it faster to read a repeated prefix of {subject} from a cache than to recompute it?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the times of recomputing and of reading from each tier."""
+        """Sentence on the time to recompute the prefix, and to read it from each tier."""
         answer = self.answer
         read = " and ".join(
             f"{milliseconds(reading.seconds)} ms from {reading.tier}" for reading in answer.readings[1:]
@@ -66,7 +66,7 @@ class PrefixCachePage(AnswerPage[Offloading]):
 
 
 def offload_table(offloading: Offloading) -> Table:
-    """Table of recomputing a prefix, then of reading it from each tier."""
+    """Table whose first row recomputes a prefix; the other rows read it from one tier each."""
     service, conversation = offloading.service, offloading.conversation
     notes = [
         f"{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}, "

@@ -102,13 +102,13 @@ class PricePage(AnswerPage[Sheet]):
         return {"price": charts.waterfall_chart(title, "US dollars per hour", parts, ("all tokens", text))}
 
     def question(self) -> str:
-        """Question about the cost of each kind of token."""
+        """Question what each kind of token costs."""
         sheet = self.answer
         rate = sheet.load.requests_per_second * sheet.replicas
         return f"What does each kind of token cost on {subject_label(sheet.service.setup)} at {rate:.4g} requests/s?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the cost per million tokens by kind, the fleet, and its bill."""
+        """Sentence on the cost per million tokens by kind, the fleet, and the bill of the fleet."""
         sheet = self.answer
         kinds = [kind for kind, hourly in sheet.tokens_per_hour.items() if hourly]
         costs = [piece for kind in kinds for piece in (", $", dollars(sheet.average[kind]), f" of {KIND_NAMES[kind]}")]
@@ -117,15 +117,15 @@ class PricePage(AnswerPage[Sheet]):
 
     @property
     def proportional(self) -> bool:
-        """True without API prices, because a margin is a difference."""
+        """True without API prices; with them, the margin is a difference and not proportional."""
         return self.answer.api is None
 
     def start(self) -> Start:
-        """Priced deployment."""
+        """Deployment that was priced."""
         return start_of(self.answer, self.answer.targets, "what is priced")
 
     def mix(self) -> Mapping[str, float] | None:
-        """Costs by kind of token, and request lengths, for results with cacheable input."""
+        """Costs by kind of token, and request lengths; for results in which input can be cached."""
         costs, requests = self.answer.average, self.answer.service.requests
         if not self.answer.tokens_per_hour["cached_input"]:
             return None
@@ -134,7 +134,7 @@ class PricePage(AnswerPage[Sheet]):
 
 
 def offer_label(offer: Offer) -> str:
-    """Provider and date of the compared prices, as text."""
+    """Provider and date of the API prices that are compared, as text."""
     hours = f", {offer.hours} hours" if offer.hours else ""
     cached = "" if offer.dollars_per_million_cached_input_tokens else "; no price for cached input"
     return f"API: {offer.provider}, {offer.model_as_written}{hours}, {offer.date} ({offer.source}){cached}."
@@ -146,7 +146,7 @@ def usual_speed_label(usual: UsualSpeed) -> str:
 
 
 def _output_price(sheet: Sheet, input_price: float) -> str:
-    """Sentence on the price of output tokens that covers the bill, at a price of input tokens [USD per 1e6 tokens]."""
+    """Sentence on the output price that covers the bill, for a given price of input tokens [USD per 1e6 tokens]."""
     price = sheet.break_even_output_price or 0.0
     if price <= 0.0:
         return f"At ${input_price:g} per million input tokens, input tokens alone cover the bill."
@@ -154,7 +154,7 @@ def _output_price(sheet: Sheet, input_price: float) -> str:
 
 
 def price_title(sheet: Sheet) -> str:
-    """Heading: model, GPU, rate, and user speed, in one line."""
+    """Heading in one line: model, GPU, request rate, and user speed."""
     rate = sheet.requests_per_second
     promises = sheet.targets if sheet.usual is None else None
     title = service_title("Token prices", [sheet.service], rate=rate, promises=promises)
@@ -163,7 +163,7 @@ def price_title(sheet: Sheet) -> str:
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
-    """Sentence on the request rate at which this fleet covers its bill at some prices."""
+    """Sentence on the request rate at which the revenue of this fleet covers its bill, for some prices."""
     revenue, fleet = sheet.revenue_per_hour(api), sheet.fleet
     if revenue <= 0:
         return "These prices yield no revenue."

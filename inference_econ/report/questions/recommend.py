@@ -75,13 +75,13 @@ class RecommendationPage(AnswerPage[Recommendation]):
         return (with_notes(recommend_table(self.answer, targets), notes, why),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of cost against latency of the deployments, with the cheapest marked."""
+        """Charts of cost against latency; the cheapest deployment is marked."""
         title = f"What do deployments that meet the SLOs cost?\n{recommend_title(self.answer, self.answer.targets)}"
         title += "\nHollow marks are disaggregated." if any(choice.fleet is not None for choice in self.answer) else ""
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
     def question(self) -> str:
-        """Question about the cheapest deployment."""
+        """Question which deployment is the cheapest."""
         best, promise = self.answer[0], promises_label(self.answer.targets)
         return (
             f"Which deployment serves {best.service.setup.model.name} at {best.requests_per_second:.4g} requests/s"
@@ -118,7 +118,7 @@ def _margin_note(margin: Margin) -> str:
 
 
 def _users_note(users: Users, best: Deployment) -> str:
-    """Sentence on the rate that results from a number of users."""
+    """Sentence on the request rate that a number of users generates."""
     seconds, rate = best.load.e2e_seconds["mean"], best.requests_per_second
     if not users.think_seconds:
         return f"{users.number:g} concurrent requests of {seconds:.3g} s each make {rate:.4g} requests/s."
@@ -190,10 +190,10 @@ def choices_table(
     why: Iterable[str],
     least: Iterable[str],
 ) -> Table:
-    """Table of deployments, one row each, with engines, and with recipes if they differ.
+    """Table with one row per deployment. It has a column of engines, and a column of recipes if these differ.
 
-    See :func:`inference_econ.report.fields.view` for the parameters. Warnings on the predictions follow the notes, and
-    precede the notes in ``after``.
+    See :func:`inference_econ.report.fields.view` for the parameters. Warnings on the predictions are placed between the
+    notes and the notes in ``after``.
     """
     setups = [choice.service.setup for choice in choices]
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
@@ -206,20 +206,20 @@ def choices_table(
 
 
 def _short_names(names: Collection[str]) -> Mapping[str, str]:
-    """GPU names without vendor and memory, if they stay unique: H200 SXM5."""
+    """GPU names without vendor and memory (``H200 SXM5``), if the short names are unique."""
     short = {name: _LENGTHY.sub("", name.partition(" ")[2]) or name for name in names}
     return short if len(set(short.values())) == len(names) else {name: name for name in names}
 
 
 def several_chips(choices: Sequence[Deployment]) -> Sequence[Column]:
-    """Columns of GPUs and their prices, if there are several."""
+    """Columns of GPUs and their prices; empty for a single kind of GPU."""
     setups = [choice.service.setup for choice in choices]
     prices = "$/GPU-h", [*map(price_cell, setups)]
     return ("hardware", prices) if len({setup.hardware.name for setup in setups}) > 1 else ()
 
 
 def _partly_rented(choices: Sequence[Deployment]) -> Sequence[str]:
-    """Column of billed GPUs, if some of them are idle."""
+    """Column of billed GPUs; empty if no billed GPU is idle."""
     return ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
 
 
@@ -242,7 +242,7 @@ def instances_label(choice: Deployment) -> str:
 
 
 def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
-    """Heading: model, GPUs, rate and SLOs, in one line."""
+    """Heading in one line: model, GPUs, request rate and SLOs."""
     services, rate = [choice.service for choice in choices], choices[0].requests_per_second
     setups = [setup for choice in choices for setup in choice.setups]
     return service_title("Cheapest deployments", services, setups, rate=rate, promises=targets)
@@ -286,7 +286,7 @@ def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Pl
 
 
 def _interval(record: Mapping[str, Any], name: str, which: str) -> Band | None:
-    """80% interval of a latency at the cost of a deployment [ms]; None if it is unknown."""
+    """80% interval of a latency for a deployment [ms]; None if it is unknown."""
     low, high = (record.get(f"{name}_seconds_{end}", {}).get(which) for end in ("low", "high"))
     if low is None or high is None:
         return None
@@ -294,7 +294,7 @@ def _interval(record: Mapping[str, Any], name: str, which: str) -> Band | None:
 
 
 def choice_label(choice: Deployment) -> str:
-    """Instances, GPUs, layout and supporting engines as text."""
+    """Instances, GPUs, layout, and engines that support the layout, as text."""
     if choice.fleet is None:
         return fleet_label(choice.service, choice.replicas)
     chips = f"{choice.accelerators} x {choice.service.setup.hardware.name}"
@@ -344,7 +344,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         return (table,)
 
     def question(self) -> str:
-        """Question about the request rate within the limit."""
+        """Question which request rate is possible within the limit."""
         means, promise = self.answer.means.text, promises_label(self.answer.targets)
         model = self.answer[0].service.setup.model.name
         return f"How many requests/s of {model} do {means} serve{f' with {promise}' if promise else ''}?"
@@ -357,5 +357,5 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
 
     @property
     def proportional(self) -> bool:
-        """True for a limit on GPUs only: at other prices a budget allows other fleets."""
+        """True if the limit is a number of GPUs; a budget allows other fleets at other prices."""
         return self.answer.means.dollars_per_hour is None

@@ -30,7 +30,10 @@ class ScenarioPage(AnswerPage[Result]):
         return (*self.tables(), *(Headline(verdict(assessment)) for assessment in self.answer.assessments))
 
     def markdown(self) -> str:
-        """Markdown of the tables; with titles if there are several that are not panels of one figure."""
+        """Markdown of the tables.
+
+        Titles are included if there are several tables, unless these are panels of one figure.
+        """
         tables = self.tables()
         titled = len(tables) > 1 and not self.answer.panels
         text = "\n".join((f"**{table.title}**\n\n" if titled else "") + table.markdown() for table in tables)
@@ -44,11 +47,14 @@ class ScenarioPage(AnswerPage[Result]):
         figures.save(scenario_figure.draw(self.answer), [path])
 
     def question(self) -> str:
-        """Description of the scenario."""
+        """Description in the scenario file."""
         return self.answer.scenario.description
 
     def conclusion(self) -> Pieces:
-        """Verdict on a measured deployment, else the preferred points of all series, else the note of a table."""
+        """Verdict on a measured deployment if there is one.
+
+        Otherwise the preferred points of all series, or the note of a table.
+        """
         if self._assessed is not None:
             return self._assessed.conclusion()
         preferred = [
@@ -67,12 +73,12 @@ class ScenarioPage(AnswerPage[Result]):
 
     @property
     def proportional(self) -> bool:
-        """True for a measured deployment only."""
+        """True only for a measured deployment."""
         return self._assessed is not None
 
     @property
     def drawn(self) -> Page:
-        """Page of the measured deployment if there is one, else this page."""
+        """Page of the measured deployment; this page if there is none."""
         return self._assessed or self
 
     @property
@@ -82,7 +88,7 @@ class ScenarioPage(AnswerPage[Result]):
 
     @property
     def _assessed(self) -> AssessmentPage | None:
-        """Page of the measured deployment, if there is one."""
+        """Page of the measured deployment; None if there is none."""
         return None if self.answer.assessment is None else AssessmentPage(self.answer.assessment)
 
 
@@ -102,7 +108,7 @@ def scenario_tables(result: Result) -> tuple[Table, ...]:
 
 
 def cell_table(shown: CellTable) -> Table:
-    """Table of numbers next to the published ones, with their decimals or three digits."""
+    """Table of numbers with the published ones; numbers have the decimals of the published ones, or three digits."""
     compared = {column for row in shown.rows for column in row.printed}
     matched = bool(compared) and not shown.errors
     heads, rows = [*shown.names], []
@@ -127,7 +133,7 @@ def cell_table(shown: CellTable) -> Table:
 
 
 def _offers_table(result: Result) -> Table:
-    """Table of offers and the series that they are compared with."""
+    """Table of API offers, each with the series that it is compared with."""
     rows = []
     for record in result.offer_records:
         cost, price = record["series_dollars_per_million_output_tokens"], record["dollars_per_million_output_tokens"]
@@ -146,7 +152,7 @@ def _offers_table(result: Result) -> Table:
 
 
 def scenario_table(result: Result) -> Table:
-    """Table of a scenario, with published values where they differ."""
+    """Table of a scenario; published values are shown where they differ."""
     shown = result.table
     if result.comparison is not None:
         rows = tuple(
@@ -171,7 +177,7 @@ def scenario_table(result: Result) -> Table:
 
 
 def _matches(compared: Sequence[Cell]) -> list[str]:
-    """Sentences on published cells that differ, and on the number that agree."""
+    """Sentences on the number of published cells that agree, and on cells that differ."""
     notes = [f"{cell.row}, {cell.column}: printed {cell.printed}. {cell.note}" for cell in compared if not cell.match]
     if compared:
         notes.append(f"{sum(cell.match for cell in compared)} of {len(compared)} printed cells match.")

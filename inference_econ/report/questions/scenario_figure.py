@@ -48,7 +48,7 @@ def draw(result: Result) -> Figure:
     Raises
     ------
     InputError
-        If the result has no curves.
+        If the result has no curves to draw.
     """
     result.check_figure()
     spec = result.scenario.figure
@@ -89,7 +89,7 @@ def draw(result: Result) -> Figure:
 
 
 def _offers(axes: Axes, result: Result) -> None:
-    """Draw marks for the offers of providers, in the colors of the series, with one marker per day."""
+    """Draw the offers of API providers in the colors of their series, with one marker shape per day."""
     days = list(dict.fromkeys(beside.offer.date for beside in result.offers))
     for beside in result.offers:
         marker = MARKERS[days.index(beside.offer.date) % len(MARKERS)]
@@ -101,7 +101,7 @@ def _offers(axes: Axes, result: Result) -> None:
 
 
 def _name_offers(figure: Figure, panels: Sequence[tuple[Axes, Result]]) -> None:
-    """Write the names of providers next to their offers, after the layout is final."""
+    """Write the names of providers next to their offers, after the layout of the figure is final."""
     if not any(result.offers for _, result in panels):
         return
     figure.draw_without_rendering()
@@ -118,7 +118,7 @@ def _name_offers(figure: Figure, panels: Sequence[tuple[Axes, Result]]) -> None:
 
 
 def _colour(result: Result, beside: BesideSeries) -> str:
-    """Color of the series that an offer is compared with."""
+    """Color of the series with which an offer is compared."""
     labels = [curve.label for curve in result.curves]
     return COLOURS[labels.index(beside.series) % len(COLOURS)]
 
@@ -173,9 +173,9 @@ class Named(NamedTuple):
 
 
 def write_names(axes: Axes, points: Sequence[Named]) -> None:
-    """Write each name where it overlaps least, with a thin line to its point if they are apart.
+    """Write each name where it overlaps least. A thin line connects a name to its point if they are apart.
 
-    Limits and layout of the figure must be final.
+    The limits and the layout of the figure must be final.
     """
     points_of_curves = [_stepped(axes.transData.transform(np.asarray(line.get_xydata()))) for line in axes.lines]
     curves = np.concatenate([*points_of_curves, np.empty((0, 2))])

@@ -30,7 +30,7 @@ class SpeculationPage(AnswerPage[Speculated]):
     """Page of a deployment with and without speculation."""
 
     def tables(self) -> Sequence[Table]:
-        """Table by concurrency, in powers of two."""
+        """Table with one row per concurrency, in powers of two."""
         speculated, speculation = self.answer, chosen_speculation(self.answer)
         setup, subjects = speculated.plain.setup, speculated.subjects()
         draft, model, notes, why = speculation.model, setup.model, [_verdict(speculated)], []
@@ -78,12 +78,12 @@ class SpeculationPage(AnswerPage[Speculated]):
         return {"speculation": charts.line_charts(speculation_charts(self.answer), heading)}
 
     def question(self) -> str:
-        """Question about when speculation is faster."""
+        """Question at which concurrency speculation is faster."""
         return f"When does speculation pay for {subject_label(self.answer.plain.setup)}?"
 
 
 def title(speculated: Speculated) -> str:
-    """Heading: quantity, model, layout and lengths, in one line."""
+    """Heading in one line: quantity, model, layout and lengths."""
     setup, requests = speculated.plain.setup, speculated.plain.requests
     return heading(
         f"Speculation on {speculated.plain.accelerators} GPUs, {layout_label(layout_of(speculated.plain))}",
@@ -103,7 +103,7 @@ def _loss(speculated: Speculated) -> str:
 
 
 def _verdict(speculated: Speculated) -> str:
-    """Sentence on where speculation is faster."""
+    """Sentence on the concurrencies at which speculation is faster."""
     pays = np.flatnonzero(speculated.pays)
     if not pays.size:
         most = f"{speculated.concurrency[-1]:.0f}"
@@ -121,7 +121,7 @@ def _verdict(speculated: Speculated) -> str:
 
 
 def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:
-    """Charts of speedup and draft length over the concurrency."""
+    """Charts of speedup and draft length against the concurrency."""
     lines = {
         "time per output token": speculated.speedup,
         "cost per output token": speculated.dollars(speculated.plain_state) / speculated.dollars(speculated.state),

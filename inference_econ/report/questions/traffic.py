@@ -43,7 +43,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
         return {"traffic": charts.line_charts(plots(self.answer), f"What is in {self.answer.origin}?")}
 
     def question(self) -> str:
-        """Question about the requests of a trace."""
+        """Question what the requests of a trace are like."""
         return f"What requests does {self.answer.origin} have?"
 
     def conclusion(self) -> Pieces:

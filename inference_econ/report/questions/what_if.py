@@ -29,12 +29,12 @@ class WhatIfPage(AnswerPage[WhatIf]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Tables of elasticities, and of steps if there are any."""
+        """Table of elasticities; if the result changes abruptly, also a table of these steps."""
         steps = steps_table(self.answer)
         return (effects_table(self.answer), *([steps] if steps.rows else []))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of the effects of inputs on cost and speed, and of a 1% change at each speed."""
+        """Charts of the effect of each input on cost and speed, and of a 1% change at each speed."""
         answer, speeds, heading = self.answer, list(self.answer.speeds), frontiers_title([self.answer.front])
         title = f"Which inputs change cost and speed most?\n{heading}\n{_at(answer)}"
         panels = tornados(answer)
@@ -52,7 +52,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
         return drawn
 
     def question(self) -> str:
-        """Question about the inputs that affect the cost."""
+        """Question which inputs affect the cost."""
         return f"Which inputs change the cost of serving {subject_label(self.answer.front.setup)} most?"
 
     def conclusion(self) -> Pieces:
@@ -102,7 +102,7 @@ def effects_table(answer: WhatIf) -> Table:
 
 
 def _at(answer: WhatIf) -> str:
-    """Description of the varied result, as text."""
+    """Description of the result that is varied, as text."""
     best = answer.best[0]
     counted = "concurrent requests" if isinstance(answer.front, ServiceFrontier) else "decoded together"
     return (
@@ -123,7 +123,7 @@ _HAPPENS = words("step")
 def steps_table(answer: WhatIf) -> Table:
     """Table of the values at which the result changes abruptly.
 
-    If the cost is flat on both sides, one row has the values between which it changes.
+    If the cost is constant on both sides of a step, one row has the values between which it changes.
     """
     rows = []
     for effect in answer.by_size:
@@ -148,9 +148,9 @@ def steps_table(answer: WhatIf) -> Table:
 
 
 def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
-    """Tornado charts of the ends of the ranges: cost at equal speed, and speed at equal cost.
+    """Tornado charts for the ends of the input ranges: cost at equal speed, and speed at equal cost.
 
-    The label of an input shows both ends if they are counts. It also shows ends without a result.
+    If an input is a count, its label shows both ends. The label also shows ends without a result.
     """
     low, high = answer.span
     ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")

@@ -1,1 +1,1 @@
-"""Request simulator: request streams, the server, and the measured latencies."""
+"""Request simulator: request streams, the server, and the simulated latencies."""

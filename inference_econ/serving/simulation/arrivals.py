@@ -25,17 +25,20 @@ class Turn(NamedTuple):
     """One turn of a session."""
 
     prompt: int
-    """Length of the full prompt [tokens]."""
+    """Length of the full prompt of the turn [tokens]."""
     answer: int
     """Output length [tokens]."""
     carries: int
-    """Turn whose prompt and output this prompt extends; -1 if it starts with the prefix shared by all sessions."""
+    """Earlier turn whose prompt and output this prompt extends.
+
+    -1 if it extends only the prefix shared by all sessions.
+    """
     waits: int
-    """Turns that must end before this one [1]."""
+    """Number of turns that must end before this one starts [1]."""
     followers: tuple[int, ...]
-    """Turns that wait for this one."""
+    """Turns that start only after this one."""
     pause: float
-    """Pause before the turn is sent, after the last turn that it waits for; 0 for first turns [s]."""
+    """Pause between the end of the last required turn and the start of this one [s]; 0 for first turns."""
 
 
 Session = tuple[Turn, ...]
@@ -43,27 +46,27 @@ Session = tuple[Turn, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Sessions of agents or users that start a new session after each, or sessions that start at a rate.
+    """Sessions of agents or users. A new session starts when another ends, or sessions start at a rate.
 
     Attributes
     ----------
     drawn : sequence of Session
-        Simulated sessions. They run in this order and repeat, with new content each time.
+        Sessions that are simulated. They run in this order and repeat, with new content each time.
     shared_tokens : int
-        Prefix of all prompts [tokens].
+        Length of the prefix that all prompts share [tokens].
     under_way : int
-        Sessions that run at the start, each at a random turn with its earlier turns cached [1]. If agents rest between
-        sessions, the number of agents.
+        Number of sessions that are already running at the start [1]. Each is at a random turn, and its earlier turns
+        are cached. If agents rest between sessions, it is the number of agents.
     count : int
-        Requests of the run [1].
+        Number of requests in the run [1].
     sessions_per_second : float
-        Rate of new sessions, a Poisson process; 0 if each session starts after another has ended [1/s].
+        Rate at which sessions start, as a Poisson process [1/s]; 0 if each session starts when another ends.
     rest_seconds : float
-        Mean time between two sessions of an agent, exponentially distributed [s].
+        Mean time between two sessions of an agent [s]; exponentially distributed.
     pause_seconds : float
-        Time from the last token of a turn to the arrival of the next, without the pause of the turn itself [s].
+        Time from the last token of a turn to the arrival of the next turn [s]; the pause of the turn is added.
     said_token_seconds : float
-        Further time per token of the prompt that the conversation already contains [s].
+        Additional time per prompt token that the conversation already contains [s].
     seed : int
         Seed of the random numbers.
     """
@@ -79,7 +82,7 @@ class Sessions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Reject sessions that never start."""
+        """Reject inputs with which sessions would never start."""
         if self.under_way < 1 and not self.sessions_per_second > 0.0:
             raise InputError(f"sessions need at least 1 agent or a positive rate, got {self.under_way} agents")
 
@@ -97,9 +100,9 @@ def draw_sessions(spec: SessionSpec, seed: int = 0) -> tuple[Session, ...]:
     Returns
     -------
     tuple of Session
-        Up to some hundreds, fewer if they are long. Turn counts follow their distribution exactly, in random order.
-        Lengths follow theirs exactly within a session, or over all sessions if each has one turn. With few turns per
-        session, sample means deviate by about 5%.
+        Up to some hundreds of sessions, and fewer if they are long. Turn counts follow their distribution exactly, in
+        random order. If each session has one turn, lengths follow their distribution exactly over all sessions;
+        otherwise, within each session. With few turns per session, sample means deviate by about 5%.
     """
     random = np.random.default_rng([seed, 7])
     usual = sum(step.agents * step.turns.mean for step in spec.steps)
@@ -153,7 +156,7 @@ def _session(spec: SessionSpec, turns: dict[str, int], random: np.random.Generat
 
 
 def _lengths(length: Length, count: int, random: np.random.Generator) -> list[int]:
-    """Integer sample of a distribution, stratified and in random order."""
+    """Sample of integers from a distribution, stratified and in random order."""
     if length.kind == "fixed":
         return [max(round(length.mean), 1)] * count
     shares = random.permutation(levels(count)) + (random.random(count) - 0.5) / count
@@ -170,18 +173,18 @@ def _pauses(step: Step, count: int, random: np.random.Generator) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Means over the turns of sessions.
+    """Mean values over the turns of sessions.
 
     Attributes
     ----------
     turns : float
         Requests per session [1].
     pause_seconds : float
-        Mean pause per turn on the longest path of a session [s].
+        Mean pause per turn along the longest path of a session [s].
     side_by_side : float
-        Turns of a session divided by turns on its longest path [1]; above 1 if agents work in parallel.
+        Number of turns in a session divided by the number on its longest path [1]; above 1 if agents work in parallel.
     prompts, answers, known : ndarray
-        Prompt, output and already known prompt tokens of every turn [tokens].
+        Prompt tokens, output tokens, and already known prompt tokens of every turn [tokens].
     """
 
     turns: float
@@ -193,7 +196,7 @@ class Usual:
 
 
 def usual(drawn: Sequence[Session], shared_tokens: float) -> Usual:
-    """Calculate the means over sessions."""
+    """Compute the mean values over sessions."""
 
     def carried(session: Session, turn: Turn) -> float:
         before = session[turn.carries]
@@ -210,7 +213,7 @@ def usual(drawn: Sequence[Session], shared_tokens: float) -> Usual:
 
 
 def _longest_way(session: Session) -> tuple[int, float]:
-    """Turns of the longest chain of dependent turns [1], and its pauses [s]."""
+    """Number of turns in the longest chain of dependent turns [1], and the sum of its pauses [s]."""
     ways = [(0, 0.0)] * len(session)
     for number, turn in enumerate(session):
         turns, pauses = ways[number]
@@ -225,16 +228,16 @@ Parts = Sequence[tuple[int, int]]
 
 
 def joined(before: Parts, name: int, blocks: int) -> Parts:
-    """Append cache blocks to the runs of a prompt; extend the last run if it has that name."""
+    """Append cache blocks to the runs of a prompt. If the last run has the same name, it is extended."""
     if before and before[-1][0] == name:
         return (*before[:-1], (name, before[-1][1] + blocks))
     return (*before, (name, blocks))
 
 
 class Prefixes:
-    """Prefix cache of one memory: blocks in use, and unused blocks with least-recently-used eviction.
+    """Prefix cache of one memory. It has blocks in use, and unused blocks with least-recently-used eviction.
 
-    vLLM, SGLang and TensorRT-LLM work this way: they free the last blocks of a request first, and evict the oldest
+    vLLM, SGLang and TensorRT-LLM work this way. They free the last blocks of a request first, and evict the oldest
     unused blocks.
 
     Examples
@@ -267,7 +270,7 @@ class Prefixes:
         return total
 
     def in_use(self, parts: Parts) -> int:
-        """Number of leading blocks of a prompt that other requests use [1]."""
+        """Number of leading blocks of a prompt that other requests are using [1]."""
         total, users = 0, self._users
         for name, blocks in parts:
             if name not in users:
@@ -276,7 +279,7 @@ class Prefixes:
         return total
 
     def take(self, parts: Parts) -> int:
-        """Use all blocks of a prompt, and return how many of them other requests use as well [1]."""
+        """Mark all blocks of a prompt as used, and return how many of them other requests also use [1]."""
         shared, held, users, idle = 0, self._held, self._users, self._idle
         for name, blocks in parts:
             before = users.get(name, 0)
@@ -311,7 +314,7 @@ class Prefixes:
         return shared
 
     def keep(self, parts: Parts, room: int) -> None:
-        """Record a prompt in a memory of ``room`` blocks in which no request runs."""
+        """Store a prompt in a memory of ``room`` blocks, in which no request runs."""
         self.take(parts)
         self.release(parts)
         self.forget(self.idle_blocks - room)
@@ -340,28 +343,32 @@ class ArrivalProcess(Protocol):
 
     @property
     def scv(self) -> float:
-        """Squared coefficient of variation of interarrival times, as the analytical model uses it [1]."""
+        """Squared coefficient of variation of interarrival times for the analytical model [1]."""
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Arrival times at a mean rate [1/s], ascending, shape (count,) [s]."""
 
     def among(self, instances: float) -> ArrivalProcess:
-        """Arrivals at one of several instances with random assignment [1]; 1 / n merges n such streams."""
+        """Arrivals at one of several instances if requests are assigned randomly.
+
+        1 / n instances represent n merged streams [1].
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Gamma:
-    """Independent arrivals with gamma-distributed interarrival times; Poisson by default.
+    """Independent arrivals with gamma-distributed interarrival times; Poisson arrivals by default.
 
     Attributes
     ----------
     scv : float
-        Squared coefficient of variation of interarrival times [1]: 0 is regular, 1 is Poisson, more is bursty.
+        Squared coefficient of variation of interarrival times [1]: 0 for regular arrivals, 1 for Poisson arrivals,
+        larger values for bursts.
 
     Raises
     ------
     InputError
-        If it is negative or not finite.
+        If the coefficient is negative or not finite.
     """
 
     scv: float = 1.0
@@ -390,7 +397,7 @@ POISSON = Gamma()
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Recorded arrivals, repeated.
+    """Recorded arrivals that are repeated.
 
     Attributes
     ----------
@@ -400,7 +407,7 @@ class Recorded:
     Raises
     ------
     InputError
-        If one is negative or not finite, or none is positive.
+        If an interarrival time is negative or not finite, or none is positive.
     """
 
     seconds: tuple[float, ...]
@@ -425,23 +432,23 @@ class Recorded:
         return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
 
     def among(self, instances: float) -> Recorded:
-        """Return the same arrivals: lower rates simulate fewer of the recorded requests."""
+        """Return the same arrivals; at lower rates, fewer of the recorded requests are simulated."""
         del instances
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """Arrivals whose rate follows a repeated curve; more users scale the curve, not its period.
+    """Arrivals whose rate follows a repeated curve. More users scale the rates, but not the period.
 
     Attributes
     ----------
     whole_scv : float
-        Squared coefficient of variation of interarrival times at constant rate, for the whole workload [1].
+        Squared coefficient of variation of interarrival times of the whole workload, at constant rate [1].
     rates : tuple of float
-        Rate of each interval, for the whole workload [1/s].
+        Rate of the whole workload in each interval [1/s].
     interval : float
-        Duration of an interval [s]; reduced if a run would end before the last one.
+        Duration of an interval [s]; it is reduced if a run would end before the last interval.
     """
 
     whole_scv: float
@@ -450,14 +457,14 @@ class Changing:
 
     @property
     def scv(self) -> float:
-        """Lower bound on the burstiness of the whole workload, as if each gap had an independent rate [1]."""
+        """Lower bound on the burstiness of the workload, as if each interarrival time had an independent rate [1]."""
         return self.whole_scv + float(np.var(self.rates) / np.mean(self.rates) ** 2)
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Arrival times at a mean rate [1/s], shape (count,) [s].
 
-        At a lower rate than the workload's, a random part of its requests arrives, with an index of dispersion nearer
-        to 1 (Cox and Isham, 1980, section 4.3). At a higher rate, several workloads are added up.
+        At lower rates than the workload's, a random part of the requests arrives. The index of dispersion is then
+        closer to 1 (Cox and Isham, 1980, section 4.3). At higher rates, several copies of the workload are added.
         """
         part = min(requests_per_second / float(np.mean(self.rates)), 1.0)
         within = Gamma(1.0 + part * (self.whole_scv - 1.0))
@@ -469,13 +476,16 @@ class Changing:
         return np.asarray(np.floor(passed) * period + np.interp(passed % 1.0, through, ends))
 
     def among(self, instances: float) -> Changing:
-        """Return the same arrivals: :meth:`times` takes a random part at lower rates."""
+        """Return the same arrivals, because :meth:`times` selects a random part at lower rates."""
         del instances
         return self
 
 
 def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
-    """Arrivals of a workload: as its traffic specifies, else independent with variation ``scv`` [1]."""
+    """Arrivals as the workload specifies them.
+
+    Without a specification, they are independent with variation ``scv`` [1].
+    """
     arrivals = requests.arrivals
     if arrivals is None:
         return Gamma(scv)
@@ -487,7 +497,7 @@ def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
 
 
 def as_poisson(requests: Requests, scv: float) -> ArrivalProcess:
-    """Less bursty arrivals for the analytical model, whose results simulations then correct."""
+    """Less bursty arrivals for the analytical model; simulations then correct its results."""
     arrivals = arrivals_of(requests, scv)
     return arrivals if requests.arrivals is None else Gamma(min(arrivals.scv, 1.0))
 
@@ -503,7 +513,7 @@ class Stream:
     isl, osl : ndarray of int, shape (n,)
         Prompt and output lengths, at least 1 [tokens].
     parts : sequence of Parts, optional
-        Named runs of full cache blocks of each prompt, if prompts share prefixes.
+        Runs of full cache blocks of each prompt, by name; needed if prompts share prefixes.
     """
 
     arrival: Array
@@ -512,7 +522,7 @@ class Stream:
     parts: Sequence[Parts] | None = None
 
     def __post_init__(self) -> None:
-        """Reject arrays that do not form a stream."""
+        """Reject arrays that are not a valid stream."""
         if not self.arrival.shape == self.isl.shape == self.osl.shape or self.arrival.ndim != 1:
             raise InputError(
                 "arrival, isl and osl must be lists of the same length, got the shapes "
@@ -525,18 +535,19 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Closed loop of clients, each of which sends a request when its previous one has ended.
+    """Closed loop of clients. Each client sends a request when its previous request has ended.
 
     Attributes
     ----------
     clients : int
-        Concurrent requests, all sent at the start of a run [1].
+        Number of concurrent requests [1]; all are sent at the start of a run.
     isl, osl : ndarray of int, shape (n,)
         Prompt and output lengths in sending order, at least 1 [tokens].
     pause_seconds : float
-        Time from the last token to the arrival of the client's next request, and before the first requests [s].
+        Time from the last token to the arrival of the client's next request [s]; the first requests also have this
+        delay.
     parts : sequence of Parts, optional
-        Named runs of full cache blocks of each prompt; see :class:`Stream`.
+        Runs of full cache blocks of each prompt, by name; see :class:`Stream`.
     """
 
     clients: int
@@ -546,7 +557,7 @@ class Loop:
     parts: Sequence[Parts] | None = None
 
     def __post_init__(self) -> None:
-        """Reject values that do not form a closed loop."""
+        """Reject values that are not a valid closed loop."""
         if self.clients < 1:
             raise InputError(f"a closed loop needs at least 1 client, got {self.clients}")
         if self.isl.shape != self.osl.shape or self.isl.ndim != 1:
@@ -565,7 +576,7 @@ def _check_lengths(isl: Counts, osl: Counts) -> None:
 
 
 def fixed(tokens: int) -> LengthLaw:
-    """Sampler of a constant length."""
+    """Sampler that always returns the same length."""
     return lambda count, _: np.full(count, tokens, dtype=np.int64)
 
 
@@ -587,7 +598,7 @@ def draw(
     requests_per_second : float
         Mean arrival rate [1/s].
     isl, osl : callable
-        Samplers of lengths, such as :func:`fixed`.
+        Samplers of prompt and output lengths, such as :func:`fixed`.
     arrivals : ArrivalProcess
         Arrival process.
     seed : int
@@ -596,7 +607,7 @@ def draw(
     Returns
     -------
     Stream
-        Input for :func:`inference_econ.serving.simulation.events.simulate`.
+        Stream as input for :func:`inference_econ.serving.simulation.events.simulate`.
 
     Raises
     ------
@@ -618,14 +629,14 @@ _MOST_TURNS = 1 << 24
 
 
 class Sent(NamedTuple):
-    """Request on its way to the server."""
+    """Request that is on its way to the server."""
 
     at: float
     """Arrival time at the server [s]."""
     sent: float
     """Sending time [s]."""
     item: int | tuple[_Played, int]
-    """Number of the request, or a session and its turn."""
+    """Number of the request; for sessions, the session and its turn."""
 
 
 class SimulatedRequest(NamedTuple):
@@ -636,11 +647,11 @@ class SimulatedRequest(NamedTuple):
     osl: int
     """Output length [tokens]."""
     before: Parts = ()
-    """Cache blocks at the start of the prompt that earlier prompts contain."""
+    """Cache blocks at the start of the prompt that earlier prompts also have."""
     own: int = -1
-    """Name of the cache blocks that this prompt adds; -1 if they are never reused."""
+    """Name of the cache blocks that this prompt adds; -1 if no request reuses them."""
     session: int = -1
-    """Number of its session, in starting order."""
+    """Number of the request's session, in starting order."""
 
 
 class ListedFeed:
@@ -660,7 +671,10 @@ class ListedFeed:
             self._first = [Sent(self._pause, 0.0, number) for number in range(self._sent)]
 
     def first(self, block_tokens: int) -> Iterable[Sent]:
-        """Requests that arrive regardless of the server's progress; ``block_tokens`` is the cache block size."""
+        """Requests that arrive independently of the server's progress.
+
+        ``block_tokens`` is the size of a cache block.
+        """
         del block_tokens
         return self._first
 
@@ -670,7 +684,7 @@ class ListedFeed:
         return SimulatedRequest(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """Next request of the client, if any is left."""
+        """Next request of the client; None if there is none."""
         del sent
         if self._sent < self.count:
             self._sent += 1
@@ -693,7 +707,7 @@ class _Played:
 
 
 class SessionFeed:
-    """Source of session turns, each sent when the turns before it have ended."""
+    """Source of session turns. Each turn is sent when the turns that it depends on have ended."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.count, self._sessions = sessions.count, sessions
@@ -703,7 +717,7 @@ class SessionFeed:
         self.known: list[Parts] = []
 
     def first(self, block_tokens: int) -> Iterator[Sent]:
-        """Turns of running sessions, and sessions that start at a rate."""
+        """Turns of sessions that are already running, and sessions that start at a rate."""
         self._block = block_tokens
         for _ in range(self._sessions.under_way):
             yield from self._under_way()
@@ -724,7 +738,7 @@ class SessionFeed:
         )
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """Turns that waited for the ended one; after the last of a session, a new session."""
+        """Turns that were waiting for the ended turn. After the last turn of a session, a new session starts."""
         assert isinstance(sent.item, tuple)
         played, number = sent.item
         played.left -= 1
@@ -747,14 +761,14 @@ class SessionFeed:
                 yield self._turn(played, number, now)
 
     def _turn(self, played: _Played, number: int, now: float) -> Sent:
-        """Turn sent now, which arrives after the CPU has processed its prompt."""
+        """Turn that is sent now; it arrives after the CPU has processed its prompt."""
         carries, sessions = played.session[number].carries, self._sessions
         last = played.session[carries]
         said = last.prompt + last.answer if carries >= 0 else sessions.shared_tokens
         return Sent(now + sessions.pause_seconds + sessions.said_token_seconds * said, now, (played, number))
 
     def _under_way(self) -> Iterator[Sent]:
-        """Session in progress at the start of a run: at a random turn and pause, or in the rest before it."""
+        """Session in progress at the start of a run, at a random turn and pause, or in the rest before the session."""
         played, rest = self._next(), self._sessions.rest_seconds
         if rest:
             lasts = sum(turn.pause for turn in played.session) + _TURN_SECONDS * len(played.session)
@@ -775,9 +789,10 @@ class SessionFeed:
                 yield self._turn(played, number, pause)
 
     def _say(self, played: _Played, number: int) -> tuple[Parts, int]:
-        """Record the cache blocks of a turn, without its last output token, whose cache is never computed.
+        """Record the cache blocks of a turn.
 
-        Return the cache blocks that the prompt starts with, and the name of the new blocks.
+        Its last output token is left out, because the cache of this token is never computed. Return the cache blocks at
+        the start of the prompt, and the name of the new blocks.
         """
         turn, name = played.session[number], (played.number + 1) * _MOST_TURNS + played.heads[number]
         shared = ((0, self._sessions.shared_tokens // self._block),)
@@ -788,5 +803,5 @@ class SessionFeed:
 
 
 def feed_of(requests: Stream | Loop | Sessions) -> ListedFeed | SessionFeed:
-    """Create the feed that submits requests from a stream, closed loop or session set."""
+    """Create the source of requests for a stream, closed loop or set of sessions."""
     return SessionFeed(requests) if isinstance(requests, Sessions) else ListedFeed(requests)

@@ -1,9 +1,11 @@
-"""Simulate prefill instances with a prefix cache, and decode instances behind them.
+"""Simulation of prefill instances with a prefix cache, and of the decode instances that they feed.
 
-Prefill instances keep prefixes. Outputs are generated elsewhere, so the next turn of a session processes the last
-output again. The KV cache of the full prompt moves to a decode instance, which keeps nothing for the next turn. SGLang
-works this way ("KV cache is forced as chunk cache for decode server") unless a radix cache is enabled on decode
-instances. Connectors of vLLM do not transfer blocks that the decode side still has, so simulated links are busier.
+Only prefill instances keep prefixes. Outputs are generated on other instances, so the next turn of a session computes
+the KV cache of the last output again. The KV cache of the full prompt is sent to a decode instance, which keeps nothing
+for the next turn. SGLang works this way ("KV cache is forced as chunk cache for decode server") unless a radix cache is
+enabled on decode instances.
+
+Connectors of vLLM do not transfer blocks that the decode side still has, so simulated links are busier.
 """
 
 from __future__ import annotations
@@ -19,20 +21,20 @@ from inference_econ.serving.simulation.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Decode instances, and the transfer of KV caches to them.
+    """Decode instances, with the transfer of KV caches to them.
 
     Attributes
     ----------
     server : Server
-        One decode instance.
+        Configuration of one decode instance.
     instances : int
         Number of decode instances [1].
     prompt_tokens : float
-        Prompt length of the transfer times, which scale with length [tokens].
+        Prompt length for which the transfer times are given [tokens]; times scale with the length.
     exposed_seconds : float
-        Transfer time that remains after prefill, on free links [s].
+        Transfer time that remains after prefill if the links are free [s].
     sending_seconds, receiving_seconds : float
-        Time for which a transfer occupies the links of the sender, and of the receiver [s].
+        Time that a transfer occupies the links of the sender, and the links of the receiver [s].
     """
 
     server: Server
@@ -43,7 +45,7 @@ class Writing:
     receiving_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Reject impossible values."""
+        """Reject values that are not possible."""
         if self.instances < 1:
             raise InputError(f"decode instances must be at least 1, got {self.instances}")
 
@@ -63,21 +65,21 @@ def simulate_apart(
     Parameters
     ----------
     server : Server
-        One prefill instance, with its prefix cache.
+        Configuration of one prefill instance, with its prefix cache.
     writing : Writing
         Decode instances.
     requests, warm_up, cool_down, instances, router
-        See :func:`inference_econ.serving.simulation.events.simulate`; ``instances`` and ``router`` apply to prefill.
+        As in :func:`inference_econ.serving.simulation.events.simulate`; ``instances`` and ``router`` apply to prefill.
 
     Returns
     -------
     Trace
-        Latencies; the first token is returned when a decode instance has a free slot.
+        Latencies. The first token is returned when a decode instance has a free slot.
 
     Raises
     ------
     InputError
-        If the shares leave nothing to measure, or an instance of either kind is missing.
+        If the shares leave no request to measure, or there is no prefill or no decode instance.
     """
     if instances < 1:
         raise InputError(f"instances that read must be at least 1, got {instances}")
@@ -91,7 +93,7 @@ def simulate_apart(
 
 
 class _Pools(ServerFleet):
-    """Prefill instances, at which requests arrive, and decode instances."""
+    """Prefill instances, which receive the requests, and decode instances."""
 
     def __init__(
         self, server: Server, writing: Writing, requests: Stream | Loop | Sessions, instances: int, router: Router
@@ -102,7 +104,7 @@ class _Pools(ServerFleet):
         self.everyone = [*self.engines, *self.writers]
 
     def hand_over(self, reader: _Reader, request: int) -> None:
-        """Transfer the KV cache of a prompt to the decode instance with the fewest requests."""
+        """Send the KV cache of a prompt to the decode instance that has the fewest requests."""
         writing, writer = self.writing, min(self.writers, key=lambda instance: requests_of(instance) + instance.coming)
         share = self.log.prompts[request] / writing.prompt_tokens
         sent = max(reader.now + share * writing.exposed_seconds, reader.sent_until + share * writing.sending_seconds)
@@ -123,7 +125,7 @@ class _Reader(Engine):
         self.sent_until = 0.0
 
     def answer(self, request: int) -> None:
-        """Release a processed prompt; the decode instance returns the first token."""
+        """Release a processed prompt. The decode instance returns its first token."""
         if self.osl[request] == 1:
             super().answer(request)
             return
@@ -144,13 +146,13 @@ class _Writer(Engine):
         self.read: set[int] = set()
 
     def loaded(self, request: int, attempt: int, time: float) -> None:  # noqa: ARG002
-        """Enqueue a request whose cache has arrived."""
+        """Add a request whose cache has arrived to the queue."""
         self.coming -= 1
         self.read.add(request)
         self.receive(request, time)
 
     def admit(self) -> None:
-        """Let prefilled requests decode from the next step on."""
+        """Start decoding of prefilled requests at the next step."""
         super().admit()
         for group, admitted in enumerate(self.admitted):
             if any(request in self.read for request, _ in admitted):
@@ -162,6 +164,6 @@ class _Writer(Engine):
         self.look()
 
     def send_back(self, request: int, group: int) -> None:
-        """Preempt a request, which is recomputed here from its first token."""
+        """Preempt a request; this instance recomputes it from its first token."""
         super().send_back(request, group)
         self.log.reused[request] = 0

@@ -1,9 +1,9 @@
 """Discrete-event simulator of a server with continuous batching.
 
-It follows every request from arrival to last token, for streams, closed-loop clients and sessions. In the validated
-range of :mod:`inference_econ.formulas.queueing`, queueing model and simulator agree within the confidence interval. The
-simulator also covers prompts that share steps, admission only at step boundaries, simultaneous completions, and growing
-contexts.
+It follows every request from arrival to last token. Requests come from streams, closed-loop clients or sessions. In the
+validated range of :mod:`inference_econ.formulas.queueing`, the queueing model and the simulator agree within the
+confidence interval. The simulator also models prompts that share steps, admission only at step boundaries, simultaneous
+completions, and growing contexts.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ Router = Literal["round_robin", "least_busy", "prefix_aware"]
 
 
 class Tier(NamedTuple):
-    """KV-cache offload tier, which keeps the most recently used blocks, including those in GPU memory."""
+    """KV-cache offload tier, which keeps the most recently used blocks. These include blocks that are in GPU memory."""
 
     name: str
     """Name of the tier."""
     blocks: int
     """Capacity per instance [blocks]."""
     block_seconds: float
-    """Time to load one block [s]; requests load one after the other."""
+    """Time to load one block [s]; requests load their blocks one after the other."""
     access_seconds: float
     """Access latency [s]."""
 
@@ -68,28 +68,30 @@ def _check_least(owner: KvCacheMemory | Server, whose: str, **least: float) -> N
 
 @dataclass(frozen=True, slots=True)
 class KvCacheMemory:
-    """KV-cache memory, with the engine's admission and preemption policy."""
+    """KV-cache memory of the server, with the engine's policy for admission and preemption."""
 
     blocks: int
-    """Blocks of each group [1]."""
+    """Number of blocks in each attention-DP group [1]."""
     block_tokens: int = 1
     """Block size [tokens]."""
     request_tokens: int = 0
-    """Tokens of every request in addition to prompt and output: cached tokens, and states converted to tokens."""
+    """Tokens that every request stores in addition to prompt and output [tokens]: cached tokens, and states converted
+    to tokens.
+    """
     own_answer: float = 0.0
-    """Share of a request's own output that must be free in addition to its prompt before admission [1]."""
+    """Share of a request's own output for which memory must be free before admission, in addition to its prompt [1]."""
     other_answers: float = 0.0
-    """Share of the remaining output of all running requests that must be free as well [1]."""
+    """Share of the remaining output of all running requests for which memory must also be free [1]."""
     evicted: Evicted = "last"
-    """Request that is preempted when a step does not fit, and recomputed before queued requests start.
+    """Rule that selects the preempted request when a step does not fit.
 
-    ``last`` is the request that was admitted last, and ``fewest_tokens`` the request with the shortest output so far.
-    With ``nobody``, no request is preempted, because memory for full outputs is reserved. A request that runs alone is
-    never preempted.
+    This request is recomputed before queued requests start. ``last`` selects the request that was admitted last.
+    ``fewest_tokens`` selects the request with the shortest output so far. With ``nobody``, no request is preempted,
+    because memory for full outputs is reserved. A request that runs alone is never preempted.
     """
 
     def __post_init__(self) -> None:
-        """Reject impossible values."""
+        """Reject values that are not possible."""
         _check_least(self, " of a cache", blocks=1, block_tokens=1, request_tokens=0)
         for name in ("own_answer", "other_answers"):
             if not 0.0 <= getattr(self, name) <= 1.0:
@@ -98,7 +100,7 @@ class KvCacheMemory:
             raise InputError(f"evicted must be 'last', 'fewest_tokens' or 'nobody', got {self.evicted!r}")
 
     def held(self, tokens: Tokens) -> Tokens:
-        """Blocks of a request with a number of tokens [1]."""
+        """Number of blocks that a request with a number of tokens needs [1]."""
         return -(-(self.request_tokens + tokens) // self.block_tokens)
 
 
@@ -108,11 +110,11 @@ class _PromptPart(NamedTuple):
     tokens: int
     """Chunk length [tokens]."""
     seconds: float
-    """Time of the chunk alone, CPU and GPU [s]."""
+    """Time of the chunk alone, on CPU and GPU [s]."""
     launch_seconds: float
-    """Share of that time in which the GPU waits for the CPU [s]."""
+    """Part of this time in which the GPU waits for the CPU [s]."""
     beyond_seconds: float
-    """GPU time in excess of the time for an equally long chunk of a mean prompt, if known [s]."""
+    """GPU time above the time of an equally long chunk of a mean prompt [s], if known."""
 
 
 def _nothing(_first: int, _second: int) -> float:
@@ -125,37 +127,41 @@ def _one_token(_batch: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Step times of a server, and tokens per step."""
+    """Step times of a server, and number of tokens per step."""
 
     decode_step_seconds: Callable[[int, float], float]
-    """(requests decoded together, their mean context in tokens) -> seconds of one step [s]."""
+    """Function: (requests decoded together, their mean context in tokens) -> duration of one step [s]."""
     prefill_seconds: Callable[[int, int], float]
-    """(new tokens of one prompt, cached tokens of it) -> seconds of its prefill alone [s]."""
+    """Function: (new tokens of one prompt, its cached tokens) -> duration of its prefill alone [s]."""
     chip_seconds: Callable[[int, int], float] | None = None
-    """GPU time within ``prefill_seconds`` [s]; all of it by default.
+    """GPU time within ``prefill_seconds`` [s]; by default, all of it.
 
-    In the remaining time the GPU waits for the CPU to launch kernels, once for all prompts of a step. With ``chunked``,
-    decoding runs meanwhile.
+    In the remaining time, the GPU waits for the CPU to launch kernels. This happens once for all prompts of a step.
+    With ``chunked``, decoding continues during this time.
     """
     together: Callable[[int, int], float] = _nothing
-    """(tokens of the fullest group, tokens of all groups) in a step -> GPU seconds for usual prompts [s].
+    """Function: (tokens of the fullest group, tokens of all groups) in a step -> GPU time for typical prompts [s].
 
-    Weights are read once for all, and groups wait for the fullest. By default the times of a group's prompts add up.
+    Weights are read once for all groups, and all groups wait for the fullest one. By default, the times of all prompts
+    of a group add up.
     """
     lone_step_seconds: Callable[[int, float], float] | None = None
-    """Decode step if all requests are in one group; needed for several groups."""
+    """Time of a decode step if all requests are in one group; needed if there are several groups."""
     saved_seconds: Callable[[int, int], float] = _nothing
-    """(requests decoded together, prompt tokens of the step) -> time saved compared with two steps [s]."""
+    """Function: (requests decoded together, prompt tokens of the step) -> time saved compared with two steps [s]."""
     round_tokens: Callable[[int], float] = _one_token
-    """(requests decoded together) -> tokens per request and speculation round [1]; a step produces one of them.
+    """Function: (requests decoded together) -> tokens per request and speculation round [1].
 
-    The CPU launches prefill during a full round, prompts wait for rounds, and first tokens arrive at the end of a
-    round.
+    A step produces one of these tokens. With speculation, the CPU launches prefill during a full round, prompts wait
+    for rounds, and first tokens arrive at the end of a round.
     """
     _known: dict[tuple[int, int], _PromptPart] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def decode(self, batch: int, context: float, sizes: list[int]) -> float:
-        """Decode step of groups of given sizes, interpolated between equally full groups and one group alone [s]."""
+        """Duration of a decode step for groups of given sizes [s].
+
+        It is interpolated between equally full groups and one group alone.
+        """
         if len(sizes) == 1:
             seconds = self.decode_step_seconds(batch, context)
         else:
@@ -170,9 +176,9 @@ class StepTimes:
         return seconds
 
     def part(self, chunk: int, prompt: int, cached: int, done: int, taken: int) -> _PromptPart:
-        """Chunk of a prompt, as its share of the steps of the prompt alone.
+        """Chunk of a prompt, whose time is its share of the steps of the prompt alone.
 
-        The GPU times of the chunks add up to the GPU time of the prompt. The remaining CPU time applies to each chunk.
+        GPU times of the chunks add up to the GPU time of the prompt. The remaining CPU time applies to each chunk.
         """
         start = done - (done - cached) % chunk
         part = self._step(min(chunk, prompt - start), start)
@@ -188,7 +194,7 @@ class StepTimes:
         return _PromptPart(taken, self.together(taken, taken) + beyond + launching, launching, beyond)
 
     def _step(self, tokens: int, cached: int) -> _PromptPart:
-        """Step that processes a prompt or a chunk of it alone."""
+        """Step that processes only a prompt, or only a chunk of it."""
         part = self._known.get((tokens, cached))
         if part is None:
             seconds = float(self.prefill_seconds(tokens, cached))
@@ -211,42 +217,45 @@ class Server:
     """Server configuration."""
 
     times: StepTimes
-    """Step times."""
+    """Step times of the server."""
     slots: int
-    """Maximum concurrent requests, including those in prefill [1]."""
+    """Maximum number of concurrent requests, including requests in prefill [1]."""
     policy: Policy = "prefill_first"
-    """Scheduling of prompts, in order of arrival, with up to ``chunk`` tokens per group and step.
+    """Scheduling of prompts. They are processed in order of arrival, with up to ``chunk`` tokens per group and step.
 
-    ``prefill_first``: decoding pauses until all prompts are processed. ``chunked``: each of these steps also decodes
-    one token per request, and takes as long as both.
+    With ``prefill_first``, decoding pauses until all prompts are processed. With ``chunked``, each of these steps also
+    decodes one token per request, and takes as long as both together.
     """
     chunk: int = 512
-    """Prompt tokens per group and step; the last prompt is split if it does not fit [tokens]."""
+    """Maximum number of prompt tokens per group and step [tokens]; the last prompt is split if it does not fit."""
     stages: float = 1.0
-    """Pipeline stages; prompts are processed in turn, each in its share of the time [1]."""
+    """Number of pipeline stages [1]; they process prompts in turn, each with its share of the time."""
     steps_ahead: int = 0
-    """Steps that are scheduled ahead and that new requests cannot join; an idle server has none [1]."""
+    """Number of steps that are scheduled ahead, which new requests cannot join [1]; none on an idle server."""
     groups: int = 1
-    """Attention-DP groups that step together [1]. Each group has its own requests, and steps wait for the fullest
-    group."""
+    """Number of attention-DP groups that step together [1].
+
+    Each group has its own requests, and all groups wait for the fullest one.
+    """
     dealing: Dealing = "least_busy"
-    """Group of a new request: ``round_robin`` for the next one, or ``least_busy`` for the one with the fewest requests.
+    """Rule that assigns a new request to a group: ``round_robin`` selects the next group, ``least_busy`` the group with
+    the fewest requests.
 
     With ``least_busy``, a queued request counts as four (vLLM's rule).
     """
     look_steps: int = 1
-    """Steps between two admissions of new requests [1]."""
+    """Number of steps between two admissions of new requests [1]."""
     most_prompts: float = math.inf
-    """Most prompts per group and step, whatever their length [1]."""
+    """Maximum number of prompts per group and step, whatever their length [1]."""
     held_steps: int = 0
-    """Longest delay of a prompt, while others decode, until every group has one [steps]."""
+    """Longest delay of a prompt until every group has one, while other requests decode [steps]."""
     cache: KvCacheMemory | None = None
-    """Memory that limits requests in addition to ``slots``; unlimited by default."""
+    """KV-cache memory that limits requests in addition to ``slots``; unlimited by default."""
     tiers: tuple[Tier, ...] = ()
     """Offload tiers from which cached prefixes are loaded, fastest first."""
 
     def __post_init__(self) -> None:
-        """Reject impossible values."""
+        """Reject values that are not possible."""
         _check_least(self, "", slots=1, chunk=1, stages=1, steps_ahead=0, look_steps=1, most_prompts=1, held_steps=0)
         if self.policy not in get_args(Policy):
             raise InputError(f"policy must be 'prefill_first' or 'chunked', got {self.policy!r}")
@@ -273,20 +282,20 @@ def simulate(
     Parameters
     ----------
     server : Server
-        Configuration of each server.
+        Configuration of every server.
     requests : Stream, Loop or Sessions
         Open-loop stream, closed loop, or sessions.
     warm_up, cool_down : float
-        Shares of the requests, by arrival, that are not measured [1]. The first requests find the server too empty, and
-        no further requests join the last ones.
+        Shares of the requests at the start and at the end, by arrival, that are not measured [1]. The first requests
+        meet fewer requests than usual, and so do the last ones.
     instances : int
         Servers [1].
     router : str
-        Server of a request: ``round_robin``; ``least_busy``, with the fewest requests; or ``prefix_aware``, with the
-        longest cached prefix unless it is much busier (the rule of SGLang's router). This rule also selects a group
-        within a server.
+        Rule that selects the server of a request. ``round_robin`` selects the next server, and ``least_busy`` the
+        server with the fewest requests. ``prefix_aware`` selects the longest cached prefix unless that server is much
+        busier (as SGLang's router). This rule also selects a group within a server.
     stop_after : int, optional
-        Number of completed requests that ends the run [1].
+        Number of completed requests after which the run ends [1].
 
     Returns
     -------
@@ -296,14 +305,15 @@ def simulate(
     Raises
     ------
     InputError
-        If the shares leave nothing to measure, a step time is negative or not finite, or the router is unknown.
+        If the shares leave no request to measure, a step time is negative or not finite, or the router is unknown.
 
     Notes
     -----
     Decode steps between two events (an arrival that finds a slot, the end of a request) are simulated at once. This is
-    exact if the step time is linear in the mean context, as reading the cache is. Otherwise it is a trapezoidal rule.
+    exact if the step time is linear in the mean context, for example for cache reads. Otherwise, it is a trapezoidal
+    rule.
 
-    The first token arrives with the prefill.
+    The first token arrives when the prefill ends.
     """
     measured = measured_requests(feed_of(requests).count, warm_up, cool_down)
     if instances < 1 or router not in get_args(Router):
@@ -322,7 +332,7 @@ def simulate(
 
 
 def _may_run_out(engine: Engine, cache: KvCacheMemory) -> bool:
-    """Check whether requests in a run could have exceeded the memory with their full outputs."""
+    """Check whether the requests of a run could have exceeded the memory with their full outputs."""
     log, everything = engine.log, slice(engine.log.count)
     held = cache.held(np.array(log.isl[everything]) + np.array(log.osl[everything]))
     group = np.array([engine.group_of[request] for request in range(held.size)])
@@ -336,7 +346,7 @@ def _may_run_out(engine: Engine, cache: KvCacheMemory) -> bool:
 
 
 def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
-    """Slice of the requests that are measured.
+    """Positions of the requests that are measured.
 
     Raises
     ------
@@ -384,7 +394,7 @@ class _Log:
 
 
 class ServerFleet:
-    """Servers and their arrivals, in order of time."""
+    """Servers with their arrivals, in order of time."""
 
     def __init__(
         self,
@@ -418,7 +428,7 @@ class ServerFleet:
         self.numbered += 1
 
     def play(self, stop_after: int | None = None) -> None:
-        """Process events, arrivals and ends of steps, until none is left or ``stop_after`` requests have completed."""
+        """Process arrivals and step ends until none are left, or until ``stop_after`` requests have completed."""
         engines = self.everyone
         only, several = engines[0], len(engines) > 1
         while True:
@@ -438,7 +448,7 @@ class ServerFleet:
         assert not any(map(requests_of, engines)), "requests wait for what nobody does"
 
     def _received(self, until: float) -> bool:
-        """Deliver the next event if it is not later than a time."""
+        """Deliver the next event unless it is later than a given time."""
         if not self.coming or self.coming[0][0] > until:
             return False
         time, _, what = heapq.heappop(self.coming)
@@ -459,7 +469,7 @@ class ServerFleet:
         return True
 
     def ended(self, request: int, now: float) -> None:
-        """Send the requests that wait for a completed one."""
+        """Send the requests that were waiting for a completed one."""
         self.log.ended += 1
         for sent in self.feed.ended(self.sent[request], now):
             self.later(sent.at, sent)
@@ -492,7 +502,10 @@ class ServerFleet:
 
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
-    """Server or group that has cached most of a prompt; if it is much busier than others, the least busy one."""
+    """Server or group that has cached the largest part of a prompt.
+
+    If it is much busier than the others, the least busy one is returned.
+    """
     most = max(hits)
     best = min((place for place, hit in enumerate(hits) if hit == most), key=busy.__getitem__)
     least = min(busy)
@@ -502,12 +515,12 @@ def _nearest(hits: list[int], busy: list[int]) -> int:
 
 
 def requests_of(engine: Engine) -> int:
-    """Running and queued requests of a server [1]."""
+    """Number of running and queued requests of a server [1]."""
     return engine.in_flight + engine.queued
 
 
 class _Memory:
-    """KV-cache blocks of a server by group, and prompts in the offload tiers."""
+    """KV-cache blocks of a server by attention-DP group, and prompts in the offload tiers."""
 
     def __init__(self, server: Server, cache: KvCacheMemory, log: _Log, writing: list[int], *, shared: bool) -> None:
         groups = range(server.groups)
@@ -529,7 +542,7 @@ class _Memory:
         self.to_load: list[int] = []
 
     def parts_of(self, request: int, tokens: int) -> Parts:
-        """Named runs of the full cache blocks of a request's first tokens."""
+        """Runs of full cache blocks for the first tokens of a request, by name."""
         if not self.shared:
             return ()
         before, own = self.log.before[request], self.log.own[request]
@@ -538,7 +551,7 @@ class _Memory:
         return joined(before, own, max(tokens // self.cache.block_tokens - self.log.blocks_before[request], 0))
 
     def remember(self, number: int, parts: Parts) -> None:
-        """Insert a prompt into the prefix cache of a group and its offload tiers before the run."""
+        """Insert a prompt into the prefix cache of a group and into its offload tiers, before the run."""
         self.prefixes[number % len(self.prefixes)].keep(parts, self.cache.blocks)
         self._keep_behind(parts)
 
@@ -547,7 +560,7 @@ class _Memory:
             memory.keep(parts, tier.blocks)
 
     def let_in(self, request: int, group: int) -> bool:
-        """Reserve the blocks of a prompt, if they and the admission reserve are free."""
+        """Reserve the blocks of a prompt if these blocks and the admission reserve are free."""
         cache, log, inside, prefixes = self.cache, self.log, self.inside[group], self.prefixes[group]
         isl = log.isl[request]
         parts = self.parts_of(request, isl)
@@ -580,7 +593,7 @@ class _Memory:
     def load(self, now: float) -> float:
         """Load the blocks of the last admitted request from the tiers; return the completion time [s].
 
-        Each tier loads for one request after the other.
+        Each tier loads the blocks of one request after the other.
         """
         last = now
         for which, (tier, blocks) in enumerate(zip(self.tiers, self.to_load, strict=True)):
@@ -590,7 +603,7 @@ class _Memory:
         return last
 
     def let_out(self, request: int, group: int, tokens: int) -> None:
-        """Free the blocks of a request of ``tokens`` tokens; they stay cached until others need the memory."""
+        """Free the blocks of a request with ``tokens`` tokens; they remain cached until others need the memory."""
         cache, log = self.cache, self.log
         parts = self.parts_of(request, max(tokens - (tokens > log.prompts[request]), 0))
         shared = self.prefixes[group].release(parts) if parts else 0
@@ -607,7 +620,7 @@ class _Memory:
             prefixes.forget(self.blocks[group] + prefixes.idle_blocks - self.cache.blocks)
 
     def join(self, request: int, group: int) -> None:
-        """Count a request that starts decoding."""
+        """Count a request that starts decoding in a group."""
         cache, isl = self.cache, self.log.isl[request]
         self.blocks[group] += cache.held(isl + 1) - cache.held(isl)
         beyond = self.beyond_of[request] = (cache.request_tokens + isl + 1 - self.steps) % cache.block_tokens
@@ -621,7 +634,7 @@ class _Memory:
         self.steps += steps
 
     def growth(self, group: int, steps: int) -> int:
-        """Further blocks that decoding requests of a group need after some steps."""
+        """Number of additional blocks that the decoding requests of a group need after some steps."""
         beyond = self.beyond[group]
         size = len(beyond)
         whole, rest = divmod(steps, size)
@@ -631,7 +644,7 @@ class _Memory:
         return self.writing[group] * whole + more
 
     def steps_that_fit(self, steps: int) -> int:
-        """Limit decode steps to those until memory runs out, at least one."""
+        """Limit the number of decode steps to those that fit in memory, at least one."""
         for group, writing in enumerate(self.writing):
             free = self.cache.blocks - self.blocks[group]
             if not writing or self.growth(group, steps - 1) <= free or len(self.inside[group]) == 1:
@@ -645,7 +658,7 @@ class _Memory:
 
 
 class Engine:
-    """State of a server during the simulation: queues, and the running step."""
+    """State of one server during the simulation: queues and the running step."""
 
     #: True if requests share blocks of common prefixes.
     shares_prompts = True
@@ -700,7 +713,7 @@ class Engine:
             self.now = math.inf
 
     def end(self) -> None:
-        """End the running step or the scheduled decode steps."""
+        """End the running step, or the scheduled decode steps."""
         if self.planned:
             steps, self.planned = self.planned, 0
             self.taken += steps
@@ -732,7 +745,7 @@ class Engine:
                         times[request] = max(time, log.first_token[request])
 
     def receive(self, request: int, time: float) -> None:
-        """Put a request into the queue of a group, chosen by prefix, round robin or least load."""
+        """Put a request into the queue of a group, which is selected by prefix, round robin or lowest load."""
         group, server, waiting, held = 0, self.server, self.waiting, self.held
         if server.groups > 1:
             groups = range(server.groups)
@@ -748,13 +761,16 @@ class Engine:
         self._wake(time, free=self.in_flight < server.slots and min(held) < self.slots_each)
 
     def loaded(self, request: int, attempt: int, time: float) -> None:
-        """Record that the blocks of a request are loaded, unless it was preempted meanwhile."""
+        """Record that the blocks of a request are loaded, unless it has been preempted."""
         if self.log.evictions[request] == attempt:
             self.brought.append(request)
             self._wake(time, free=True)
 
     def _wake(self, time: float, *, free: bool) -> None:
-        """Schedule the next admission: at the next decode step if a slot is free, or at once on an idle server."""
+        """Schedule the next admission.
+
+        If a slot is free, it is at the next decode step; an idle server admits at once.
+        """
         if self.now == math.inf:
             self.now = time
         elif self.planned and free:
@@ -763,14 +779,14 @@ class Engine:
             self.now = start + _sum(first, growth, self.planned)
 
     def found(self, request: int) -> list[int]:
-        """Cached blocks of a request's prompt in each group [1]."""
+        """Number of cached blocks of a request's prompt in each group [1]."""
         if self.memory is None:
             return [0] * self.server.groups
         parts = self.memory.parts_of(request, self.isl[request])
         return [prefixes.found(parts) for prefixes in self.memory.prefixes]
 
     def admit(self) -> None:
-        """Admit queued requests to free slots, from the first step on that is not scheduled yet."""
+        """Admit queued requests to free slots, starting with the first step that is not scheduled yet."""
         server, log, memory = self.server, self.log, self.memory
         step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
         ready, self.brought = self.brought, []
@@ -793,7 +809,7 @@ class Engine:
         self.look()
 
     def _evict(self) -> bool:
-        """Preempt requests until the next step fits; return whether any was preempted."""
+        """Preempt requests until the next step fits. Return True if any was preempted."""
         memory, went = self.memory, False
         if memory is None or memory.cache.evicted == "nobody":
             return False
@@ -808,12 +824,12 @@ class Engine:
         return went
 
     def _written(self, request: int) -> int:
-        """Generated tokens of a request."""
+        """Number of tokens that a request has generated."""
         end = self.ends.get(request)
         return self.log.answers[request] - (self.osl[request] if end is None else end - self.steps)
 
     def send_back(self, request: int, group: int) -> None:
-        """Preempt a request: move it to the head of the queue, with its output as a part of its prompt."""
+        """Preempt a request and move it to the head of the queue. Its output becomes a part of its prompt."""
         end, begun, tokens = self.ends.get(request), self.begun[group], self.isl[request]
         if end is not None:
             tokens += self.osl[request] - (end - self.steps)
@@ -833,7 +849,7 @@ class Engine:
         self.log.evictions[request] += 1
 
     def let_out(self, request: int, tokens: int) -> None:
-        """Free the slot and the blocks of a request of ``tokens`` tokens."""
+        """Free the slot and the blocks of a request with ``tokens`` tokens."""
         group = self.group_of[request]
         if self.memory is not None:
             self.memory.let_out(request, group, tokens)
@@ -841,7 +857,7 @@ class Engine:
         self.in_flight -= 1
 
     def look(self) -> None:
-        """Find the first step with prefill."""
+        """Find the first step that has a prefill."""
         self.soonest = self.taken if any(self.begun) else math.inf
         firsts = [queue[0][1] for queue in self.admitted if queue]
         if not firsts:
@@ -855,7 +871,7 @@ class Engine:
         self.soonest = min(self.soonest, soonest)
 
     def _read(self) -> None:
-        """Process prompts in a step, with one token of each decoding request if decoding does not pause."""
+        """Process prompts in a step. If decoding does not pause, each decoding request also gets one token."""
         server, times, stages = self.server, self.server.times, self.server.stages
         batch = len(self.decoding) if server.policy == "chunked" else 0
         decoding = times.decode(batch, self.context / batch, self.writing) if batch else 0.0
@@ -882,7 +898,7 @@ class Engine:
         self.reading = ready
 
     def _parts(self, group: int, ready: list[int]) -> list[_PromptPart]:
-        """Chunks of prompts that a group processes in a step; completed prompts are added to ``ready``."""
+        """Chunks of prompts that a group processes in a step; prompts that are completed are added to ``ready``."""
         admitted, log, times, chunk = self.admitted[group], self.log, self.server.times, self.server.chunk
         parts: list[_PromptPart] = []
         budget, begun = chunk, self.begun[group]
@@ -909,7 +925,10 @@ class Engine:
         return parts
 
     def _decode(self) -> None:
-        """Schedule decode steps until a request ends or can join; an arrival that finds a slot reduces their number."""
+        """Schedule decode steps until a request ends or can join.
+
+        A later arrival that finds a free slot reduces their number.
+        """
         times, batch = self.server.times, len(self.decoding)
         steps = self.decoding[0][0] - self.steps
         if self.soonest < self.taken + steps:
@@ -936,7 +955,7 @@ class Engine:
             self._finish(request, self.isl[request] + self.osl[request])
 
     def answer(self, request: int) -> None:
-        """Record the first token, which arrives with the prefill, and start decoding."""
+        """Record the first token, which arrives when the prefill ends, and start decoding."""
         if self.log.first_token[request] < 0.0:
             self.late[request] = self.rounds_left
             self.log.first_token[request] = self.now + self.rounds_left
@@ -959,7 +978,7 @@ class Engine:
             self.memory.beyond[group][self.memory.beyond_of.pop(request)] -= 1
 
     def _finish(self, request: int, tokens: int) -> None:
-        """Record the last token, and send the requests that wait for it."""
+        """Record the last token, and send the requests that were waiting for it."""
         self.log.finished[request] = self.now + self.late.pop(request, 0.0)
         self.let_out(request, tokens)
         self.fleet.ended(request, self.now)
@@ -971,7 +990,7 @@ def _sum(first: float, growth: float, steps: float) -> float:
 
 
 def _steps_begun(first: float, growth: float, seconds: float) -> int:
-    """Steps that have started after a time: inverse of :func:`_sum`, rounded up, at least 1."""
+    """Number of steps that have started after a given time: inverse of :func:`_sum`, rounded up, at least 1."""
     half = first - growth / 2.0
     root = math.sqrt(max(half**2 + 2.0 * growth * seconds, 0.0))
     below = half + root

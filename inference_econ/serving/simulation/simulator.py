@@ -1,4 +1,4 @@
-"""Simulation of a service: step times from the engine, and runs with random or recorded requests."""
+"""Simulation of a service, with step times from the engine and with random or recorded requests."""
 
 from __future__ import annotations
 
@@ -78,24 +78,24 @@ def server(
     service : Service
         One instance.
     lengths : ndarray of int, shape (n,)
-        New tokens of the prompts [tokens]. If they are similar, fewer sizes are calculated.
+        Numbers of new tokens in the prompts [tokens]. If they are similar, step times are computed for fewer sizes.
     prefill_first : bool
-        True if decoding pauses until all waiting prompts are processed, as it always does without a token budget.
+        True if decoding pauses until all waiting prompts are processed; always the case without a token budget.
     slots : int, optional
-        Maximum concurrent requests, if cached prefixes are simulated block by block [1]. By default all requests have
-        the mean number of cached tokens.
+        Maximum number of concurrent requests, if cached prefixes are simulated block by block [1]. By default, all
+        requests have the mean number of cached tokens.
     tiers : tuple of Tier
         Offload tiers.
 
     Returns
     -------
     Server
-        With interpolated step times. Cached tokens are context, not new tokens.
+        Server with interpolated step times. Cached tokens are part of the context, not new tokens.
 
     Notes
     -----
-    Attention-DP groups have their own requests and step together. Pipeline stages process prompts in turn, each in its
-    share of the instance time. Prompts that share a step take the time of an equal number of mean prompts.
+    Attention-DP groups have their own requests and step together. Pipeline stages process prompts in turn, each with
+    its share of the instance time. Several prompts in one step take as long as the same number of mean prompts.
     """
     assumed, requests, chunk = service.setup.assumptions, service.requests, _chunk(service)
     groups, longest = _groups(service), int(lengths.max())
@@ -141,15 +141,16 @@ def _chunk(service: Service) -> float:
 
 
 def _groups(service: Service) -> int:
-    """Attention-DP groups [1]."""
+    """Number of attention-DP groups [1]."""
     return round(float(reading_groups(service.setup, service.plans)[0]))
 
 
 def _cache(service: Service, cached: float) -> KvCacheMemory | None:
     """KV-cache memory of each group in blocks, from the capacity check; None if requests do not grow.
 
-    The memory of a request is linear in its context, fitted to its prompt and its full output. States and windows are a
-    constant number of tokens. The memory is at least what all slots need on average.
+    The memory of a request is a linear function of its context, fitted to its prompt and to its full output. States and
+    windows are a constant number of tokens. The memory is at least what requests need on average at maximum
+    concurrency.
     """
     setup, requests, rules, groups = service.setup, service.requests, service.setup.admission, _groups(service)
     block, batch = setup.assumptions.capacity.kv_block, -(-service.slots // groups) * groups
@@ -174,7 +175,7 @@ def _cache(service: Service, cached: float) -> KvCacheMemory | None:
 
 
 def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) -> tuple[StepTable, StepTable]:
-    """Prefill times of chunks alone, and the GPU time within them, by new and earlier tokens."""
+    """Prefill times of single chunks and the GPU times within them, by new and earlier tokens."""
     chunk, requests = _chunk(service), service.requests
     largest = min(longest, int(chunk) or longest)
     # Part of a prompt that fits one chunk may already be processed.
@@ -214,9 +215,9 @@ def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTa
 
 
 def _together(service: Service, longest: int) -> Callable[[int, int], float]:
-    """GPU time of usual prompts, by tokens of the fullest group and of all groups [s].
+    """GPU time of typical prompts, by tokens of the fullest group and of all groups [s].
 
-    Prompts count by their tokens, so a step can have a fractional number of prompts.
+    Prompts are weighted by their tokens, so a step can have a fractional number of prompts.
     """
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     chunk, groups, stages = _chunk(service), _groups(service), float(service.plans.pp[0])
@@ -242,7 +243,7 @@ def _together(service: Service, longest: int) -> Callable[[int, int], float]:
 
 
 def _saved_table(service: Service) -> Callable[[int, int], float]:
-    """Time that steps with decoding requests and prompt tokens save compared with two steps [s]."""
+    """Time saved by steps with decoding requests and prompt tokens, compared with two separate steps [s]."""
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     batches, stages = np.unique(np.rint(np.geomspace(1.0, service.slots, _SAVED))), float(service.plans.pp[0])
     largest = _groups(service) * _chunk(service)
@@ -257,9 +258,10 @@ def _saved_table(service: Service) -> Callable[[int, int], float]:
 
 
 def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float) -> tuple[StepTable, StepTable, int]:
-    """Decode steps by batch and context, for equally full groups and for one group alone; and the largest batch.
+    """Time of decode steps by batch and context, for equally full groups and for one group alone.
 
-    With speculation, a step is the time per output token of a speculation round at the mean context.
+    The largest batch is also returned. With speculation, a step takes the time per output token of a speculation round,
+    at the mean context.
     """
     setup, plans, groups = service.setup, service.plans, _groups(service)
     if service.speculation is not None:
@@ -280,7 +282,7 @@ def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float)
 
 
 def _round_table(service: Service) -> Callable[[int], float]:
-    """Tokens per request and speculation round, by batch [1]."""
+    """Number of tokens per request and speculation round, by batch [1]."""
     batches = np.unique(service.decoding()[0])
     plans = service.plans.column(batches[None])
     tokens = np.broadcast_to(decode_steps(service.setup, plans, service.speculation)[1], (1, batches.size))
@@ -304,22 +306,22 @@ def rehearse(
     service : Service
         One instance.
     requests_per_second : float
-        Arrivals at this instance [1/s].
+        Rate of arrivals at this replica [1/s].
     arrivals : ArrivalProcess
         Arrival process.
     count : int, optional
-        Requests [1]; by default some thousands, more with many slots.
+        Number of requests [1]; by default some thousands, and more at a high maximum concurrency.
     seed : int
         Seed of the random numbers.
     simulated : Server, optional
-        Result of :func:`rehearsing`, to reuse it.
+        Result of :func:`rehearsing`, if it is reused.
 
     Returns
     -------
     Trace
-        Latencies, and rates of one instance. For a saturated service, TTFT and waits depend on the length of the
-        stream. If the workload has recorded blocks, all instances are simulated, behind a prefix-aware router.
-        Otherwise one instance represents all.
+        Latencies, and rates of one instance. If the service is saturated, TTFT and queueing time grow with the number
+        of simulated requests. If the workload has recorded blocks, all instances behind a prefix-aware router are
+        simulated. Otherwise, one instance represents all of them.
 
     Raises
     ------
@@ -338,12 +340,15 @@ def rehearse(
 
 
 def _server_of(service: Service, stream: Stream) -> Server:
-    """Build the simulated server; if the stream has cache blocks, prefixes are simulated block by block."""
+    """Build the simulated server of a service.
+
+    If the stream has cache blocks, prefixes are simulated block by block.
+    """
     return server(service, stream.isl, slots=None if stream.parts is None else service.slots)
 
 
 def block_tokens(service: Service) -> int:
-    """Size of a cache block if prompts are recorded as blocks and requests need memory per token; else 0 [tokens]."""
+    """Size of a cache block [tokens] if prompts are recorded as blocks and requests need memory per token; else 0."""
     cache = _cache(service, 0.0) if service.requests.blocks else None
     return 0 if cache is None else cache.block_tokens
 
@@ -356,11 +361,12 @@ def stream_of(
     seed: int = 0,
     block_tokens: int = 0,
 ) -> Stream:
-    """Requests at a mean rate [1/s], with the new tokens of their prompts.
+    """Requests at a mean rate [1/s], with the numbers of new tokens in their prompts.
 
-    Recorded requests arrive once each, as recorded. At lower rates only every n-th request arrives, at its recorded
-    time, as if more servers shared the recorded requests. If prompts are recorded as blocks and ``block_tokens`` is
-    positive, prompts include their cached tokens, with the cache blocks, in recorded order under any arrivals.
+    Each recorded request arrives once, at its recorded time. At lower rates, only every n-th request arrives at its
+    recorded time, as if more servers shared the recorded requests. If prompts are recorded as blocks and
+    ``block_tokens`` is positive, prompts include their cached tokens and cache blocks. They are then in recorded order
+    under any arrivals.
     """
     if requests.table is None:
         prompts, cached = length_sampler(requests.isl), round(requests.cached)
@@ -418,7 +424,7 @@ def requests_of_a_rehearsal(service: Service) -> int:
 
 
 def parts_of_a_prompt(service: Service) -> float:
-    """Steps of a mean prompt's prefill [1]."""
+    """Number of steps in the prefill of a mean prompt [1]."""
     chunk = _chunk(service)
     return max(service.requests.new_tokens / chunk, 1.0) if chunk else 1.0
 
@@ -431,7 +437,7 @@ def rehearsal_seconds(service: Service, count: int | None = None) -> float:
 
 
 def rehearsing(service: Service, count: int) -> Server:
-    """Simulated server of :func:`rehearse` for a number of requests, valid at any rate."""
+    """Simulated server of :func:`rehearse` for a number of requests; it can be used at any rate."""
     arrivals = arrivals_of(service.requests, 1.0)
     return _server_of(service, stream_of(service.requests, 1.0, arrivals, count, block_tokens=block_tokens(service)))
 
@@ -455,16 +461,16 @@ def play(
     service : Service
         One instance.
     simulated : Server
-        Result of :func:`server` for this service.
+        Simulated server, from :func:`server` for this service.
     stream : Stream, Loop or Sessions
-        Requests. Prompts exclude cached tokens, except in sessions and in streams that list cache blocks. Loops and
-        sessions pause for the CPU time per request.
+        Requests to simulate. Prompts exclude cached tokens, except in sessions and in streams that list cache blocks.
+        Loops and sessions pause for the CPU time per request.
     warm_up, cool_down : float
         See :func:`inference_econ.serving.simulation.events.simulate` [1].
     instances, router, stop_after
         See :func:`inference_econ.serving.simulation.events.simulate`.
     writing : Writing, optional
-        Decode instances behind the service; by default it is aggregated.
+        Decode instances that the service feeds; by default, the service is aggregated.
 
     Returns
     -------
@@ -492,7 +498,7 @@ def play(
 
 
 def length_sampler(length: Length) -> LengthLaw:
-    """Sampler of integer lengths [tokens], stratified and in random order."""
+    """Sampler of integer lengths [tokens]; samples are stratified and in random order."""
 
     def drawn(size: int, random: np.random.Generator) -> Counts:
         tokens = np.rint(quantiles(length, levels(size)))

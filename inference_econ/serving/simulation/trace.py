@@ -1,4 +1,4 @@
-"""Simulated latencies, and the statistical error of simulation results."""
+"""Latencies of simulated requests, and the statistical error of simulation results."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class SimulatedEstimate(NamedTuple):
     value: float
     """Estimate."""
     half_width: float
-    """Half-width of the 95% confidence interval; NaN with fewer requests than batches."""
+    """Half-width of the 95% confidence interval; NaN if there are fewer requests than batches."""
 
     def agrees(self, expected: float, slack: float = 0.0) -> bool:
-        """Check whether a value lies in the interval, widened by ``slack`` times the value."""
+        """Check whether a value is in the interval, after the interval is widened by ``slack`` times the value."""
         return abs(self.value - expected) <= self.half_width + slack * abs(expected)
 
 
@@ -55,32 +55,32 @@ class Trace:
     output_tokens : ndarray, shape (n,)
         Output length [tokens].
     seconds : float
-        Window from the first to the last measured arrival [s].
+        Time from the first to the last measured arrival, called the window [s].
     in_flight_shares : ndarray, shape (slots + 1,)
-        Share of the window with concurrency 0, 1, .. slots [1].
+        Share of the window at each concurrency 0, 1, .. slots [1].
     busy : float
         Share of the window with at least one request [1].
     in_flight, waiting : float
-        Mean concurrency and mean queue length [1].
+        Mean concurrency, and mean length of the queue [1].
     requests_per_second, tokens_per_second : float
-        Completed requests [1/s], and their output tokens [tokens/s].
+        Completed requests [1/s], and output tokens of these requests [tokens/s].
     backlog : int
-        Queued requests at the end of the window [1]; many of them indicate saturation.
+        Number of queued requests at the end of the window [1]; many of them indicate saturation.
     preemptions : int
-        Preemptions of measured requests [1].
+        Number of preemptions of measured requests [1].
     prompt_tokens : ndarray of int, shape (n,)
         Prompt length as sent [tokens].
     found_tokens : mapping of str to ndarray of int, shape (n,)
-        Prompt tokens that each memory had cached, ``HBM`` first [tokens].
+        Prompt tokens that were cached in each memory, ``HBM`` first [tokens].
     known_tokens : ndarray of int, shape (n,)
-        Prompt tokens that an unlimited cache would hit, in full blocks [tokens].
+        Prompt tokens that would be hits in an unlimited cache, in full blocks [tokens].
     tokens_read : int
-        Prefill tokens of the run, including recomputed ones [tokens].
+        Prefill tokens of the whole run, including recomputed ones [tokens].
     sessions : ndarray of int, shape (n,)
         Session number of each request; -1 without a session.
     written : ndarray of int, shape (n,)
-        Generated tokens at the end of the run [tokens]. They are fewer than ``output_tokens`` if the run was stopped;
-        such requests end at that time.
+        Number of tokens that each request had generated at the end of the run [tokens]. It is smaller than
+        ``output_tokens`` for requests that were running when the run was stopped; they end at that time.
     """
 
     arrival: Array
@@ -107,22 +107,22 @@ class Trace:
 
     @property
     def hit_rates(self) -> dict[str, float]:
-        """Cache hit rate of each memory: share of the prompt tokens [1]."""
+        """Cache hit rate of each memory, as a share of the prompt tokens [1]."""
         total = max(int(self.prompt_tokens.sum()), 1)
         return {name: int(tokens.sum()) / total for name, tokens in self.found_tokens.items()}
 
     @property
     def known_share(self) -> float:
-        """Cache hit rate of an unlimited cache: share of the prompt tokens [1]."""
+        """Cache hit rate of an unlimited cache, as a share of the prompt tokens [1]."""
         return int(self.known_tokens.sum()) / max(int(self.prompt_tokens.sum()), 1)
 
     @property
     def e2e_per_output_token(self) -> Array:
-        """End-to-end latency divided by output tokens, shape (n,) [s]."""
+        """End-to-end latency divided by the number of output tokens, shape (n,) [s]."""
         return self.e2e / self.output_tokens
 
     def of_one(self, instances: int) -> Trace:
-        """Convert rates and mean numbers of several instances to one instance."""
+        """Convert the rates and mean numbers of several instances to one instance."""
         names = ("in_flight", "waiting", "requests_per_second", "tokens_per_second")
         return replace(self, **{name: getattr(self, name) / instances for name in names}) if instances > 1 else self
 
@@ -161,12 +161,12 @@ def estimate(values: Array, statistic: Callable[[Array], float]) -> SimulatedEst
     Returns
     -------
     SimulatedEstimate
-        Statistic of all values, and the interval of the mean over 20 batches, in the unit of the statistic.
+        Statistic of all values, with a confidence interval from the means of 20 batches, in the unit of the statistic.
 
     Notes
     -----
-    See Law, "Simulation Modeling and Analysis" (2015), section 9.5.3. Batches must be long compared with the
-    correlation time of the values, which is long near saturation.
+    The method is described in Law, "Simulation Modeling and Analysis" (2015), section 9.5.3. Batches must be long
+    compared with the correlation time of the values. Near saturation, this time is long.
     """
     finite = values[~np.isnan(values)]
     if not finite.size:
@@ -186,25 +186,25 @@ def trace(
     measured: slice,
     evictions: Counts,
 ) -> Trace:
-    """Latencies of the measured requests, and the load of the server meanwhile.
+    """Latencies of the measured requests, and the load of the server during this time.
 
     Parameters
     ----------
     stream : Stream
-        Requests.
+        Requests to simulate.
     started, first_token, finished : ndarray, shape (n,)
-        Start of prefill, first token, and last token [s].
+        Times at which prefill starts, the first token arrives, and the last token arrives [s].
     slots : int
         Maximum concurrent requests [1].
     measured : slice
-        Measured requests, by arrival.
+        Positions of the measured requests, by arrival.
     evictions : ndarray of int, shape (n,)
-        Preemptions of each request [1].
+        Number of preemptions of each request [1].
 
     Returns
     -------
     Trace
-        The window ends with the last measured arrival, or with the last token if all arrive at once.
+        The window ends with the last measured arrival. If all requests arrive at once, it ends with the last token.
     """
     arrival, osl = stream.arrival, stream.osl
     begin, end = float(arrival[measured][0]), float(arrival[measured][-1])
@@ -241,12 +241,12 @@ def trace(
 
 
 class StepTable:
-    """Table of step times: linear in batch and context, extrapolated in context.
+    """Table of step times, linear in batch and context, and extrapolated in context.
 
     Parameters
     ----------
     batches, contexts : sequence of float
-        Ascending numbers of requests [1], and contexts [tokens].
+        Numbers of requests [1] and contexts [tokens], both ascending.
     seconds : array_like, shape (batches, contexts)
         Step times [s].
 

@@ -140,7 +140,7 @@ _ALIKE = 0.7
 
 
 def model_name(text: str) -> str:
-    """Catalog name of a model; paths of model files are returned unchanged.
+    """Catalog name of a model; paths of model files do not change.
 
     Raises
     ------
@@ -328,9 +328,9 @@ def _in_other_bits(written: str, hardware: str) -> str:
 
 
 def cache_format(written: str | None, hardware: str) -> str | None:
-    """KV-cache format of equal width that a chip supports, in place of a given one.
+    """KV-cache format that a chip supports and that has the same width as a given format.
 
-    Engines can also store 8-bit floats on chips without such math units, and widen them on use.
+    Chips without 8-bit math units can also store 8-bit floats, because engines widen these on use.
     """
     if written is None:
         return None
@@ -343,7 +343,7 @@ def cache_format(written: str | None, hardware: str) -> str | None:
 def _written(text: str, model: str, hardware: str) -> str | None:
     """Number format in a text.
 
-    A text with several alternatives gives the format for the model, or one that the chip supports.
+    If the text has several alternatives, the result is the format for the model, or one that the chip supports.
     """
     alternatives = [part for part in text.lower().split("/") if format_in(part) is not None]
     if not alternatives:
@@ -569,7 +569,7 @@ class Measurement:
     engine, engine_version : str
         Serving engine (vllm, sglang, trtllm, ...); empty if not recorded.
     ran : str
-        Engine version that scripts of that time used, if the row has none; empty if unknown.
+        Engine version that benchmark scripts of that date used, if the row has none; empty if unknown.
     days : Days or None
         Period of the measurement.
     model, hardware : str
@@ -581,7 +581,7 @@ class Measurement:
     prefill, decode : RecordedPool or None
         Prefill and decode workers of a disaggregated server, whose tp, dp, pp and ep are None.
     weights, kv : str or None
-        Number formats; None as published with the model.
+        Number formats; None for the formats of the published model.
     isl, osl : float or None
         Mean input and output length [tokens].
     context : float or None
@@ -591,11 +591,11 @@ class Measurement:
     load : str
         Arrival pattern; see :data:`Load`.
     concurrency : float or None
-        Concurrent requests of the deployment; for a rate, the configured maximum [1].
+        Number of concurrent requests of the deployment; for a load with a rate, the configured maximum [1].
     requests_per_second : float or None
         Offered rate [1/s].
     requests : float or None
-        Requests of the run, including warm-up and drain [1].
+        Number of requests in the run, including warm-up and drain [1].
     spread : float or None
         Range of uniform output lengths divided by their mean [1]; 0 if all are equal.
     prefill_first : bool
@@ -609,7 +609,7 @@ class Measurement:
     redundant_experts : int or None
         Redundant copies of experts [1].
     two_batch : bool
-        True with two-batch overlap.
+        True if the engine used two-batch overlap.
     captured_tokens : int or None
         Configured size of the largest captured prefill step; None for the engine default [tokens].
     held_steps : float
@@ -621,7 +621,7 @@ class Measurement:
     step_tokens : float or None
         Configured token budget per step; None for the engine default [tokens].
     most_sequences : float or None
-        Configured maximum of concurrent requests, over all groups [1].
+        Configured maximum number of concurrent requests, over all attention-DP groups [1].
     memory : float or None
         Configured share of memory, as the engine defines it [1].
     statistic : str
@@ -640,13 +640,13 @@ class Measurement:
     speculation : str
         "none", "unrecorded", a recorded method ("MTP3"), or "suspected" if unclear.
     draft_tokens : int or None
-        Draft tokens of a round, if the name of the method does not contain them [1].
+        Number of draft tokens per round, if the name of the method does not contain it [1].
     tokens_per_round : float or None
         Published mean acceptance length, including the target's own token; None without speculation or publication [1].
     spoilt : str
         Reason why the run is invalid, found by comparison with a run of the same configuration; empty if valid.
     quality, tier : str
-        Values of the file.
+        Values of these columns in the file.
     remarks : tuple of str
         Notes on interpretations by the reader.
     unknown : str
@@ -811,7 +811,7 @@ def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def _layout(row: Cells) -> dict[str, Any]:
-    """Accelerators and degrees, or prefill and decode workers."""
+    """Accelerators and parallelism degrees, or prefill and decode workers."""
     pools: dict[str, RecordedPool | None] = {}
     for name in POOLS:
         parts: dict[str, Any] = {

@@ -27,22 +27,22 @@ _OTHER_WORDS = {"median": "p50", "avg": percentiles.MEAN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredServer:
-    """Server of a run: model, chip and layout, from the user or from the result.
+    """Server of a run: model, chip and layout, as given by the user or by the result.
 
     Attributes
     ----------
     hardware : str
-        Name in any spelling; empty to use the one in the file.
+        Name of the GPU in any spelling; empty to use the one in the file.
     model : str
-        Name; empty to use the one in the file.
+        Model name; empty to use the one in the file.
     tp, dp, pp : int, optional
         Tensor-parallel, attention-DP and pipeline degrees [1]; by default as in the file, else 1.
     ep : int, optional
         Expert-parallel ranks [1].
     weights, kv : str
-        Number formats; empty to use the model's name, or the published formats.
+        Number formats. If they are empty, they follow from the model's name, or else from the published checkpoint.
     engine : str
-        Engine; empty to use the one in the file.
+        Engine name; empty to use the one in the file.
     draft_tokens : int, optional
         Draft tokens of a round, with speculation [1].
     """
@@ -70,7 +70,7 @@ class BenchmarkRun:
     throughput : float
         Output throughput of the server; NaN if missing [tokens/s].
     isl, osl : float
-        Mean lengths; NaN if missing [tokens].
+        Mean input and output length; NaN if missing [tokens].
     load : str
         Arrival pattern; see :data:`Load`.
     requests_per_second : float or None
@@ -90,7 +90,7 @@ class BenchmarkRun:
     tokens_per_round : float or None
         As in :class:`Measurement`.
     told : MeasuredServer
-        Facts about the server in the result.
+        Facts about the server that the result contains.
     remarks : tuple of str
         Notes on interpretations by the reader.
     """
@@ -215,7 +215,7 @@ def numbers(run: Json, **paths: str) -> dict[str, Any]:
 
 
 def anywhere(value: Any, keys: Iterable[str]) -> Any:
-    """First value under one of the keys at any depth; of a list, the first entry."""
+    """First value under one of the keys, at any depth; for a list, its first entry."""
     if isinstance(value, dict):
         for key in keys:
             inner = value.get(key)
@@ -251,9 +251,9 @@ class Generator(NamedTuple):
     """Format of result files."""
 
     title: str
-    """Program that writes it."""
+    """Program that writes files in this format."""
     mark: str
-    """Identifying keys, as text."""
+    """Keys that identify the format, as text."""
     keys: str
     """Keys of objects in this format, with alternatives after a bar and nested keys after a dot."""
     read: Callable[[Json], BenchmarkRun]
@@ -588,8 +588,9 @@ class Scrape:
     model : str
         Served model name; empty if no metric has one.
     samples : mapping of str to float
-        Samples by name without the engine prefix and without buckets. Replicas and data-parallel ranks are added up
-        (averaged for shares); tensor, pipeline and expert ranks report the same requests, so the largest value counts.
+        Samples by name without the engine prefix and without buckets. Values of replicas and data-parallel ranks are
+        added (shares are averaged). Tensor, pipeline and expert ranks report the same requests, so their largest value
+        is used.
     """
 
     engine: str

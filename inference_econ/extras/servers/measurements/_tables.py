@@ -62,7 +62,7 @@ def first_number(text: str) -> float | None:
 
 
 def load_of(text: str) -> _record.Load:
-    """Kind of load of a row, from its words."""
+    """Kind of load of a row, from the words in its cells."""
     return next((load for load, words in _LOADS if any(word in text.lower() for word in words)), "unknown")
 
 
@@ -126,7 +126,7 @@ class Kind:
     columns : tuple of str
         Required columns.
     read : callable
-        Function of a row and the common fields that returns a measurement.
+        Function that returns a measurement, from a row and the common fields.
     final : bool
         True if rows are complete, so that no fact is inferred from other rows.
     """
@@ -144,7 +144,7 @@ _STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
 def layout(
     row: Cells, prefix: str = "", *, concurrency: float | None = None
 ) -> tuple[_record.RecordedPool, tuple[str, ...]]:
-    """Layout in the columns of aiconfigurator; of prefill or decode workers if a prefix is given.
+    """Layout from the columns of aiconfigurator; with a prefix, of prefill or decode workers.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def layout(
     prefix : str
         ``prefill_`` or ``decode_``.
     concurrency : float, optional
-        Concurrent requests of the server [1]. A smaller ``batch_size`` is that of one attention-DP rank.
+        Concurrent requests of the server [1]. If ``batch_size`` is smaller, it is the batch of one attention-DP rank.
 
     Returns
     -------
@@ -163,8 +163,8 @@ def layout(
 
     Notes
     -----
-    The collection multiplies tp by ep if a run had both: ``tp8_ep8`` on one node of eight GPUs is recorded with
-    ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 attention ranks. This file also contains these measurements with 8
+    The collection multiplies tp by ep if a run had both. For example, ``tp8_ep8`` on one node of eight GPUs is recorded
+    with ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 attention ranks. This file also contains these measurements with 8
     ranks.
     """
     tp = row.count(f"{prefix}tp_size")
@@ -229,7 +229,7 @@ def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[_re
 
 
 def degrees(row: Cells, accelerators: int | None) -> dict[str, Any]:
-    """Degrees in the columns ``n_gpus``, ``tp``, ``pp``, ``ep`` and ``dp``.
+    """Parallelism degrees from the columns ``n_gpus``, ``tp``, ``pp``, ``ep`` and ``dp``.
 
     Parameters
     ----------
@@ -241,7 +241,8 @@ def degrees(row: Cells, accelerators: int | None) -> dict[str, Any]:
     Returns
     -------
     dict
-        Accelerators and degrees. With a known tp, dp is filled in for replicas or attention-DP.
+        Number of accelerators and parallelism degrees. If tp is known, dp is derived from it, for replicas or
+        attention-DP.
     """
     tp, pp, ep, dp = (row.whole(column) for column in ("tp", "pp", "ep", "dp"))
     total = row.whole("n_gpus") or accelerators
@@ -495,7 +496,7 @@ def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 
 def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Mark rows as suspected of speculation that are faster than another row of the same description.
+    """Mark rows that are faster than another row of the same description; they are suspected of speculation.
 
     Parameters
     ----------
@@ -522,7 +523,7 @@ def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measureme
 
 
 def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Mark rows that are much slower than another run of the same configuration or of at least the same load.
+    """Mark rows that are much slower than a run of the same configuration, or of a run with at least the same load.
 
     Parameters
     ----------
@@ -595,10 +596,10 @@ def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
     Parameters
     ----------
     row : Measurement
-        Row in which waiting times are numbers of speculation rounds, as in engines. In the result they are numbers of
-        steps of one token.
+        Row whose waiting times are numbers of speculation rounds, as in engines. In the result, waiting times are
+        numbers of steps of one token.
     prompts : str
-        Kind of prompts. If no acceptance is published for it, that of the other kind is used.
+        Kind of prompts. If no acceptance rate is published for these prompts, the rate for the other kind is used.
     """
     fixed = _FIXED.fullmatch(row.speculation)
     if fixed is None:

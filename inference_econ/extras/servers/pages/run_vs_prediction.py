@@ -1,4 +1,4 @@
-"""Pages that compare a run with a prediction, or show a calibration."""
+"""Pages that compare a run with a prediction, and pages that show a calibration."""
 
 from __future__ import annotations
 

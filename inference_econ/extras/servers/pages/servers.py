@@ -264,7 +264,7 @@ def interval_table(report: servers.Servers) -> Table:
 
 
 def of_chance(share: float, chance: tuple[float, float]) -> str:
-    """Text in brackets: the range of coverage expected from random variation, marked if a share is outside."""
+    """Text in brackets: the range of coverage that random variation can explain, marked if a share is outside."""
     low, high = chance
     return f" ({100 * low:.0f} to {100 * high:.0f}{'' if low <= share <= high else ': off'})"
 
