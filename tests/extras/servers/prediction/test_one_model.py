@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -52,6 +52,10 @@ def bare(row: Measurement) -> Measurement:
         speculation=row.speculation if row.speculates else "none", spoilt="", warmed_up=False, quality="",
         tier="", remarks=(),
     )  # fmt: skip
+
+
+#: Changes of assumptions for a server that is warm.
+WARM: Mapping[str, float | bool | str | None] = {"host.warm_up": 0.0, "host.transfer_warm_up": 0.0}
 
 
 def profile(row: Measurement) -> Assumptions:
@@ -214,9 +218,7 @@ def test_runs_of_pools_are_played_by_the_fleets_of_the_market() -> None:
         pools, count = deployed.pools([row], profile(row)), (row.prefill.workers or 0, row.decode.workers or 0)
         steps = load_generator.decode_steps(pools.requests, 0.2, round(row.requests or 0.0))
         run = played(pools, (0, 0), count, round(row.concurrency), steps)
-        (prediction,) = predict(
-            [row], lambda row: profile(row).changed({"host.warm_up": 0.0, "host.transfer_warm_up": 0.0})
-        )
+        (prediction,) = predict([row], lambda row: profile(row).without_exceptions(WARM).changed(WARM))
         assert prediction.ttft_seconds == pytest.approx(float(np.mean(run.ttft)), rel=EXACTLY)
         assert prediction.tpot_seconds == pytest.approx(float(np.mean(run.tpot)), rel=EXACTLY)
         rate = (prediction.output_tokens_per_second_per_accelerator or 0.0) * (row.accelerators or 0)
