@@ -99,7 +99,9 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 MOST_BYTES = 100_000_000
 
 
-def read_text(path: Path | str, most_bytes: int = MOST_BYTES, *, encoding: str = "utf-8") -> str:
+def read_text(
+    path: Path | str, most_bytes: int = MOST_BYTES, *, encoding: str = "utf-8", rewritten: bool = False
+) -> str:
     """Read a text file.
 
     Parameters
@@ -110,6 +112,8 @@ def read_text(path: Path | str, most_bytes: int = MOST_BYTES, *, encoding: str =
         Maximum size [B].
     encoding : str
         ``utf-8``, or ``utf-8-sig``, which accepts a byte order mark.
+    rewritten : bool
+        True if the command may overwrite the file, because the command itself maintains it.
 
     Raises
     ------
@@ -128,7 +132,7 @@ def read_text(path: Path | str, most_bytes: int = MOST_BYTES, *, encoding: str =
         mode = file.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise InputError(f"{path}: no regular file; pipes and devices are not read, since they may have no end")
-        with open_file(file) as stream:
+        with file.open("rb") if rewritten else open_file(file) as stream:
             content = stream.read(most_bytes + 1)
         if len(content) > most_bytes:
             size = max(file.stat().st_size, len(content))

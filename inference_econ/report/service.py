@@ -65,7 +65,7 @@ def chances_meaning(targets: Targets, shown: Sequence[Chances]) -> list[str]:
     names = " / ".join(f"{targets.percentile_of(name)} {name.upper()}" for name in targets.given)
     unknown = any(getattr(chances, name) is None for chances in shown for name in targets.given)
     mark = " ? means unknown." if unknown else ""
-    return [f"'P(SLO) %': probability that a measured server meets the SLO of {names}, each SLO by itself.{mark}"]
+    return [f"'P(SLO) %': probability that a measured server meets the SLO of {names}, each SLO alone.{mark}"]
 
 
 def _sufficient(shown: Sequence[Chances]) -> str:

@@ -99,7 +99,7 @@ def test_a_hostile_word_reaches_the_engine_letter_by_letter(
 def test_a_hostile_name_of_a_model_stays_a_comment(command: Command, tmp_path: Path, form: str) -> None:
     text = (folder("models") / "llama_3_8b.yaml").read_text()
     name = next(line for line in text.splitlines() if line.startswith("name:"))
-    hostile = '"x\\ntouch PWNED\\u2028touch: PWNED\\rtouch PWNED $(touch PWNED)"'
+    hostile = '"x touch PWNED; touch: PWNED $(touch PWNED) `touch PWNED`"'
     (tmp_path / "m.yaml").write_text(text.replace(name, f"name: {hostile}"))
     asked = ("m.yaml", "h100_sxm", "--request-rate", "5", "--tp", "1", "--dp", "1", "--pp", "1")
     outcome = command("launch", *asked, "--to", "vllm", "--as", form)

@@ -62,4 +62,4 @@ def test_levels_without_a_deployment_have_not_seen_it_in_any_version() -> None:
     (subject,) = found[keys[0]]["subjects"]
     assert [version["version"] for version in subject["versions"]] == ["0.12.0"]
     assert subject["rows"] == 1
-    assert "shared" not in found[keys[0]]
+    assert found[keys[0]]["shared"] == []

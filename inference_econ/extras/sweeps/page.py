@@ -270,7 +270,7 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
             raise InputError(f"{folder}: no folder of a sweep, it has {inside[0]} in it; give a new folder")
         return None
     try:
-        manifest = json.loads(read_text(folder / SWEEP, _MAX_BYTES))
+        manifest = json.loads(read_text(folder / SWEEP, _MAX_BYTES, rewritten=True))
     except ValueError as error:
         raise InputError(f"{folder / SWEEP}: damaged ({error}); give a new folder") from error
     if not isinstance(manifest, dict) or not {"digest", "facts", "version", "scenario"} <= manifest.keys():
