@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from inference_econ.inputs.options import rows
+from inference_econ.inputs.units import integer
 from inference_econ.records.texts import PART_NAMES
 from inference_econ.report.page import Page, Table
 
@@ -72,7 +73,7 @@ def equations_of(parts: Iterable[str]) -> str:
     """
     texts = []
     for part in parts:
-        found = [int(row["equation"]) for row in equations() if part in row["parts"].split()]
+        found = [integer(row["equation"]) for row in equations() if part in row["parts"].split()]
         # Consecutive equations differ from their position by the same number.
         runs = [[f"({number})" for _, number in run] for _, run in groupby(enumerate(found), lambda at: at[1] - at[0])]
         numbers = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
