@@ -82,8 +82,8 @@ def effects_table(answer: WhatIf) -> Table:
     low, high = (f"{100 * (end - 1):+.0f}" for end in answer.span)
     notes = (
         _at(answer),
-        f"Each elasticity is the change in % if the input grows by 1%, fitted to input changes of {low}% to {high}%. "
-        "Each value of the input uses its best layout.",
+        f"An elasticity is the change in % if the input grows by 1%, fitted from {low}% to {high}%. "
+        "Each value uses its best layout.",
         *setup_warnings(front.setup),
     )
     layout = "layout" if services else "size of instance, in its fastest layout at every value,"
