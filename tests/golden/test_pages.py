@@ -63,14 +63,14 @@ DESCRIBED = re.compile(
 def _have_short_notes_in_plain_english(page: Page) -> None:
     """Notes without ``--why`` have 25 words, titles two lines at 100 columns, long tables 60 words around them.
 
-    Words in parentheses are not counted.
+    Words in parentheses and the sign x are not counted.
     """
     room, texts = pages.show.MOST_NOTES, list[str]()
     for table in (block for block in page.blocks() if isinstance(block, Table)):
         notes = pages.show.first_notes(table, room)
         room -= len(notes)
         assert len(textwrap.wrap(table.title, 100)) <= 2, table.title
-        bare = [re.sub(r" \([^()]*\)", "", note) for note in notes]
+        bare = [re.sub(r" \([^()]*\)| x ", " ", note) for note in notes]
         assert max((len(note.split()) for note in bare), default=0) <= 25, notes
         assert not 5 <= len(table.rows) <= 12 or len(" ".join([table.title, *bare]).split()) <= 60, table.title
         texts += table.title, *table.every_note
