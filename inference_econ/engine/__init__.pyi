@@ -43,6 +43,7 @@ from .layouts.startable import indivisible as indivisible
 from .layouts.startable_pins import check_pins as check_pins
 from .layouts.startable_pins import check_startable as check_startable
 from .measured_corrections import SetupLevels as SetupLevels
+from .measured_corrections import engine_releases as engine_releases
 from .memory import Memory as Memory
 from .open_choices import for_engine as for_engine
 from .open_choices import has_recipes as has_recipes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from inference_econ.inputs import (
     SharedLevel,
     Unseen,
     catalog,
+    version_order,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +39,13 @@ class KnownLayouts(NamedTuple):
     decode: frozenset[str]
     """Layouts of decode instances in disaggregated servers."""
     prefill: frozenset[str]
+
+
+@cache
+def engine_releases(engine: str) -> tuple[str, ...]:
+    """Versions in the catalog file of an engine, the oldest first."""
+    with catalog.uncopied():
+        return tuple(entry.version for entry in catalog.engine(engine).versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +116,11 @@ class SetupLevels:
         """
         if levels is None:
             return None
-        engine = catalog.engine(levels.engine)
-        release = engine.at(version or None).version if release is None else release
-        releases = [entry.version for entry in engine.versions]
+        releases = engine_releases(levels.engine)
+        told = releases[-1] if version is None else version
+        if release is None:
+            order = version_order(told or releases[-1])
+            release = next((one for one in reversed(releases) if version_order(one) <= order), "")
         passed = {"", *releases[: releases.index(release) + 1 if release else 0]}
         weights = precision.experts if has_experts(model) else precision.weights
         shared = tuple(level for level in levels.shared if level.since in passed)
@@ -119,7 +130,6 @@ class SetupLevels:
         subject = levels.of(model.name, hardware.name)
         if subject is None:
             return cls(levels.engine, None, (), (), shared, weights, **newer) if shared else None
-        told = engine.at().version if version is None else version
         measured = next((entry for entry in subject.versions if entry.version == told), None)
         ways = () if measured is None else measured.ways
         return cls(levels.engine, measured or subject, subject.versions, ways, shared, weights, **newer)
@@ -170,7 +180,7 @@ class SetupLevels:
         bare = bare_key(layout)
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
-    def unseen(self, layouts: Sequence[str]) -> Unseen | None:
+    def unseen(self, layouts: Sequence[str]) -> Unseen:
         """Property in which the least similar of some layouts differs from all measurements of the engine.
 
         An empty list represents a layout without measurements.

@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from inference_econ import inputs
 from inference_econ._types import Array
-from inference_econ.engine import formats, has_experts, layout_key
+from inference_econ.engine import engine_releases, formats, has_experts, layout_key
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.accuracy import pool_key, specs
 from inference_econ.extras.servers.fit import log_ratios
@@ -96,8 +95,6 @@ class Observed:
         Derivatives of their predicted logarithms with respect to log corrections of decode and prefill steps [1].
     shared : tuple of Name
         Corrections that all models share.
-    misfit : bool
-        True in a series that no known fact explains. Its corrections apply to its own engine version only.
     """
 
     row: Measurement
@@ -107,7 +104,11 @@ class Observed:
     errors: Array
     slopes: Array
     shared: tuple[Name, ...] = ()
-    misfit: bool = False
+
+    @property
+    def misfit(self) -> bool:
+        """True in a series that no known fact explains; its corrections apply to one engine version only."""
+        return misfit_of(self.row) is not None
 
 
 def group_of(row: Measurement) -> Group | None:
@@ -142,7 +143,7 @@ def shared_of(group: Group, row: Measurement, since: Mapping[bool, Sequence[str]
     since : mapping of bool to sequence of str
         Releases of the engine that have a correction, for all servers and for servers with speculation.
     """
-    engine, known = Group(group.engine, ""), _releases(group.engine)
+    engine, known = Group(group.engine, ""), engine_releases(group.engine)
     last = known.index(_release(row)) if _release(row) in known else -1
     names: list[Name] = []
     if misfit_of(row) is None:
@@ -165,12 +166,6 @@ def misfit_of(row: Measurement) -> inputs.Misfit | None:
     )
 
 
-@cache
-def _releases(engine: str) -> tuple[str, ...]:
-    """Engine releases with known facts, the oldest first."""
-    return tuple(entry.version for entry in inputs.catalog.engine(engine).versions)
-
-
 def _release(row: Measurement) -> str:
     """Engine release of a measurement: the newest one with known facts that is not newer; empty if unknown."""
     facts = facts_of(row)
@@ -184,7 +179,7 @@ def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") ->
     """
     dated = (row for row in rows if row.engine == engine and (row.days or is_number(version_told(row))))
     measured = {known, *map(_release, dated)}
-    return next((one for one in reversed(_releases(engine)) if one in measured), "")
+    return next((one for one in reversed(engine_releases(engine)) if one in measured), "")
 
 
 def corrected_releases(rows: Sequence[Measurement]) -> Releases:
@@ -196,7 +191,7 @@ def corrected_releases(rows: Sequence[Measurement]) -> Releases:
                 models.setdefault((row.engine, speculates, _release(row)), set()).add(row.model)
     since: dict[str, dict[bool, list[str]]] = {}
     for engine, speculates in dict.fromkeys(key[:2] for key in models):
-        measured = [one for one in _releases(engine) if (engine, speculates, one) in models]
+        measured = [one for one in engine_releases(engine) if (engine, speculates, one) in models]
         several = [one for one in measured[1:] if len(models[engine, speculates, one]) >= _RELEASE_MODELS]
         since.setdefault(engine, {})[speculates] = several
     return since
@@ -259,7 +254,6 @@ def observed(
             -ratio,
             slope,
             shared_of(group, row, since.get(group.engine, {})),
-            misfit_of(row) is not None,
         )
         for (row, group), prediction, ratio, slope in zip(usable, plain, ratios, slopes, strict=True)
         if np.isfinite(ratio).any() and not prediction.assumed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.extras.servers.levels import DEPTHS, Group, Observed, Spreads, misfit_of, places_of, shared_of
+from inference_econ.extras.servers.levels import DEPTHS, Group, Observed, Spreads, places_of, shared_of
 from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.predict import Prediction
 
@@ -37,5 +37,4 @@ def observed(
     group = Group(row.engine, "hopper")
     shared = shared_of(group, row, {False: ["0.18.0", "0.24.0"] if row.engine == "vllm" else []})
     shared = tuple(name for name in shared if name[2][0] in kinds.split())
-    misfit = misfit_of(row) is not None
-    return Observed(row, prediction, group, places_of(row), np.array([error, ttft]), slopes, shared, misfit)
+    return Observed(row, prediction, group, places_of(row), np.array([error, ttft]), slopes, shared)
