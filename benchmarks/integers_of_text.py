@@ -23,7 +23,7 @@ class IntegersOfText(Plugin):
 
 
 def _checked(context: FunctionContext) -> Type:
-    """Report a call whose argument may be a text."""
+    """Report a call with an argument that may be a text."""
     kinds = flatten_nested_unions(context.arg_types[0] if context.arg_types else ())
     names = [kind.type.fullname for kind in get_proper_types(kinds) if isinstance(kind, Instance)]
     if "builtins.str" in names and context.api.path.startswith(_CHECKED):

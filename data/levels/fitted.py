@@ -57,8 +57,8 @@ class Fitted:
 def usable(measured: Sequence[Measurement | Skipped]) -> list[Measurement]:
     """Rows to which corrections are fitted: closed loops without duplicates, also with speculation.
 
-    Invalid and poor rows are excluded. So are series whose prompts were probably cached, because such requests have
-    less work.
+    Invalid and poor rows are excluded. Series with probably cached prompts are excluded as well, because such requests
+    have less work.
     """
     loops = [row for row in measured if isinstance(row, Measurement) and row.load == "concurrency"]
     rows = distinct(row for row in loops if not ((misfit := misfit_of(row)) and misfit.cached))
@@ -88,7 +88,7 @@ def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fi
 def refined(
     rows: Sequence[Observed], assumptions: Callable[[Group], Assumptions], levels: Sequence[Array]
 ) -> list[Observed]:
-    """Rows whose errors are recomputed with predictions that include corrections; the corrections are then taken out.
+    """Recompute the errors of rows with predictions that include corrections, and take the corrections out again.
 
     This is a Gauss-Newton step: exact at the corrections, and linear around them.
     """

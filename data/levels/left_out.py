@@ -68,7 +68,7 @@ def errors_left(rows: Sequence[Observed], levels: Sequence[Array]) -> Array:
 def error_spreads(rows: Sequence[Observed], spreads: Spreads) -> dict[Group, dict[Unseen, dict[Quantity, Any]]]:
     """Error quantiles by group, as plain data of error spreads.
 
-    With few runs, they are closer to those of all groups.
+    With few runs, the quantiles of a group are closer to the quantiles of all groups.
     """
     spreads_by_group: dict[Group, dict[Unseen, dict[Quantity, Any]]] = {}
     groups = list(dict.fromkeys(row.group for row in rows))

@@ -1,6 +1,6 @@
 """Creation of the shipped tables of measured servers: ``sh run.sh refit measurements``; seconds.
 
-Every published table is converted row by row to a table of the same name in ``scenarios/measured/servers``. Its columns
+Every published table is converted row by row to a table of the same name in ``scenarios/measured/servers``. The columns
 are the fields of a measurement. Run the command after a change of a table, a fact on its source, a spelling or a
 script. The measurements behind the profiles then change.
 """
