@@ -185,7 +185,8 @@ def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") ->
 def corrected_releases(rows: Sequence[Measurement]) -> Releases:
     """Releases of each engine that have a correction.
 
-    A release has one if several models were measured with it. The first measured release is the reference."""
+    A release has one if several models were measured with it. The first measured release is the reference.
+    """
     models: dict[tuple[str, bool, str], set[str]] = {}
     for row in rows:
         for speculates in {False, row.speculates}:
