@@ -737,7 +737,7 @@ def frontier(
     >>> from inference_econ.engine import Setup, Space
     >>> front = frontier(Setup.of("llama_3_8b", "h100_sxm"), Traffic(isl=1000, osl=200), Space(max_accelerators=2))
     >>> round(1e3 * float(front.fastest().tpot_seconds), 1)
-    1.9
+    2.0
     >>> frontier("llama_3_8b", "h100_sxm").fastest().layout["tp"]
     8
     """
