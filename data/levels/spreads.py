@@ -22,8 +22,9 @@ from inference_econ.extras.servers.levels import (
 
 #: Start value of variances [1], and number of iterations [1].
 _START, _ROUNDS = 0.1, 40
-#: Standard deviation of the corrections of speculation [1]. Three engines are too few to estimate it.
-_SPECULATION = 0.15
+#: Standard deviation of the corrections of speculation [1], as the errors of the profiles of SGLang and TensorRT-LLM.
+#: Three engines are too few to estimate it.
+_SPECULATION = 0.25
 #: Median of the chi-square distribution with one degree of freedom [1].
 _CHI_SQUARE = 0.4549
 

@@ -30,8 +30,8 @@ from inference_econ.inputs.engine import profiles
 QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
 #: Corrections that all models share: of speculation, to which no profile is fitted, and of engine releases.
 SHARED = ("speculation", "release")
-#: Minimum number of models for the correction of a release [1]: with one, model and release are confounded.
-_RELEASE_MODELS = 2
+#: Minimum number of architectures for the correction of a release [1]: with one, model and release are confounded.
+_ARCHITECTURES = 2
 #: Step of finite differences: change of a log correction [1].
 _TRIED = 0.05
 #: Largest absolute log correction that a file can store [1].
@@ -185,17 +185,19 @@ def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") ->
 def corrected_releases(rows: Sequence[Measurement]) -> Releases:
     """Releases of each engine that have a correction.
 
-    A release has one if several models were measured with it. The first measured release is the reference.
+    A release has one if models of several architectures were measured with it. With a single architecture, the effect
+    of the release could be an error of that architecture. The first measured release is the reference.
     """
-    models: dict[tuple[str, bool, str], set[str]] = {}
+    measured_with: dict[tuple[str, bool, str], set[str]] = {}
     for row in rows:
         for speculates in {False, row.speculates}:
             if misfit_of(row) is None:
-                models.setdefault((row.engine, speculates, _release(row)), set()).add(row.model)
+                kind = inputs.catalog.model(row.model).architecture or row.model
+                measured_with.setdefault((row.engine, speculates, _release(row)), set()).add(kind)
     since: dict[str, dict[bool, list[str]]] = {}
-    for engine, speculates in dict.fromkeys(key[:2] for key in models):
-        measured = [one for one in engine_releases(engine) if (engine, speculates, one) in models]
-        several = [one for one in measured[1:] if len(models[engine, speculates, one]) >= _RELEASE_MODELS]
+    for engine, speculates in dict.fromkeys(key[:2] for key in measured_with):
+        measured = [one for one in engine_releases(engine) if (engine, speculates, one) in measured_with]
+        several = [one for one in measured[1:] if len(measured_with[engine, speculates, one]) >= _ARCHITECTURES]
         since.setdefault(engine, {})[speculates] = several
     return since
 
@@ -214,7 +216,7 @@ def observed(
     assumptions : callable
         Returns the profile of a group, without corrections.
     releases : Releases, optional
-        Releases that have a correction; by default those that several models were measured with.
+        Releases that have a correction; by default those of :func:`corrected_releases`.
 
     Notes
     -----
@@ -244,10 +246,12 @@ def observed(
             tried[group] = base.model_copy(update={"levels": levels})
         return predict([row for row, _ in usable], lambda row: tried[group_of(row)], processes=os.cpu_count() or 1)
 
-    since = corrected_releases([row for row, _ in usable]) if releases is None else releases
     plain, *moved = (all_predicted(*levels) for levels in ((0.0, 0.0), (_TRIED, 0.0), (0.0, _TRIED)))
     ratios = log_ratios(plain, QUANTITIES)
     slopes = np.nan_to_num(np.stack([(log_ratios(level, QUANTITIES) - ratios) / _TRIED for level in moved], axis=-1))
+    known = [np.isfinite(ratio).any() and not one.assumed for ratio, one in zip(ratios, plain, strict=True)]
+    counted = [row for (row, _), is_known in zip(usable, known, strict=True) if is_known]
+    since = corrected_releases(counted) if releases is None else releases
     return [
         Observed(
             row,
@@ -258,8 +262,8 @@ def observed(
             slope,
             shared_of(group, row, since.get(group.engine, {})),
         )
-        for (row, group), prediction, ratio, slope in zip(usable, plain, ratios, slopes, strict=True)
-        if np.isfinite(ratio).any() and not prediction.assumed
+        for (row, group), prediction, ratio, slope, is_known in zip(usable, plain, ratios, slopes, known, strict=True)
+        if is_known
     ]
 
 

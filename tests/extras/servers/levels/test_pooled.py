@@ -117,15 +117,16 @@ def test_a_release_moves_servers_of_all_models_from_then_on() -> None:
     assert known_releases(file) == {"vllm": {False: ["0.18.0"], True: []}}
 
 
-def test_a_release_has_a_correction_if_several_models_were_measured_with_it() -> None:
-    """With one model, model and release are confounded. The first release is what others are compared with."""
+def test_a_release_has_a_correction_if_several_architectures_were_measured_with_it() -> None:
+    """With one architecture, it and the release are confounded. The first release is what others are compared with."""
 
     def released(*rows: tuple[str, str]) -> object:
         return corrected_releases([measurement(model=model, engine_version=version) for model, version in rows])
 
     first = [("llama_3_70b", "0.12.0"), ("qwen3_32b", "0.12.0")]
     assert released(*first, ("llama_3_70b", "0.18.0")) == {"vllm": {False: []}}
-    assert released(*first, ("llama_3_70b", "0.18.0"), ("llama_3_8b", "0.19.1")) == {"vllm": {False: ["0.18.0"]}}
+    assert released(*first, ("llama_3_70b", "0.18.0"), ("llama_3_8b", "0.19.1")) == {"vllm": {False: []}}
+    assert released(*first, ("llama_3_70b", "0.18.0"), ("qwen3_32b", "0.19.1")) == {"vllm": {False: ["0.18.0"]}}
 
 
 def test_a_misfit_moves_its_own_version_only() -> None:
