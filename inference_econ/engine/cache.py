@@ -103,7 +103,8 @@ def _in_separate_pools(held: dict[str, Array | float], assumed: CapacityAssumpti
 def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | None:
     """Number of tokens whose keys and values fill one page [tokens].
 
-    None if recurrent states do not use the same pages as keys and values. A page is as large as the state of a recurrent layer on one rank, rounded up to full attention blocks.
+    None if recurrent states do not use the same pages as keys and values. A page is as large as the state of a
+    recurrent layer on one rank, rounded up to full attention blocks.
     """
     if not assumptions.capacity.state_pages:
         return None

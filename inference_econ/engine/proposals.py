@@ -164,7 +164,7 @@ class Speculation:
         weights: str | None = None,
         setup: Setup | None = None,
     ) -> Speculation:
-        """Create a speculation method from acceptance rates: one for all positions, one per position, or published ones.
+        """Create a speculation method from acceptance rates, which are given or published.
 
         Parameters
         ----------
