@@ -352,7 +352,8 @@ def check_mean(promises: Targets | None) -> Targets:
 
     Raises
     ------
-    InputError If an SLO does not apply to a mean: a steady state has no queue and no latency distribution.
+    InputError
+        If an SLO does not apply to a mean: a steady state has no queue and no latency distribution.
     """
     if promises is None:
         return Targets(percentile="mean")

@@ -141,9 +141,10 @@ class Setup:
 
     Raises
     ------
-    If the chip has no math unit for a format, does not support the cache format, or has no host link for weights in
-    host memory. The same error is raised if the context or the price is out of range, or if nodes are requested but
-    their size is unknown.
+    InputError
+        If the chip has no math unit for a format, does not support the cache format, or has no host link for weights in
+        host memory. The same error is raised if the context or the price is out of range, or if nodes are requested but
+        their size is unknown.
     """
 
     model: ModelSpec

@@ -680,8 +680,9 @@ def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
 
     Returns
     -------
-    Time [s] and cost [USD] of a prompt if instances are never idle. The cost is ``inf`` if a prompt misses the SLO even
-    without queueing.
+    (ndarray, ndarray), both of shape (n, m)
+        Time [s] and cost [USD] of a prompt if instances are never idle. The cost is ``inf`` if a prompt misses the SLO
+        even without queueing.
     """
     busy = pools.busy_seconds
     in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(pools.transfer.seconds)

@@ -368,7 +368,8 @@ def pools(
 
     Raises
     ------
-    If outputs have one token, no engine supports both kinds of instances, or they have no link.
+    InputError
+        If outputs have one token, no engine supports both kinds of instances, or they have no link.
     NothingFitsError
         If every layout would have a DP rank without a sequence, or no layout can form a prefill chain.
     """

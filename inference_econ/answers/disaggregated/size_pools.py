@@ -350,7 +350,8 @@ def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
 
     Raises
     ------
-    If one prefill and one decode instance that meet the SLOs already exceed the limit.
+    NothingFitsError
+        If one prefill and one decode instance that meet the SLOs already exceed the limit.
     """
     planned = terms.predicted(pools)
     busy, working = per_request(pools, planned.targets)

@@ -471,7 +471,8 @@ def machines(instance: Instance, size: int) -> int:
 
     Raises
     ------
-    InputError If the instance does not fill its machines, or the engine cannot run on several machines.
+    InputError
+        If the instance does not fill its machines, or the engine cannot run on several machines.
     """
     if instance.accelerators <= size:
         return 1
