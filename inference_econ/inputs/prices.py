@@ -93,7 +93,7 @@ class HourPrice:
 
     @property
     def mark(self) -> str:
-        """Mark of the price in tables: empty for a recent on-demand offer, else its date; for other prices, the kind."""
+        """Mark of the price in tables: its kind, or the date of an old on-demand offer; empty for a recent one."""
         if self.kind == GIVEN or self.is_recent:
             return ""
         return str(self.date) if self.kind == "on_demand" else self.kind
