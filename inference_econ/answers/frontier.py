@@ -152,7 +152,7 @@ def best_step_seconds(
         Instance sizes [GPUs] and numbers of sequences [1]; positive, possibly fractional. They are broadcast to a
         common shape (...).
     new_tokens : int
-        Tokens per sequence and step [1]. Values above 1 stand for the verification of a draft.
+        Tokens per sequence and step [1]. A step with more than one verifies a draft.
     pipeline : bool
         Also try pipeline parallelism.
 

@@ -58,7 +58,7 @@ class IntensitySweep:
 
     @property
     def bound(self) -> str:
-        """What limits the operator at the largest value of the variable: ``compute`` or ``memory``."""
+        """Limit of the operator's speed at the largest value of the variable: ``compute`` or ``memory``."""
         return "compute" if self.compute_seconds[-1] >= self.memory_seconds[-1] else "memory"
 
     @property

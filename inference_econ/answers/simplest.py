@@ -87,7 +87,7 @@ def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[Deplo
     Parameters
     ----------
     choices : sequence of Deployment
-        Deployments. Those that remain keep their order.
+        Deployments, in any order. The result has the same order.
     cost : callable
         Function that returns the cost of a deployment, in any unit.
     """

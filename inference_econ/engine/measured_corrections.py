@@ -186,7 +186,7 @@ class SetupLevels:
     def unseen(self, layouts: Sequence[str]) -> Unseen:
         """Property in which the least-measured layout differs from all measurements of the engine.
 
-        An empty list stands for a layout without measurements.
+        With an empty list, the layout counts as not measured.
         """
         if self.widest is None:
             return "subject"

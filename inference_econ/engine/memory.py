@@ -349,7 +349,7 @@ def paged_bytes(needed: Memory, plans: Plans, assumptions: Assumptions) -> Array
 
 
 def _counted(plans: Plans, assumptions: Assumptions) -> Array:
-    """Number of sequences that must fit, if all attention-DP groups have as many as the fullest one [1]."""
+    """Number of sequences that must fit, if all attention-DP groups have the number of the fullest one [1]."""
     sequences = plans.batch if assumptions.capacity.kv == "batch" else plans.micro_batch
     groups = attention_groups(plans, assumptions.layout)
     if not plans.whole or plans.fullest is not None or np.all(np.asarray(groups) == 1.0):

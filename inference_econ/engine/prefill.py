@@ -38,7 +38,7 @@ class Prefill:
         Time during which one prompt occupies the instance [s]. It is less than ``seconds`` if other pipeline stages
         process other prompts at the same time. Attention-DP groups step together, so groups without a prompt wait.
     full_seconds : ndarray, shape (...)
-        The same time if every group has a prompt, per prompt [s].
+        Value of ``busy_seconds`` per prompt if every group has a prompt [s].
     chunks : int
         Number of prefill steps [1].
     chip_share : ndarray, shape (...)

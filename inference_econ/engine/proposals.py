@@ -126,8 +126,8 @@ class Speculation:
     Raises
     ------
     InputError
-        If the method is unknown, a probability is not from 0 to 1, or their number is 0 or too large. The same error is
-        raised if the minimum exceeds the maximum, or if a draft model is missing or given for another method.
+        If the method is unknown, a probability is not from 0 to 1, or their number is 0 or too large. Also raised if
+        the minimum exceeds the maximum, or if a draft model is missing or given for another method.
     """
 
     proposer: ProposerName

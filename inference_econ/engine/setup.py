@@ -143,8 +143,8 @@ class Setup:
     ------
     InputError
         If the chip has no math unit for a format, does not support the cache format, or has no host link for weights in
-        host memory. The same error is raised if the context or the price is out of range, or if nodes are requested but
-        their size is unknown.
+        host memory. Also raised if the context or the price is out of range, or if nodes are requested but their size
+        is unknown.
     """
 
     model: ModelSpec

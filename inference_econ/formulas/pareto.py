@@ -21,7 +21,8 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
     Returns
     -------
     ndarray, shape (m,)
-        Indices, ascending in seconds and strictly descending in dollars. Of equal points, only the first is included.
+        Indices, ascending in seconds and strictly descending in dollars. Only the first of several equal points is
+        included.
 
     Notes
     -----

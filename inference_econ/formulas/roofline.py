@@ -418,7 +418,7 @@ def toy_cost_at_minimum_latency(
 
     Notes
     -----
-    Eqs. (15), (16) and (17) of Erdil (2025). The fastest tokens cost about three times as much as the cheapest, 2 P /
+    Eqs. (15), (16) and (17) of Erdil (2025). The fastest tokens have about three times the cost of the cheapest, 2 P /
     C. The exact cost is lower by a share of 2 / (3 sqrt(N*)).
 
     Examples

@@ -63,7 +63,7 @@ def scattered_turns(
     Turn k finds the cache of turn k - m if two conditions hold. First, turn k - m was the last one at the same replica,
     which has the probability (1 - 1/R)^(m-1) / R. Second, the sum of m pauses is shorter than the lifetime: G(m) =
     P(Erlang(m, Z) <= L). Turn k then finds (k - m) (u + a) tokens; the sum over all k is (u + a) (n - m) (n - m + 1) /
-    2. The lifetime stands for the characteristic time of Che, Tung and Wang (2002). The case of one replica is
+    2. The lifetime is the characteristic time of Che, Tung and Wang (2002). The case of one replica is
     :func:`inference_econ.formulas.prefix_cache.returning`.
 
     Examples

@@ -146,7 +146,8 @@ def gamma_shares(shapes: Array, values: Array) -> Array:
     Parameters
     ----------
     shapes : ndarray, shape (...)
-        Shape parameters, at least 1 [1]. An integer m stands for the sum of m exponential times of mean 1.
+        Shape parameters, at least 1 [1]. An integer m gives the distribution of the sum of m exponential times of mean
+        1.
     values : ndarray, shape (...)
         Finite arguments, at least 0 [1].
 

@@ -150,7 +150,7 @@ class Admission(Spec):
     """Rule by which an engine admits requests to the KV cache and preempts them when memory runs out."""
 
     own_answer: Annotated[float, Field(ge=0, le=1)]
-    """Share of the maximum output of a request that must be free in the cache, besides its prompt, to admit it [1]."""
+    """Share of the maximum output of a request that must be free, as well as its prompt, to admit the request [1]."""
     other_answers: Annotated[float, Field(ge=0, le=1)]
     """Share of the remaining output of all running requests that must be free, too, to admit a request [1]."""
     evicted: Evicted

@@ -383,7 +383,7 @@ def _positive(seconds: float, text: str) -> float:
 
 
 def _percentile(text: str) -> str:
-    """Statistic of an SLO: ``mean``, or ``p1`` to ``p99.9``. The number 95 stands for p95."""
+    """Statistic of an SLO: ``mean``, or ``p1`` to ``p99.9``. The number 95 means p95."""
     return percentiles.percentile(f"p{text}" if text[:1].isdigit() else text)
 
 

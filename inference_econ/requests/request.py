@@ -153,8 +153,8 @@ class Request:
 
     If a command lacks an option, its field is None or the default.
 
-    Options of a single command are arguments of its function instead. The same applies to options with another type
-    there.
+    Options of a single command are arguments of its function instead. So are options that have another type in a
+    command.
     """
 
     asked: Invocation | None = field(default=None, repr=False)
@@ -315,7 +315,7 @@ def refuse(stray: Iterable[str], message: str, option: str | None = None) -> Non
     stray : iterable of str
         Python names of options that the user gave.
     message : str
-        Message; ``{}`` stands for the option as the user typed it.
+        Message; ``{}`` is replaced by the option as the user typed it.
     option : str, optional
         Option that the error names, if it is another one.
 

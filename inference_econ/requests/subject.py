@@ -35,7 +35,7 @@ OF_POOLS = ("decode_on", "transfer", "prefill_chain")
 
 
 def what_ifs(request: Request) -> tuple[str, ...]:
-    """What-ifs from ``--set``, and from options that stand for a what-if.
+    """What-ifs from ``--set``, and from options that set a what-if.
 
     Raises
     ------

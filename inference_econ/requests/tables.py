@@ -183,7 +183,7 @@ class Command:
     variants: Mapping[str, str] = field(default_factory=dict)
     """Alternative functions (``module:name``) by the option that selects them.
 
-    ``sessions`` stands for a workload with sessions.
+    The key ``sessions`` is for a workload with sessions.
     """
     records: tuple[str, ...] = ()
     """Kinds of records in its results, see :mod:`inference_econ.report.schema`."""

@@ -141,7 +141,7 @@ def targets(request: Request, **usual: float) -> Targets:
 
 
 def usual_targets(request: Request) -> Targets | None:
-    """SLOs from the options; with ``--any-speed``, no SLOs. None stands for the reference speed of the model.
+    """SLOs from the options; with ``--any-speed``, no SLOs. None means the reference speed of the model.
 
     Raises
     ------
@@ -197,8 +197,7 @@ def users(request: Request) -> Users | None:
     Raises
     ------
     InputError
-        If both options are set, or one of them together with a rate. The same error is raised for --think-time without
-        --users.
+        If both options are set, or one of them together with a rate. Also raised for --think-time without --users.
     """
     from inference_econ.answers.deployments.recommend import Users
 

@@ -80,7 +80,7 @@ def token_seconds(
     accelerators, batch : ndarray
         Instance sizes and batches [1], broadcastable to a common shape (...).
     layouts : Layouts
-        Layouts for the target, and for a draft model with a layout of its own.
+        Layouts for the target, and for a draft model whose layout differs.
     speculation : Speculation, optional
         Speculation method.
     ceiling : ndarray, broadcastable to (...)
@@ -125,7 +125,7 @@ def fastest_round(
 ) -> Fastest:
     """Layouts of instances for rounds of ``drafted`` draft tokens, as :func:`token_seconds` finds them.
 
-    If a draft model has a layout of its own, ``seconds`` exclude the time to draft.
+    If a draft model has another layout than the target, ``seconds`` exclude the time to draft.
     """
     if speculation is None:
         return fastest(setup, accelerators, batch, layouts)

@@ -163,7 +163,7 @@ class Candidate:
 
     @property
     def paid_chips(self) -> Array:
-        """Number of decode GPUs that cost as much as the instance or prefill/decode group, shape (n, k) [1]."""
+        """Number of decode GPUs that have the cost of the instance or prefill/decode group, shape (n, k) [1]."""
         return self.metrics.accelerators if self.pools is None else self.pools.paid_chips
 
     @cached_property

@@ -102,7 +102,7 @@ class SteadyPools:
 
     @cached_property
     def paid_chips(self) -> Array:
-        """Number of decode GPUs that cost as much as each group, shape (n, k) [1].
+        """Number of decode GPUs that have the cost of each group, shape (n, k) [1].
 
         If prefill and decode use the same kind of GPU, this is the number of all GPUs. It is NaN if there is no group.
         """

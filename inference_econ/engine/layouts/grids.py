@@ -122,7 +122,7 @@ class ContinuousLayouts:
     ``depths`` lists the pipeline depths to try for each instance; 0 marks a depth that does not fit. ``variants`` adds
     a leading axis for the number of attention ranks. ``attention_ranks`` lists the numbers of attention ranks that a
     stage may have; searches use them for bounds. ``unpinned`` is the same family without fixed degrees, for draft
-    models with a layout of their own.
+    models whose layout differs from that of the target.
 
     Attributes
     ----------

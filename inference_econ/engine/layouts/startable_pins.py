@@ -144,7 +144,7 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
     ------
     InputError
         If there are more pipeline stages than layers, or if a stage cannot be divided into the expert-parallel ranks.
-        The same error is raised if there are more context-parallel ranks than copies of the cache.
+        Also raised if there are more context-parallel ranks than copies of the cache.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(

@@ -72,7 +72,7 @@ def scores(
 ) -> Operator:
     """Row of attention over the cache in one layer: arithmetic per new token, and cache traffic per sequence.
 
-    It stands for three kernels: rotation with the cache write, attention over parts of the context, and the sum over
+    It consists of three kernels: rotation with the cache write, attention over parts of the context, and the sum over
     these parts. ``heads`` is the number of heads that can be distributed over ranks. If ``whole`` is True, every rank
     of a group processes all sequences of the group. Each attention-DP group with a sequence reads ``shared_bytes``
     once. ``dtype`` defaults to the format of the cache. ``reach`` has the efficiencies of the attention kernels, if

@@ -247,7 +247,7 @@ def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: b
 def _busiest_tokens(table: OperatorTable, routed: Array | float, active: float, spread: Array) -> Array:
     """Tokens of the busiest rank divided by the mean of all ranks [1].
 
-    Ranks differ by chance and by popular experts.
+    Ranks differ because tokens select experts at random, and because some experts are popular.
     """
     assumed, mean = table.assumptions.experts, np.maximum(table.tokens, 1.0) * active / spread
     uneven: Array = np.asarray(assumed.popularity_scv * spread / routed)

@@ -196,7 +196,7 @@ def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: s
 def _blocked(blocks: object, scales: object, place: str) -> Dtype:
     """Format of 8-bit floats with one scale per block of rows and columns.
 
-    Scales have 32 bits, or 8 if the file says so.
+    Scales have 32 bits, or 8 if the file states this.
     """
     if scales not in (None, "float", "fp32", "ue8m0"):
         raise SpecError([f"{place}: scale_fmt is {scales!r}; understood: fp32, ue8m0"])

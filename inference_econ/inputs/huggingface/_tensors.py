@@ -34,7 +34,7 @@ _TABLE: Mapping[str, Any] = TABLE["tensors"]
 
 
 def _patterns(table: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
-    """Patterns of tensor names by role. Names in braces stand for parts of patterns that occur in several roles."""
+    """Patterns of tensor names by role. Names in braces are replaced by parts that several patterns have."""
     return {
         role: re.compile(re.sub(r"\{(\w+)\}", lambda piece: str(_TABLE["pieces"][piece[1]]), text))
         for role, text in table.items()

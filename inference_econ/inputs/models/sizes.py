@@ -236,7 +236,7 @@ Change = tuple[tuple[str, ...], "Value"]
 
 
 def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> Iterator[Change]:
-    """Changes in the data of a model that a short key stands for.
+    """Changes that a short key makes in the data of a model.
 
     Parameters
     ----------

@@ -202,7 +202,7 @@ class Calibration(Spec):
     deployments: str = ""
     """Short hashes of the fitted deployments, which show that other measurements were not fitted.
 
-    Those of the parent profile are included.
+    Hashes of the parent profile are included.
     """
 
 
@@ -353,7 +353,7 @@ class MeasuredLevels(Spec):
     shared: Annotated[tuple[SharedLevel, ...], Field(strict=False)] = ()
     """Corrections for all models and chips.
 
-    Those that are valid for a query are added to the correction of its subject.
+    If one is valid for a query, it is added to the correction of the subject.
     """
     subjects: Annotated[tuple[MeasuredSubject, ...], Field(min_length=1, strict=False)]
     """Corrections for combinations of model and chip."""

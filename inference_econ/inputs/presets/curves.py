@@ -53,7 +53,7 @@ class GroupedKernel(Spec):
     extra_tokens: Extra
     """Overhead of each expert in a batch as a number of tokens [tokens].
 
-    It stands for the empty part of its last tile.
+    It represents the empty part of its last tile.
     """
     extra_elements: Extra
     """Overhead of a product as a number of elements in width and depth on one chip [1].
@@ -100,7 +100,7 @@ class DecodeScores(Spec):
     extra_tokens: Extra
     """Overhead of each sequence as a number of cached tokens [tokens].
 
-    It stands for the start and end of a kernel, and for the sum over parts of a context.
+    It represents the start and end of a kernel, and the sum over parts of a context.
     """
 
 
@@ -112,10 +112,10 @@ class PromptScores(Spec):
     extra_tokens: Extra
     """Overhead of each new token as a number of past tokens [tokens].
 
-    It stands for half-empty tiles on the diagonal.
+    It represents half-empty tiles on the diagonal.
     """
     extra_elements: Extra
-    """Overhead of attention scores as a number of elements of a head [1]. It stands for exponentials."""
+    """Overhead of attention scores as a number of elements of a head [1]. It represents exponentials."""
 
 
 class ScoresKernel(Spec):

@@ -438,7 +438,7 @@ class Lengths(Spec):
     Only a table has them.
     """
     shares: Annotated[tuple[Share, ...], Field(strict=False)] = ()
-    """Share of the requests that each row stands for; equal for all rows by default [1]. Only a table has shares."""
+    """Share of the requests that have the lengths of a row; equal by default [1]. Only a table has shares."""
 
     def _check_fields(self) -> None:
         columns = {name: value for name in ("isl", "osl", "cached", "shares") if (value := getattr(self, name)) != ()}

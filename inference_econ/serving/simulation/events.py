@@ -983,7 +983,7 @@ class Engine:
         heapq.heappush(self.decoding, (end, request))
 
     def _leave(self, request: int, group: int) -> None:
-        """Update counts for a request that stops decoding."""
+        """Update the state of the engine after a request stops decoding."""
         self.context -= self.isl[request] + self.osl[request] - (self.ends.pop(request) - self.steps)
         self.writing[group] -= 1
         if self.memory is not None:
