@@ -73,7 +73,7 @@ def with_slots(layouts: Services, slots: int) -> Services:
 
 
 def check_space(setup: Setup, space: Space) -> None:
-    """Reject invalid fixed parallelism degrees, as far as this is possible before the search.
+    """Reject invalid fixed parallelism degrees. Only errors that can be found before the search are found.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
     Parameters
     ----------
     setup : Setup
-        Model, GPU and formats; its context must fit.
+        Model, GPU and formats. The context of the setup must fit.
     start : str
         Words at the start of the returned text.
     """

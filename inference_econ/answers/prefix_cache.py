@@ -548,7 +548,7 @@ class _Case:
         return float(prompt.seconds[0]), self.service.full_prefill_seconds(tokens, cached)
 
     def _computing(self, prefix: float) -> tuple[float, float]:
-        """Time to recompute a prefix [s]: its duration, and the instance time when steps are full."""
+        """Duration of recomputing a prefix, and instance time that it takes when steps are full [s]."""
         whole, rest = self.prefill(prefix + self.new_tokens, 0.0), self.prefill(self.new_tokens, prefix)
         return max(whole[0] - rest[0], 0.0), max(whole[1] - rest[1], 0.0)
 

@@ -87,7 +87,7 @@ class Observation:
     utilization: float | None = None
     """Useful arithmetic divided by the dense peak (MFU) [1].
 
-    Useful arithmetic is that of output tokens. For a service, it includes prompts.
+    Only arithmetic for output tokens is useful. For a service, arithmetic for prompts is useful, too.
     """
     batch: float | None = None
     """Mean number of concurrent sequences on all GPUs [1]; for a service, concurrent requests."""
@@ -331,7 +331,7 @@ class Gap:
     setup: Setup
     """Setup of the frontier; it has the assumptions of the fitted profile or of the ideal bound."""
     frontier: Frontier | ServiceFrontier
-    """Frontier that the point is compared with. Its search included the measured batch or concurrency."""
+    """Frontier that the point is compared with. The search included the measured batch or concurrency."""
     speeds: Array
     """Speeds of the frontier's points, shape (n,) [tokens/s]."""
     dollars: Array

@@ -67,7 +67,7 @@ class SetupLevels:
     ways : tuple of MeasuredWay
         Serving modes measured with the version; empty if the version was not measured.
     shared : tuple of SharedLevel
-        Corrections over all models and GPUs, of engine releases up to that of the setup and of speculative decoding.
+        Corrections over all models and GPUs: of engine releases up to the setup's, and of speculative decoding.
     weights : str
         Number format of the weights.
     apart, speculates : bool

@@ -351,7 +351,7 @@ class Setup:
         Parameters
         ----------
         engine : str, optional
-            Engine of the corrections; those of other engines are ignored.
+            Engine of the corrections. Corrections of other engines are ignored.
         version : str, optional
             Engine version; empty if it was not recorded. The default is the version in the engine's catalog entry.
         release : str, optional

@@ -22,7 +22,7 @@ class Estimate(NamedTuple):
     standard_error: float
     """Standard error, in the unit of the samples.
 
-    It is that of plain Monte Carlo, usually an upper bound for quasi-Monte-Carlo.
+    The formula is valid for plain Monte Carlo. For quasi-Monte-Carlo, it usually is an upper bound.
     """
 
 

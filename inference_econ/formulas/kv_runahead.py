@@ -49,7 +49,7 @@ class ProcessRates(NamedTuple):
     attention_flops_per_second: float
     """Sustained rate of attention [FLOP/s]. It is lower for unfused kernels, which write scores to memory."""
     overhead_seconds: float
-    """Minimum time of a layer [s]: its kernel launches, which overlap with the work of the chip."""
+    """Minimum time of a layer, for kernel launches [s]. Launches overlap with the work of the chip."""
     link_bytes_per_second: float
     """One-way bandwidth to the next process [B/s]."""
     link_latency: float

@@ -184,7 +184,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
-        """Build the error with all mistakes: those that pydantic found, and those that it could not look for."""
+        """Build the error with all mistakes, including mistakes that pydantic could not find because of others."""
         details = error.errors(include_url=False)
         # If most keys belong to another kind of file, report one mistake instead of dozens.
         top = [detail for detail in details if len(detail["loc"]) == 1 and detail["type"] == "extra_forbidden"]

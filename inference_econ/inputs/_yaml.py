@@ -79,7 +79,7 @@ def read_yaml(path: Path) -> Document:
 
 
 def parse(text: str, origin: str) -> Document:
-    """Read YAML text; the errors are those of :func:`read_yaml`."""
+    """Read YAML text; see :func:`read_yaml` for errors."""
     document = _parsed(text, origin)
     # Callers modify the result, so each call returns a copy.
     return Document(_copied(document.data), origin, dict(document.lines))

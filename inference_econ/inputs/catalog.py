@@ -265,7 +265,7 @@ def references() -> dict[str, dict[str, str]]:
 
 @cache
 def measured_files() -> dict[str, Path]:
-    """Paths of the CSV tables of measurements in the package, without those of measured servers, sorted by name."""
+    """Paths of the CSV tables of measurements in the package, sorted by name. Measured servers are excluded."""
     return {path.stem: path for path in sorted((folder("scenarios") / "measured").glob("*.csv"))}
 
 

@@ -94,7 +94,7 @@ class HardwareSpec(SourcedSpec):
     two_to_four_sparsity: bool = False
     """True if the peaks that the vendor advertises include 2:4 sparsity.
 
-    The dense peak of fp8 must then be twice that of 16-bit formats.
+    The dense peak of fp8 must then be twice the peak of 16-bit formats.
     """
     hbm_bytes: Memory
     """Main memory available to programs [B]."""

@@ -70,7 +70,7 @@ class MixerParameters(NamedTuple):
 class Mixer(Spec):
     """Base class of mixers (attention or recurrence). It has the fields of a file, and counts that follow from them.
 
-    A kind overrides the defaults here; its rows of the operator table are in ``engine/operators/``.
+    A kind of mixer overrides the defaults here. The rows of the operator table are in ``engine/operators/``.
     """
 
     kind: str
@@ -578,7 +578,7 @@ class FeedForwardParameters(NamedTuple):
 class FeedForwardPart(Spec):
     """Base class of feed-forward blocks. It has the fields of a file, and counts that follow from them.
 
-    A subclass overrides the defaults here. Its rows of the operator table are in ``engine/operators/``.
+    A subclass overrides the defaults here. The rows of the operator table are in ``engine/operators/``.
     """
 
     kind: str

@@ -35,7 +35,7 @@ class Meaning(NamedTuple):
     """Catalog entry that a text means."""
 
     name: str
-    """Catalog name, or the name of another checkpoint whose sizes are those of the entry."""
+    """Catalog name, or the name of another checkpoint that has the sizes of the entry."""
     remark: str = ""
     """Note about the meaning of the text; empty if it is obvious."""
     base: str = ""
@@ -92,13 +92,13 @@ def is_shipped(path: Path) -> bool:
 
 @cache
 def names(kind: Kind) -> tuple[str, ...]:
-    """Names of the entries of one kind, including those of plug-ins, sorted."""
+    """Names of the entries of one kind, including entries of plug-ins, sorted."""
     return tuple(files(kind))
 
 
 @cache
 def files(kind: Kind) -> Mapping[str, Path]:
-    """Files of one kind by name, including those of plug-ins, sorted.
+    """Files of one kind by name, including files of plug-ins, sorted.
 
     Raises
     ------

@@ -73,7 +73,7 @@ def _shortest(value: float) -> str:
 
 
 def _block(value: Any, column: int, used: int) -> Any:
-    """Value in the YAML style in which it is written.
+    """Value with the YAML style for writing it.
 
     Parameters
     ----------

@@ -181,7 +181,7 @@ def check_page(path: Path | str) -> None:
 
 
 def check_ending(path: Path | str, what: str, endings: Sequence[str]) -> None:
-    """Reject a path whose extension is not that of a supported file format.
+    """Reject a path with an extension that no supported file format has.
 
     Parameters
     ----------

@@ -212,7 +212,7 @@ def question(path: str) -> SavedAnswer:
 
 
 def is_answer(path: str) -> bool:
-    """Return True if a file has the header of a saved result. Its content may still be invalid."""
+    """Return True if a file has the header of a saved result. The rest of the file may still be invalid."""
     try:
         record = json.loads(read_text(path))
     except (InputError, OSError, ValueError, RecursionError):

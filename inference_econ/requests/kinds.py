@@ -34,7 +34,7 @@ class BadValueError(InputError):
 
 
 class ValueKind:
-    """Base class of option types; its values are texts.
+    """Base class of option types. The values of this class are texts.
 
     Parameters
     ----------

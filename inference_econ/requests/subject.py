@@ -309,7 +309,7 @@ def arrangement(request: Request) -> Arrangement:
 
 
 def candidates_on_chips(request: Request, requests: Requests, chips: Sequence[str] | None = None) -> list[Candidate]:
-    """Candidate deployments on several GPU types; by default those of the request.
+    """Candidate deployments on several GPU types. By default, the GPU types of the request are used.
 
     Raises
     ------

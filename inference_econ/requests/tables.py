@@ -371,7 +371,7 @@ GUESSED: Mapping[str, str] = _DOCUMENT["guessed"]
 def launch_writer(form: str) -> Callable[..., str]:
     """Load the function that writes a launch format.
 
-    Its arguments are the launch plan and the number of GPUs in a machine.
+    The arguments of this function are the launch plan and the number of GPUs in a machine.
     """
     table = rows(Path(__file__).with_name("launch_forms.csv"))
     writer: Callable[..., str] = named(next(row["writer"] for row in table if row["form"] == form))

@@ -183,7 +183,7 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
 
 
 def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
-    """Queueing times of prompts that are processed one at a time, shape (count,) [s].
+    """Queueing times of prompts if no two are processed together, shape (count,) [s].
 
     See :func:`shared_step_waits` for the parameters.
 
@@ -220,7 +220,7 @@ def per_token(states: Steady, drawn: LengthSample) -> Array:
 
 
 def _with_mean(times: Array, mean: Array, wanted: Array) -> Array:
-    """Scale times to a given mean [s]; where the old mean is 0, the result is the new mean."""
+    """Scale times to a given mean [s]. If the old mean is 0, the result is the new mean."""
     return np.where(mean > 0.0, times * (wanted / np.where(mean > 0.0, mean, 1.0)), wanted)
 
 

@@ -151,7 +151,7 @@ class Steady:
         return replace(first._mapped(lambda *values: np.stack(values)[:, None], *others), prompts=self.prompts)
 
     def without_prompts(self, steps: float, taken_seconds: float = 0.0) -> Steady:
-        """States of a decode instance at the same batch sizes. Its requests arrive with their prompts processed.
+        """States of a decode instance at the same batch sizes. Requests arrive with their prompts processed.
 
         Parameters
         ----------
@@ -351,7 +351,7 @@ class _Reading(NamedTuple):
 
 
 def _in_turns(batches: Batches, added: Added, own: Array, idle: Array, decoding: Array, turn: Array) -> _Reading:
-    """Waits of prompts that are processed one at a time; ``turn`` is the processing time of each [s]."""
+    """Waits of prompts if no two are processed together; ``turn`` is the processing time of each [s]."""
     chunked = bool(batches.setup.assumptions.serving.prefill_chunk)
     ahead, chance = waits(batches, turn, added, beside_decoding=chunked)
     # The wait is at most the time of all other prompts.

@@ -128,7 +128,7 @@ class LayoutCurves(CostCurves):
     """
 
     front: ServiceFrontier
-    """Frontier; the curves are those of its first candidate."""
+    """Frontier. The curves are for the first candidate of the frontier."""
 
     @property
     def candidate(self) -> Candidate:
@@ -176,7 +176,7 @@ class LayoutCurves(CostCurves):
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
         """Parallelism degrees of a layout, and the engines that can start it.
 
-        For a disaggregated candidate, the prefill layout is that of the nearest batch.
+        For a disaggregated candidate, the prefill layout of the nearest batch is used.
         """
         row, column = self._nearest(layout, concurrency)
         return self.candidate.layouts(np.array([row]), np.array([column]))[0]

@@ -91,7 +91,7 @@ class Deployment:
 
     @property
     def instance_load(self) -> Loaded:
-        """Load of one instance. For a disaggregated deployment, the concurrency is that of one decode instance."""
+        """Load of one instance. For a disaggregated deployment, it has the concurrency of one decode instance."""
         if self.fleet is None:
             return self.load
         return replace(self.load, in_flight=self.load.in_flight / self.fleet.decode_instances)

@@ -105,7 +105,7 @@ def at_rate(
     arrival_scv: float = 1.0,
     play: bool = True,
 ) -> Deployment:
-    """Return a deployment under another load. Its number of instances stays the same unless ``counts`` is given.
+    """Return a deployment under another load. The number of instances is the same unless ``counts`` is given.
 
     ``counts`` has one number of instances, or separate numbers for prefill and decode instances [1]. See
     :func:`with_margin` for the other parameters.

@@ -664,7 +664,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return factors
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Interval factors of each point; those of the cost apply to the lowest cost at the speed of the point."""
+        """Interval factors of each point. Factors of cost are valid for the lowest cost at the speed of the point."""
         every: list[bounds.Ends] = [{} for _ in range(len(self))]
         low, high = (end / self.dollars for end in self.cost_ends)
         for at, instances in self._same_instances():

@@ -428,7 +428,7 @@ def _with_skipped(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
 
 
 def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
-    """Error to report if no engine has a layout: the common one if all engines agree, else that of the first engine."""
+    """Error to report if no engine has a layout. If the engines give different errors, the first one is used."""
     try:
         offer(setup, requests, space)
     except (InputError, NothingFitsError) as error:

@@ -201,7 +201,7 @@ class Decoder:
         return queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=self.variation)
 
     def load(self, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1) -> Loaded:
-        """Load of the instance. Its TTFT is only the wait for a decode slot.
+        """Load of the instance. The TTFT in the result is only the wait for a decode slot.
 
         ``arrival_scv`` is the squared coefficient of variation of all arrivals [1]. ``instances`` decode instances
         share them.

@@ -1,4 +1,4 @@
-"""Engine instance that is ready to launch: its options and its configuration file."""
+"""Options and configuration file of an engine instance that is ready to launch."""
 
 from __future__ import annotations
 

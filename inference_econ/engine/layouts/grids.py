@@ -55,7 +55,7 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
     Parameters
     ----------
     hardware : HardwareSpec
-        Chip; its machines limit the instance sizes.
+        Chip. The sizes of machines with this chip limit the instance sizes.
     largest : float
         Size of the largest instance [1].
 

@@ -259,7 +259,7 @@ def _indivisible_feed_forward(
     if experts and plans.ep is not None:
         without = _uneven(experts, plans.ep)
         if assumed.redundant is not None:
-            # Copies fill the remaining places, if each rank has an expert of its own.
+            # Copies fill the remaining places, if each rank has a different expert.
             without = np.asarray((np.mod(plans.ep, 1) != 0) | (plans.ep > experts + assumed.redundant))
         problems.append(UnevenSplit("experts", (experts,), without))
         problems.append(UnevenSplit("expert_ranks", (), _uneven(ranks, plans.ep)))
@@ -309,7 +309,7 @@ def expert_degrees(model: ModelSpec, assumed: ExpertAssumptions) -> Array:
     """Numbers of ranks that divide the experts of all layers, including 1, shape (n,).
 
     If experts have copies, the numbers also include full machines that need few copies. An example is 72 ranks that
-    store 288 experts, of which 256 are different.
+    store 288 experts, 256 of them different.
     """
     experts = [mixture.experts for mixture in model.mixtures]
     most = max(experts, default=1)

@@ -226,7 +226,7 @@ class _Curve(NamedTuple):
         return padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=self.extra_elements)
 
     def rates(self, vendor: str, tokens: Array, depth: Array | float, width: Array | float) -> Rates:
-        """Efficiencies on chips of a vendor. Its math unit also computes the empty rows of partly filled tiles."""
+        """Efficiencies on chips of a vendor. The math unit also computes the empty rows of partly filled tiles."""
         tiles = self.math * padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=0.0)
         share = np.minimum(tiles / (self.unit * self.padding(tokens, depth, width)), 1.0)
         return Rates(self.math, self.memory, self.overlap, share, self.per_vector, vendor)

@@ -81,7 +81,7 @@ def import_document(path: Path | str) -> Document:
 def gguf_document(path: Path) -> Document:
     """Read a llama.cpp GGUF file as plain data of a model.
 
-    Its header is converted to a configuration of its model family.
+    The header is converted to a configuration of the model family.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Archite
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
-    """Mistakes of an error, each of which starts with the file name.
+    """Mistakes of an error. Each mistake starts with the file name.
 
     Mistakes in a combination of fields do not contain the name, so it is added.
     """

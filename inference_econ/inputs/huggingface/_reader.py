@@ -364,7 +364,7 @@ class ArchitectureFamily:
 
 
 def _entry(families: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """Fields of an entry, combined with those of the family that ``like`` names."""
+    """Fields of an entry, combined with the fields of the family that ``like`` names."""
     fields = families[name]
     base = _entry(families, fields["like"]) if "like" in fields else {}
     added = {

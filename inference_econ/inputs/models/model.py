@@ -32,7 +32,7 @@ class VisionTower(Spec):
     def profiled_patches(self, step_tokens: float) -> float:
         """Number of patches in the largest images that fit a step together, and that a profile run encodes [1].
 
-        The number is that of at least one image.
+        At least one image is encoded.
 
         Examples
         --------
@@ -300,7 +300,7 @@ class Precision:
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """Smallest widths of split matrices with a scale per block: of dense matrices, and of experts [1]."""
+        """Smallest widths of split dense matrices and of split experts, if a block of elements shares a scale [1]."""
         return block_width(self.weights), block_width(self.experts)
 
     @property

@@ -251,8 +251,8 @@ class ExpertAssumptions(Spec):
     the token reaches; node-limited routing allows ``active_groups`` of them (:class:`ExpertFeedForward`). ``by_phase``:
     per domain in prefill, and per copy in decode, whose kernels minimize latency."""
     dispatch: Literal["activations", "eight_bit", "weights"]
-    """Format of tokens that are dispatched to experts: that of the activations, 8 bits, or that of the experts' weights
-    if these are narrow floats. Combined outputs have the format of the activations."""
+    """Format of tokens that are dispatched to experts: the format of the activations, 8 bits, or the format of the
+    experts' weights if these are narrow floats. Combined outputs have the format of the activations."""
     activations: Literal["touched", "all"]
     """Activation traffic of experts: for the experts that receive tokens, or for all experts."""
     replicated_tokens: Literal["exchanged", "summed", "gathered"]
@@ -298,7 +298,7 @@ class AttentionAssumptions(Spec):
     """Fixed time of a latent-attention kernel on the chip, if different from other kernels, for example because an
     engine fuses more operations [s]."""
     latent_traffic: Literal["one_matrix", "exact"]
-    """Traffic of MLA's two up-projections: that of a single matrix over both ranks, or each over its own ranks."""
+    """Traffic of MLA's two up-projections: as one matrix over the ranks of both, or each over its own ranks."""
     latent: Literal["absorbed", "decompressed", "decompressed_per_step"]
     """MLA in decode. ``absorbed``: the latent is key and value of every head. ``decompressed``: keys and values of
     every head are cached. ``decompressed_per_step``: the latent is cached and decompressed in each step. Prefill
@@ -311,7 +311,7 @@ class AttentionAssumptions(Spec):
     ``cut``: also the projections, split as well. ``replicated``: scan and projections in full on every attention
     rank."""
     index_keys: Literal["cache", "eight_bit"] = "cache"
-    """Format of index keys: that of the cache, or 8 bits with a 32-bit scale per 128 elements."""
+    """Format of index keys: the format of the cache, or 8 bits with a 32-bit scale per 128 elements."""
     chunk_position: Literal["middle", "position"] = "middle"
     """Position of a token in its chunk, for attention within chunks. ``middle``: always the middle. ``position``: the
     actual position for new tokens of a prompt and for sequences within their first chunk. For longer sequences the
@@ -326,7 +326,7 @@ class AttentionAssumptions(Spec):
     masked_scores: Literal["skipped", "computed"] = "skipped"
     """Scores that the causal mask hides in prefill: skipped, as in fused kernels, or computed and then masked."""
     kv_reads: Literal["micro_batch", "batch"]
-    """KV cache that a pipeline stage reads per micro-batch: that of the micro-batch, or that of the full batch, as in
+    """KV cache that a pipeline stage reads per micro-batch: the cache of the micro-batch, or of the full batch, as in
     an early version of the study's code."""
 
     def kernel(self, kind: Literal["grouped", "latent"], dtype: str) -> ScoresKernel | None:
@@ -344,7 +344,7 @@ class CapacityAssumptions(Spec):
     """Format of embeddings if the weights are narrower than 16 bits: 16 bits, as in engines, or the format of the
     weights."""
     kv: Literal["micro_batch", "batch"]
-    """KV cache that must fit in memory: that of one micro-batch, or of all micro-batches in the pipeline."""
+    """KV cache that must fit in memory: the cache of one micro-batch, or of all micro-batches in the pipeline."""
     draft: bool
     """True if weights and KV cache of a draft model must fit in memory, too."""
     usable_memory: Fraction
@@ -352,7 +352,7 @@ class CapacityAssumptions(Spec):
     kv_block: Count
     """Block size of the KV cache [tokens]. A sequence occupies full blocks."""
     workspace_tokens: NonNegative
-    """Tokens of the largest step [tokens]. Its activations must fit in addition to weights and KV cache."""
+    """Tokens of the largest step [tokens]. Activations of this step must fit in addition to weights and KV cache."""
     state_pages: bool = False
     """True if recurrent states are stored in cache pages. A page is then as large as a state."""
     states_held: Annotated[int, Field(ge=1, le=100)] = 1
@@ -554,7 +554,7 @@ class Assumptions(SourcedSpec):
         return self.changed(exceptions).model_copy(update={"per_family": {}}) if exceptions else self
 
     def exceptional(self, chip: HardwareSpec) -> str:
-        """Key of :attr:`per_family` for a chip: its family, or the family whose exceptions are used in its place."""
+        """Key of :attr:`per_family` for a chip: the family of the chip, or another family of the generation."""
         return chip.family if chip.family in self.per_family else generations.usual().family(chip)
 
     def without_exceptions(self, names: Collection[str]) -> Assumptions:

@@ -93,10 +93,10 @@ class ErrorSpread(Spec):
     rows: Count
     """Number of measurements on which the interval is based [1].
 
-    If the interval is mostly that of the parent profile, the measurements are those of the parent.
+    If the interval mostly comes from the parent profile, these are the measurements of the parent.
     """
     own: Count | None = None
-    """Number of measurements in the fit itself, if the interval is mostly that of the parent profile [1]."""
+    """Number of measurements in the fit itself, if the interval mostly comes from the parent profile [1]."""
     groups: Count | None = None
     """Number of groups of measurements in cross-validation [1]. One fit is made without each of them."""
     misfits: Count | None = None

@@ -77,7 +77,7 @@ class ExchangedKernels(Spec):
     decode: GroupedKernel
     """Kernel of decode steps.
 
-    Its buffers have room for the maximum number of tokens per expert. Only actual tokens are computed.
+    The buffers have the size for the maximum number of tokens per expert. Only actual tokens are computed.
     """
 
 
@@ -200,7 +200,7 @@ class NcclTree(Spec):
     exchange_per_domain_doubling: Seconds | None = None
     """Latency of an all-to-all or point-to-point transfer each time that the number of link domains doubles [s].
 
-    By default, it is that of the protocols.
+    By default, the latency of the protocols is used.
     """
     exchange_kernels: dict[str, ExchangeKernel] = Field(default_factory=dict)
     """Other all-to-all kernels, by name. Between link domains they use ``exchange_per_domain_doubling``, which is then

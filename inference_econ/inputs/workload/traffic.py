@@ -203,7 +203,7 @@ class Step(Spec):
     pause: Seconds = 0.0
     """Mean time between an output and the next turn [s]. The agent runs tools in this time, or the user thinks."""
     pause_variation: Annotated[int | float, Field(ge=0, le=100, allow_inf_nan=False)] = 0.0
-    """Coefficient of variation of this time [1]. Its distribution is lognormal."""
+    """Coefficient of variation of this time, which has a lognormal distribution [1]."""
     after: tuple[str, ...] = Field(default=(), strict=False)
     """Earlier steps that must end before this step starts."""
     continues: str | None = None
@@ -535,7 +535,7 @@ class Requests(Spec):
     longest_turn: Annotated[int, Field(ge=0, le=LONGEST)] = 0
     """Prompt plus output of the longest turn of a session; 0 without sessions [tokens].
 
-    If it is set, the other lengths are those of the mean turn.
+    If it is set, the other fields have the lengths of the mean turn.
     """
 
     def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
@@ -637,7 +637,7 @@ class Requests(Spec):
 
     @property
     def spread(self) -> float:
-        """Range of contexts during the decode steps of a request [tokens]. Its center is the mean context."""
+        """Range of contexts during the decode steps of a request, with the mean context at the center [tokens]."""
         return self.osl.mean * (1.0 + self.osl.scv)
 
 

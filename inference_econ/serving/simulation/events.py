@@ -228,7 +228,7 @@ class Server:
     """Scheduling of prompts. They are processed in order of arrival, with up to ``chunk`` tokens per group and step.
 
     With ``prefill_first``, decoding pauses until all prompts are processed. With ``chunked``, a step with prompts also
-    decodes one token per request. Its duration is the sum of both.
+    decodes one token per request. The step then takes the sum of both times.
     """
     chunk: int = 512
     """Maximum number of prompt tokens per group and step [tokens]; the last prompt is split if it does not fit."""
@@ -841,7 +841,7 @@ class Engine:
         return self.log.answers[request] - (self.osl[request] if end is None else end - self.steps)
 
     def send_back(self, request: int, group: int) -> None:
-        """Preempt a request and move it to the head of the queue. Its output so far becomes part of its prompt."""
+        """Preempt a request and move it to the head of the queue. The output so far becomes part of the prompt."""
         end, begun, tokens = self.ends.get(request), self.begun[group], self.isl[request]
         if end is not None:
             tokens += self.osl[request] - (end - self.steps)

@@ -61,7 +61,7 @@ _MOST_TOGETHER = 4
 #: Minimum number of recorded requests in a run, if the recording has that many [1].
 _LEAST_RECORDED = 200
 #: Run time of a simulation [s], as measured: per request, per chunk of its prompt, per attention-DP group, and per
-#: request if blocks are counted.
+#: request if the simulation tracks blocks.
 _REQUEST_SECONDS, _PART_SECONDS, _GROUP_SECONDS, _BLOCKS_SECONDS = 3e-5, 3e-6, 7e-7, 2.5e-4
 
 
