@@ -1,6 +1,6 @@
-"""Economics of serving language models, with a roofline model: speed per user and dollars per million tokens.
+"""Cost and speed of serving large language models, from a roofline model: speed per user, dollars per million tokens.
 
-``__init__.pyi`` lists the public names. They are loaded at first use, so that ``--help`` is fast.
+``__init__.pyi`` lists the public names. They are imported at first use, so that ``--help`` is fast.
 
 Examples
 --------
@@ -21,23 +21,23 @@ from inference_econ import _answer
 
 _answer.show_with("inference_econ.report.pages")
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-#: Old public names with the new ones; removed in 0.3.0.
+#: Old public names with their current names. Version 0.3.0 removes them.
 _RENAMED = {"market": "candidates", "offer": "layouts"}
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name. Help and tracebacks show this name in place of the defining module."""
+    """Import a public name. Help and tracebacks show this name instead of the module that defines it."""
     if name in _RENAMED:
         now = _RENAMED[name]
         logging.getLogger(__name__).warning("note: %r is now %r; the old name works until 0.3.0", name, now)
         return __getattr__(now)
     value = _load(name)
     if isinstance(value, FunctionType) and value.__module__ != __name__:
-        from inference_econ._calls import checked  # takes as long to load as all other imports here
+        from inference_econ._calls import checked  # takes as long to import as all other imports here
 
-        # The next access finds the name without this function.
+        # After this, the name is found without a call of this function.
         globals()[name] = value = checked(value, name=name)
-    # Classes keep their module, because tools find sources and doctests by it.
+    # Classes keep the name of their module, because tools find sources and doctests by it.
     if isinstance(value, FunctionType):
         value.__module__ = __name__
     return value

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from inference_econ.engine import Setup
 
-#: Maximum subjects in the text of a result, and their maximum characters [1].
+#: Maximum number of subjects in the short text of a result, and maximum length of this text [characters].
 _NAMED, _BRIEF = 2, 100
 
 
 class ShownPicture(Protocol):
-    """Picture in a notebook, and its chart."""
+    """Picture of a result for notebooks, which also has a chart."""
 
     @property
     def svg(self) -> str:
@@ -29,20 +29,20 @@ class ShownPicture(Protocol):
 
     @property
     def chart(self) -> Any:
-        """Altair chart that can be changed or combined; None for figures of the study."""
+        """Altair chart, which can be changed or combined. None for figures of the published study."""
 
     def _repr_svg_(self) -> str: ...
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]: ...
 
 
 class Shows(Protocol):
-    """Module with functions that display results."""
+    """Interface of a module that displays results."""
 
     def picture(self, answer: Shown, path: str | Path | None) -> ShownPicture:
-        """Picture of a result, also written to a file if a path is given."""
+        """Picture of a result. If a path is given, it is also written to a file."""
 
     def markdown(self, answer: Shown) -> str:
-        """Result as Markdown."""
+        """Result as Markdown text."""
 
     def report(self, answer: Shown, path: str | Path) -> None:
         """Write a result to one HTML file."""
@@ -54,12 +54,12 @@ class Shows(Protocol):
         """Tables and picture of a result for a notebook."""
 
 
-#: Display module, set by :func:`show_with`, similar to pandas plotting backends.
+#: Name of the display module. :func:`show_with` sets it; pandas has plotting backends of the same kind.
 _shows = ""
 
 
 def show_with(module: str) -> None:
-    """Set the display module (:class:`Shows`), which is loaded when the first result is displayed."""
+    """Set the display module (see :class:`Shows`). It is imported when a result is displayed for the first time."""
     global _shows
     _shows = module
 
@@ -69,27 +69,27 @@ def _show() -> Shows:
 
 
 class Shown:
-    """Result that can be displayed.
+    """Base class of results that can be displayed.
 
-    Results have their numbers: plain data, rows and files need no display code. They are computed without
-    :mod:`inference_econ.report` and only name their page. A table, picture or document imports it.
+    A result has its numbers. Plain data, rows and files need no display code. A result only names its page in
+    :mod:`inference_econ.report`. The page is imported for a table, a picture or a document.
     """
 
     __slots__ = ()
 
     @property
     def page(self) -> str:
-        """Page module of this package and class: ``report.load:LoadPage``."""
+        """Module and class of the page that displays the result, such as ``report.load:LoadPage``."""
         raise NotImplementedError
 
     @property
     def displayed(self) -> Shown:
-        """Result to display: this one, unless it contains another."""
+        """Result to display: the result itself, unless it contains another result."""
         return self
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of the query; empty if it has none."""
+        """Setups of the query; empty if the query has none."""
         return ()
 
     def record(self) -> Any:
@@ -101,15 +101,15 @@ class Shown:
         raise NotImplementedError
 
     def to_frame(self) -> Frame:
-        """Unrounded numbers of the result, one row each; column names include units.
+        """Numbers of the result as a data frame, unrounded, with one row each. Column names include units.
 
-        Predictions have columns ``NAME_low`` and ``NAME_high`` with the ends of the interval of 80% of measured values.
-        They are empty without an error estimate.
+        Predictions have additional columns ``NAME_low`` and ``NAME_high``. They are the ends of an interval that
+        contains 80% of measured values. They are empty without an error estimate.
         """
         return flat_frame(self.records())
 
     def to_dict(self) -> dict[str, Any]:
-        """Result as plain data, as printed by ``--format json``: numbers in base units, texts, lists."""
+        """Result as plain data with base units; ``--format json`` prints the same data."""
         return named(self.displayed.record())
 
     def plot(self, path: str | Path | None = None) -> ShownPicture:
@@ -118,12 +118,13 @@ class Shown:
         Parameters
         ----------
         path : str or Path, optional
-            File to write as well, with the extension .svg, .png, .pdf or .html.
+            File to write in addition, with the extension .svg, .png, .pdf or .html.
 
         Returns
         -------
         Picture
-            Picture for notebooks: interactive if they support Vega-Lite, else SVG. ``chart`` is the Altair chart.
+            Picture for notebooks. It is interactive in notebooks that support Vega-Lite, and SVG elsewhere. ``chart``
+            has the Altair chart.
 
         Raises
         ------
@@ -138,7 +139,7 @@ class Shown:
         Parameters
         ----------
         path : str or Path
-            File with the extension .json, for :func:`inference_econ.load_answer`, or .csv or .md.
+            File with the extension .json, .csv or .md. :func:`inference_econ.load_answer` reads .json files.
 
         Raises
         ------
@@ -162,7 +163,7 @@ class Shown:
         write_text(path, text)
 
     def report(self, path: str | Path) -> None:
-        """Write the result to one HTML file that needs no network: charts, tables, launch script.
+        """Write the result to one HTML file with charts, tables and launch script. The file needs no network.
 
         Parameters
         ----------
@@ -177,12 +178,12 @@ class Shown:
         _show().report(self, path)
 
     def launch(self, to: str | None = None) -> str:
-        """Create the script that launches the selected deployment and its load test.
+        """Create a script that launches the selected deployment and its load test.
 
         Parameters
         ----------
         to : str, optional
-            Engine (``vllm``, ``sglang``, ``trtllm``); by default the predicted one.
+            Engine (``vllm``, ``sglang``, ``trtllm``); by default the engine of the prediction.
 
         Returns
         -------
@@ -198,18 +199,18 @@ class Shown:
 
     @property
     def about(self) -> str:
-        """Models and GPUs of the result, abbreviated; empty if it has none."""
+        """Short text with the models and GPUs of the result; empty if it has none."""
         subjects = list(dict.fromkeys(f"{setup.model.name} on {setup.hardware.name}" for setup in self.setups))
         further = f" and {len(subjects) - _NAMED} more" if len(subjects) > _NAMED else ""
         return ", ".join(subjects[:_NAMED]) + further
 
     def __repr__(self) -> str:
-        """Kind of the result, its subjects, and the number of rows."""
+        """Type of the result, its models and GPUs, and its number of rows."""
         about = textwrap.shorten(self.displayed.about, _BRIEF, placeholder=" ...")
         count = len(self.displayed.records())
         rows = f"{count} row{'' if count == 1 else 's'}"
         return f"<{type(self).__name__}: {f'{about} ({rows})' if about else rows}>"
 
     def _repr_html_(self) -> str:
-        """Tables and picture for a notebook."""
+        """HTML with tables and picture, for a notebook."""
         return _show().html(self)

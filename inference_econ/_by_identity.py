@@ -1,4 +1,4 @@
-"""Cache of function results by the identity of immutable arguments."""
+"""Cache for functions, by the identity of their arguments, which must be immutable."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _MOST = 64
 
 
 def by_identity(function: Callable[[*Arguments], T]) -> Callable[[*Arguments], T]:
-    """Cache the last results of a function by the identity of its arguments.
+    """Cache the latest results of a function by the identity of its arguments.
 
-    Unlike :func:`functools.lru_cache` it needs no hash of its arguments, which specs with mappings do not have.
+    Unlike :func:`functools.lru_cache`, the cache does not hash the arguments. Specifications with mappings cannot be
+    hashed.
 
     Examples
     --------
@@ -31,7 +32,7 @@ def by_identity(function: Callable[[*Arguments], T]) -> Callable[[*Arguments], T
         if found is None:
             if len(known) >= _MOST:
                 known.clear()
-            # Keep the arguments alive, so that no other object gets their identity.
+            # The arguments are stored too. Otherwise, another object could later have the same identity.
             found = known[key] = (arguments, function(*arguments))
         return found[1]
 

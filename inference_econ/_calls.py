@@ -1,4 +1,4 @@
-"""Checks of calls of public functions: an argument of a wrong type raises an error with advice."""
+"""Checks of calls to public functions. If an argument has the wrong type, the error has advice."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from inference_econ.errors import InputError
 
-#: Display names of plain Python types in annotations.
+#: Names of plain Python types, for messages.
 _PLAIN = {"float": "a number", "int": "an integer", "str": "a text", "bool": "True or False", "None": "None"}
-#: Advice for a value of a wrong class, by the expected class.
+#: Advice if a value has the wrong class, by the class that is needed.
 _ADVICE: Mapping[str, str] = {
     "Setup": "make one of a model and a chip: Setup.of('llama_3_70b', 'h100_sxm')",
     "Requests": "give lengths, for example Requests(2000, 500)",
@@ -39,9 +39,9 @@ def checked(function: FunctionType, names: str = "", name: str = "") -> Callable
     function : function
         Public function with annotations.
     names : str
-        Advice to give names in place of the first argument.
+        Advice on how to pass names instead of objects; it is added if the first argument is wrong.
     name : str
-        Name in messages; by default the function's.
+        Name of the function in messages; by default, the name of ``function``.
     """
     signature = inspect.signature(function)
 
@@ -71,7 +71,7 @@ def checked(function: FunctionType, names: str = "", name: str = "") -> Callable
 
 
 def _advice(function: FunctionType, annotation: str, value: object) -> str:
-    """Advice for a value of a wrong class; empty if the class matches or is unknown."""
+    """Advice if a value has the wrong class. It is empty if the class is right or unknown."""
     words = annotation.split(" | ")
     if value is None and "None" in words:
         return ""
@@ -91,7 +91,7 @@ def _advice(function: FunctionType, annotation: str, value: object) -> str:
 
 @cache
 def _named_class(function: FunctionType, word: str) -> type | None:
-    """Find a class by its name in an annotation; None for other types, and if not found."""
+    """Find the class that a word in an annotation names. None for other types, and if there is no such class."""
     import inference_econ
 
     public = vars(inference_econ)["__all__"]

@@ -1,4 +1,4 @@
-"""Optional packages that only some commands need."""
+"""Optional packages, which only some commands need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from inference_econ.errors import InputError
 
-#: Packages by the extra that installs them.
+#: Packages that each extra installs.
 _EXTRAS = {
     "explorer": ("starlette", "uvicorn", "anyio"),
     "mcp": ("mcp", "starlette", "anyio"),
@@ -25,12 +25,12 @@ def needed(extra: str, *packages: str) -> Iterator[None]:
     extra : str
         Name of the extra.
     *packages : str
-        Packages to import before the block.
+        Packages that are imported before the block runs.
 
     Raises
     ------
     InputError
-        If a package is not installed, with the command to install it.
+        If a package is not installed; the message has the command that installs it.
     """
     try:
         for package in packages:
@@ -44,7 +44,7 @@ def needed(extra: str, *packages: str) -> Iterator[None]:
 
 
 def missing(error: ModuleNotFoundError, extra: str = "studies") -> str | None:
-    """Advice for a missing package; None if the extra does not install it."""
+    """Advice on how to install a missing package; None if it does not belong to the extra."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS[extra]:
         return None

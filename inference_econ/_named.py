@@ -1,4 +1,4 @@
-"""Functions and classes that tables refer to by name, loaded at first use."""
+"""Functions and classes that tables refer to by name. They are imported at first use."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 
 def named(name: str) -> Any:
-    """Load an object by the name in a table.
+    """Import an object by its name in a table.
 
     Parameters
     ----------
     name : str
-        ``MODULE:NAME``; the module is below ``inference_econ``, unless its name starts with another package.
+        ``MODULE:NAME``. The module is in ``inference_econ``, unless its name starts with another package.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Limits on the cost of a query.
 
-The run time is estimated before the work starts. Queries above the limit are rejected unless allowed. Above one minute
-the caller is warned, and an interrupt returns a partial result. Estimates assume two cores and are accurate to about a
-factor of two.
+The run time is estimated before the work starts. Queries above a limit are rejected, unless the user allows them. If
+the estimate is above one minute, the caller is warned, and an interrupt returns a partial result. Estimates assume two
+cores and are accurate to about a factor of two.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from dataclasses import dataclass
 
 from inference_econ.errors import InputError, TooMuchError
 
-#: Maximum run time of a query, unless more is allowed [s].
+#: Default limit on the run time of a query [s].
 _SECONDS = 600.0
 #: Estimated run time above which the caller is warned [s].
 _TOLD = 60.0
-#: Maximum memory of arrays, which cannot be raised [B]: a process stays below 1 GB.
+#: Limit on the memory of arrays [B]. It cannot be raised; a process then stays below 1 GB.
 _BYTES = 700e6
 _allowed: ContextVar[float] = ContextVar("allowed_seconds", default=_SECONDS)
 
 
 @dataclass(slots=True)
 class Waiting:
-    """Receiver of time estimates for a block of work.
+    """Receiver of run-time estimates for a block of work.
 
     Attributes
     ----------
     tell : callable
-        Receives the estimate.
+        Function that receives an estimate as text.
     stopped : str
         Part of the work that was finished before an interrupt; empty without an interrupt.
     told_seconds : float
-        Longest estimate reported so far; shorter ones are not reported [s].
+        Longest estimate that was reported so far [s]. Shorter estimates are not reported.
     """
 
     tell: Callable[[str], None]
@@ -48,12 +48,12 @@ _waiting: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
 
 @contextmanager
 def waited_for(tell: Callable[[str], None]) -> Iterator[Waiting]:
-    """Report time estimates within a block, and let an interrupt end it with a partial result.
+    """Report run-time estimates within a block. An interrupt then ends the block with a partial result.
 
     Parameters
     ----------
     tell : callable
-        Receives estimates above one minute, before the work starts.
+        Function that receives estimates above one minute, before the work starts.
     """
     waiting = Waiting(tell)
     before = _waiting.set(waiting)
@@ -64,17 +64,17 @@ def waited_for(tell: Callable[[str], None]) -> Iterator[Waiting]:
 
 
 def stop(done: str) -> None:
-    """Turn a caught interrupt into a partial result.
+    """Convert an interrupt that was caught to a partial result.
 
     Parameters
     ----------
     done : str
-        Finished part as text; empty if there is none.
+        Part of the work that is finished, as text; empty if nothing is finished.
 
     Raises
     ------
     KeyboardInterrupt
-        If nothing is finished, or no receiver is set, as in Python code.
+        If nothing is finished, or if no receiver is set (as in Python code).
     """
     waiting = _waiting.get()
     if waiting is None or not done:
@@ -84,12 +84,12 @@ def stop(done: str) -> None:
 
 @contextmanager
 def allow(seconds: float = math.inf) -> Iterator[None]:
-    """Change the time limit of queries within a block, ten minutes by default (``inference_econ.allow``).
+    """Change the time limit of queries within a block (``inference_econ.allow``). The default limit is ten minutes.
 
     Parameters
     ----------
     seconds : float
-        Largest estimate of a query [s].
+        New limit on the estimated run time [s].
 
     Raises
     ------
@@ -112,13 +112,13 @@ def allow(seconds: float = math.inf) -> Iterator[None]:
 
 
 def at_most(seconds: float) -> float:
-    """Time limit for work that cannot be estimated: ``seconds``, or the limit set by :func:`allow` [s]."""
+    """Time limit for work without an estimate [s]: ``seconds`` by default, or the limit that :func:`allow` sets."""
     allowed = _allowed.get()
     return seconds if allowed == _SECONDS else allowed
 
 
 def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None:
-    """Reject work that would take too long or use too much memory. Call it before the work starts.
+    """Reject work that would take too long or need too much memory. Call this function before the work starts.
 
     Parameters
     ----------
@@ -127,14 +127,14 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
     seconds : float
         Estimated run time [s].
     size : float
-        Estimated memory of arrays [B]; this limit cannot be raised.
+        Estimated memory of arrays [B]; the limit on memory cannot be raised.
     smaller : str
-        Input that reduces the work.
+        Name of the input that reduces the work.
 
     Raises
     ------
     TooMuchError
-        If a limit on run time or memory is exceeded; the message has these values.
+        If the run time or the memory exceeds its limit; the message has these values.
     """
     if size > _BYTES:
         raise TooMuchError(f"{work} take about {size / 1e9:.3g} GB of memory, and 1 GB is the most", smaller)
@@ -147,7 +147,7 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
 
 
 def in_words(seconds: float) -> str:
-    """Time as text."""
+    """Format a time."""
     for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2.0 * unit:
             return f"{seconds / unit:,.0f} {name}"

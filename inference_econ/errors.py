@@ -1,6 +1,6 @@
-"""Errors that a user can cause, each with one clear message.
+"""Errors that users can cause. Each has one clear message.
 
-The command line turns an :class:`InputError` into exit code 2 and a :class:`NothingFitsError` into exit code 1. This
+The command line converts an :class:`InputError` to exit code 2 and a :class:`NothingFitsError` to exit code 1. This
 module imports no other module of the package.
 """
 
@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-#: Characters that a terminal may obey or that hide text: controls except tab and newline, line separators,
-#: bidirectional controls, and surrogates, which stand for bytes that are not UTF-8.
+#: Characters that may control a terminal or hide text: control characters except tab and newline, line separators,
+#: bidirectional controls, and surrogates. Surrogates stand for bytes that are not UTF-8.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def unsafe_character(value: object) -> str:
-    """First control character, bidirectional control or surrogate of plain data, as ``U+001B``; empty without one."""
+    """First unsafe character in plain data, as ``U+001B``; empty if there is none.
+
+    Unsafe are controls and surrogates.
+    """
     if isinstance(value, str):
         found = None if value.isprintable() else _UNSAFE.search(value)
         return "" if found is None else f"U+{ord(found[0]):04X}"
@@ -32,9 +35,10 @@ class InferenceEconError(Exception):
     Parameters
     ----------
     message : str
-        Given value, accepted values, and advice.
+        Text with the given value, the accepted values, and advice.
     option : str, optional
-        Option at fault, as in requests: ``request_rate`` for ``--request-rate``. None if no single option is at fault.
+        Option that caused the error, by its name in requests: ``request_rate`` for ``--request-rate``. None if no
+        single option caused it.
     """
 
     def __init__(self, message: str, option: str | None = None) -> None:
@@ -44,12 +48,12 @@ class InferenceEconError(Exception):
 
 @contextmanager
 def of_option(option: str) -> Iterator[None]:
-    """Set the option of errors that are raised in a block, unless they have one.
+    """Set the option of errors that a block raises, unless they already have one.
 
     Parameters
     ----------
     option : str
-        As in :class:`InferenceEconError`.
+        Name of the option, see :class:`InferenceEconError`.
     """
     try:
         yield
@@ -59,7 +63,7 @@ def of_option(option: str) -> Iterator[None]:
 
 
 class InputError(InferenceEconError):
-    """Invalid input; the message has the given value and the accepted ones."""
+    """Invalid input. The message has the given value and the accepted values."""
 
 
 class UnitError(InputError):
@@ -67,7 +71,7 @@ class UnitError(InputError):
 
 
 class UnknownNameError(InputError):
-    """Name that is not in the catalog; the message lists similar names."""
+    """Name that is not in the catalog. The message lists similar names."""
 
 
 class SpecError(InputError):
@@ -76,7 +80,7 @@ class SpecError(InputError):
     Parameters
     ----------
     mistakes : iterable of str
-        One line per mistake, including ``file:line``.
+        Texts with one line per mistake, each with ``file:line``.
     """
 
     def __init__(self, mistakes: Iterable[str]) -> None:
@@ -90,38 +94,38 @@ class SpecError(InputError):
 
 
 class TooMuchError(InputError):
-    """Query above the limit on work; the message has the amount, the run time, and the input that reduces it.
+    """Query that needs too much work. The message has the amount of work, the run time, and the input that reduces it.
 
     Parameters
     ----------
     work : str
         Amount of work, as text.
     smaller : str
-        Input that reduces it.
+        Name of the input that reduces the work.
     seconds : float or None
         Estimated run time [s]; None if the limit cannot be raised.
     """
 
     def __init__(self, work: str, smaller: str, seconds: float | None = None) -> None:
         self.work, self.smaller, self.seconds = work, smaller, seconds
-        # Advise twice the estimate, so that rounding does not cause another rejection.
+        # The advice has twice the estimate, so that rounding does not cause a second rejection.
         allowed = "" if seconds is None else f", or allow it: with inference_econ.allow(seconds={2.0 * seconds:.0f})"
         super().__init__(f"{work}; reduce {smaller}{allowed}")
 
 
 class NothingFitsError(InferenceEconError):
-    """Error if no deployment is feasible; the message counts the reasons."""
+    """Error if no deployment is feasible. The message has the number of layouts for each reason."""
 
 
 class TooLittleError(NothingFitsError):
-    """Error if the GPUs or the budget are below the smallest deployment.
+    """Error if the GPUs or the budget are not sufficient for the smallest deployment.
 
     Parameters
     ----------
     message : str
-        Given and needed amount.
+        Text with the given and the needed amount.
     least : float
-        Needed amount: GPUs [1] or money [USD/h], as given.
+        Needed amount: number of GPUs [1], or cost [USD/h].
     """
 
     def __init__(self, message: str, least: float) -> None:
@@ -129,6 +133,6 @@ class TooLittleError(NothingFitsError):
         super().__init__(message)
 
 
-# Show public errors in tracebacks by the name that users import.
+# Tracebacks show public errors by the names that users import.
 for _error in (InferenceEconError, InputError, SpecError, TooMuchError, NothingFitsError):
     _error.__module__ = "inference_econ"

@@ -1,9 +1,9 @@
-"""Results of queries, one module per command; ``report`` and ``cli`` have modules of the same names.
+"""Results of queries, one module per command. ``report`` and ``cli`` have modules with the same names.
 
-Functions take a :class:`~inference_econ.engine.Setup` and the inputs of the query. Each function returns a frozen
-result, which lists its deployments as ``subjects``. ``report`` formats results.
+Functions take a :class:`~inference_econ.engine.Setup` and the inputs of a query. Each function returns a frozen
+dataclass with the result. The method ``subjects`` of the result lists the deployments. ``report`` formats results.
 
-Other packages use the modules of this package and of ``disaggregated`` (prefill and decode pools).
+Other packages import the modules of this package and of ``disaggregated`` (prefill and decode pools).
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Compare a measured deployment with predicted services (if request lengths are known) or decode steps."""
+"""Compare a measured deployment with predicted services, or with decode steps if request lengths are unknown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from inference_econ.records.sources import priced_sources, source_records
 from inference_econ.search import candidates, compute
 from inference_econ.serving import Service, Services, layouts
 
-#: Verdict on a measured time per token, compared with the predicted time.
+#: Verdict on a measured time per output token, compared with the predicted time.
 Expected = Literal["faster", "as expected", "slower"]
 
 
@@ -77,14 +77,14 @@ class Assessment(Shown):
     ideal: Gap
     """Gap between the measured point and the ``ideal`` bound with the same number of GPUs."""
     predicted: ComparedPoint | None
-    """Prediction for the measured GPUs, batch and layout. Without a given layout, the fastest one is used.
+    """Prediction for the measured GPUs, batch and layout. The fastest layout is used if the layout is not given.
 
     None for decode steps if the batch does not fit.
     """
     tried: int
-    """Number of layouts that were searched for the predicted layout [1]."""
+    """Number of layouts among which the predicted layout was selected [1]."""
     parts: tuple[StepPart, ...]
-    """Parts of the measured time per token: predicted step, prefill of other requests, unexplained time."""
+    """Parts of the measured time per output token: predicted step, prefill of other requests, and unexplained time."""
     shortage: Shortage | None
     """Reason why the prediction is missing, or why it has fewer concurrent requests than measured."""
     ttft_seconds: float | None = None
@@ -107,7 +107,7 @@ class Assessment(Shown):
     def expected(self) -> Expected | None:
         """Verdict on the measured time per token, from the 80% interval of the prediction.
 
-        Without an error estimate, the interval is 2% on both sides.
+        Without an error estimate, predictions within 2% of the measured time count as expected.
         """
         if (seconds := self.predicted_seconds) is None:
             return None
@@ -136,12 +136,12 @@ class Assessment(Shown):
 
     @property
     def gaps(self) -> dict[str, Gap]:
-        """Gaps to the frontiers, by their names in records."""
+        """Gaps to the frontiers, by the names that records use."""
         return {"any_size": self.anywhere, "same_size": self.same_size, "ideal": self.ideal}
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setup of the measured point."""
+        """Setup of the measured point, as a list."""
         return [self.setup]
 
     def record(self) -> dict[str, object]:
@@ -172,7 +172,7 @@ class Assessment(Shown):
         return without_unknown_costs(record, self.setup)
 
     def verdict_record(self) -> dict[str, object]:
-        """Return the verdicts against the prediction and the frontier as plain data, with the evidence behind them."""
+        """Return the verdicts on prediction and frontier as plain data, with the evidence for them."""
         likely, (ttft, likely_ttft) = self.likely_seconds, self.predicted_ttft
         return {
             "compared_with": "decode steps" if self.requests is None else "services",
@@ -190,7 +190,7 @@ class Assessment(Shown):
         }
 
     def records(self) -> list[dict[str, object]]:
-        """Return one record per deployment, the measured point first, with seconds by part."""
+        """Return one record per deployment, the measured point first. Each has the time of each part of a step."""
         measured = asdict(self.measured)
         measured |= {"unexplained_seconds": self.unexplained_seconds}
         rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
@@ -232,12 +232,12 @@ def _point_record(point: ComparedPoint | None, gap: Gap) -> dict[str, object] | 
     return bounds.bounded(point.record(), bounds.ends(gap.instances(point), follows))
 
 
-#: Iterations that solve for concurrency and TTFT, which depend on each other [1].
+#: Iterations that solve for concurrency and TTFT, because each depends on the other [1].
 _ROUNDS = 12
 
 
 class _Flight(NamedTuple):
-    """Measured instance: concurrency, request rate, and the predicted service with its layout."""
+    """Concurrency and request rate of a measured instance, with the predicted service and its layout."""
 
     concurrency: float
     """Concurrent requests [1]."""
@@ -246,7 +246,7 @@ class _Flight(NamedTuple):
     predicted: SteadyService
     """Prediction at this concurrency, or at the largest concurrency that fits."""
     slots: int
-    """Concurrent requests that fit in the layout [1]."""
+    """Largest number of concurrent requests that fits in the layout [1]."""
 
 
 def assess_service(
@@ -292,7 +292,7 @@ def assess_service(
     alike = Space(Pins(accelerators=chips))
     bound = replace(setup, assumptions=catalog.assumptions("ideal"), engines=())
     same_size = against(0.0, [Candidate(offer(setup, requests, alike))])
-    # Use the same candidates as a frontier of the setup.
+    # A frontier of the setup has the same candidates.
     anywhere = against(0.2, market(setup, requests))
     ideal = against(0.8, [Candidate(offer(bound, requests, alike))])
     best = _fastest(offer(bound, requests, alike), flight.concurrency)
@@ -320,7 +320,7 @@ def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
 
 
 def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
-    # The time per token consists of decode steps and prefill only.
+    # The time per output token has only two parts: decode steps and prefill.
     state = front.candidate(index)
     tpot, batch = float(front.tpot_seconds[index]), float(front.batch[index])
     plans = front.plan(index)
@@ -339,7 +339,7 @@ def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
 
 
 def _point(service: Service, concurrency: float) -> SteadyService:
-    """State of a service at a concurrency, or at the largest concurrency that fits."""
+    """State of a service at a concurrency. If this concurrency does not fit, it is the largest one that does."""
     state = service.at(concurrency)
     return SteadyService(
         service.setup,
@@ -354,7 +354,10 @@ def _point(service: Service, concurrency: float) -> SteadyService:
 
 
 def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]:
-    """Fastest of the layouts that fit the most requests at a concurrency, and its maximum concurrency [1]."""
+    """Fastest layout at a concurrency, and its maximum concurrency [1].
+
+    Only layouts that fit the most requests compete.
+    """
     services = [layouts.service(index) for index in range(len(layouts))]
     most = min(concurrency, max(service.slots for service in services))
     holding = [service for service in services if service.slots >= most - ROUNDING]
@@ -363,10 +366,10 @@ def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]
 
 
 def _flight(layouts: Services, observed: Observation) -> _Flight:
-    """Concurrency and request rate of one instance, derived from the measured time per token and the TTFT.
+    """Concurrency and request rate of one instance, from the measured time per output token and the TTFT.
 
-    Without a measured TTFT, the predicted one is used. Requests that do not fit in memory queue and are excluded from
-    the concurrency.
+    If the TTFT was not measured, the predicted one is used. Requests that do not fit in memory queue, and the
+    concurrency excludes them.
     """
     requests, steps = layouts.requests, layouts.requests.decode_steps
     answering = steps / observed.tokens_per_second
@@ -432,12 +435,12 @@ def assess(
     setup : Setup
         Model, GPU, formats, price and assumptions.
     traffic : Traffic or Requests
-        With input and output lengths, the deployment is compared with services under continuous batching, which include
-        prefill. With a context only, it is compared with decode steps.
+        If input and output lengths are given, the deployment is compared with services under continuous batching,
+        including prefill. If only a context is given, it is compared with decode steps.
     observed : Observation
         Speed, GPUs, and one of utilization, batch and throughput.
     pins : Pins, optional
-        Known parallelism degrees of an instance; the fastest layout is assumed for unknown ones.
+        Known parallelism degrees of an instance. If degrees are unknown, the fastest layout is assumed.
     progress : callable, optional
         Receives the completed share of the work.
 
@@ -487,7 +490,8 @@ def _assess_steps(
     def against(share: float, setting: Setup, grid: InstanceGrid) -> Gap:
         if progress is not None:
             progress(share, "frontiers")
-        # Add the measured GPUs and batch to the grid; otherwise the point could appear ahead of the frontier.
+        # The grid includes the measured GPUs and batch. Without them, the measured point could appear better than the
+        # frontier.
         wider = InstanceGrid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
         front = compute(setting, wider, traffic=traffic)
         return gap(measured, setting, front, (front.tokens_per_second, front.dollars), front.point, subject)
@@ -495,7 +499,7 @@ def _assess_steps(
     alike = make_grid(setup, Space(Pins(accelerators=accelerators)))
     same_size = against(0.0, setup, alike)
     anywhere = against(0.2, setup, make_grid(setup, Space()))
-    # The bound splits heads and experts evenly even if engines cannot, so that no server is faster.
+    # The bound splits heads and experts evenly, even if engines cannot do so. Therefore no real server is faster.
     ideal = against(0.8, bound, replace(alike, layouts=ContinuousLayouts(pipeline=False)))
     grid = replace(layout.grid, batch=batches)
     parts: tuple[StepPart, ...] = ()
@@ -516,14 +520,14 @@ def _assess_steps(
 
 
 def _batches(measured: OperatingPoint, pins: Pins) -> Array:
-    """Measured number of full sequences in the fullest attention-DP group, which sets the step time."""
+    """Number of sequences in the fullest attention-DP group, rounded up, because it determines the step time."""
     chips = measured.instance_accelerators
     groups = [number for number in range(1, chips + 1) if chips % number == 0 and number % pins.groups == 0]
     return np.unique([np.ceil(measured.instance_batch / number - ROUNDING) * number for number in groups])
 
 
 def _shortage_assess(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:
-    """Memory shortage of the layout that lacks the least memory."""
+    """Missing memory in the layout that comes closest to fitting."""
     lacking = []
     for some in candidates(setup, grid):
         short = np.nonzero((some.codes == memory.WEIGHTS) | (some.codes == memory.CACHE))

@@ -1,7 +1,7 @@
 """Capacity searches: find the fewest instances, or the largest load, that meet a condition.
 
-Conditions must be monotone. If N instances meet a condition, N + 1 must also meet it. If a load meets it, every smaller
-load must also meet it.
+Conditions must be monotone: if N instances meet a condition, N + 1 instances must meet it too. If a load meets a
+condition, every smaller load must meet it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def fewest(
     least, most : int
         First and last number [1].
     gives_up : callable, optional
-        Returns True for a failing number if no larger number can meet the condition.
+        Returns True for a number that fails, if all larger numbers would fail too.
 
     Notes
     -----
@@ -48,11 +48,11 @@ def fewest(
 def fewest_near(is_met: Callable[[int], bool], guess: int, count: int) -> int | None:
     """Return the smallest number below ``count`` that meets a condition; None if there is none.
 
-    The search starts from a guess.
+    The search starts from ``guess``.
 
     Notes
     -----
-    The distance from the guess doubles until the condition changes; then the interval is bisected.
+    The distance from the guess is doubled until the condition changes. The interval is then bisected.
     """
     low, high, step = -1, count, 1
     if is_met(guess):
@@ -68,7 +68,7 @@ def fewest_near(is_met: Callable[[int], bool], guess: int, count: int) -> int | 
 
 
 def most(is_met: Callable[[float], bool], least: float, limit: float, halvings: int) -> tuple[float, float]:
-    """Return the largest value that meets a condition, and the smallest larger value that was evaluated.
+    """Return the largest value found to meet a condition, and the smallest value found not to meet it.
 
     Parameters
     ----------
@@ -92,28 +92,29 @@ def most(is_met: Callable[[float], bool], least: float, limit: float, halvings: 
 def bracket_capacity(
     over: Callable[[int], tuple[float, str]], guess: int, most: int, stride: float, *, rising: bool = True
 ) -> tuple[int, str]:
-    """Return the last number that meets all SLOs, and the SLO that the next number misses.
+    """Return the largest number that meets all SLOs, and the SLO that the next number misses.
 
-    The number is 0 if every number misses an SLO.
+    If smaller numbers miss SLOs (``rising`` is False), return the smallest number that meets them. Return 0 if no
+    number does.
 
     Parameters
     ----------
     over : callable
-        Returns ln(latency / SLO) and the first missed SLO; the logarithm is at most 0 if all SLOs are met.
+        Returns ln(latency / SLO) and the name of the first missed SLO. The logarithm is at most 0 if all SLOs are met.
     guess : int
         First number to evaluate [1].
     most : int
         Largest number [1].
     stride : float
-        Largest factor between consecutive numbers [1]. It applies until one number meets the SLOs and another number
-        misses them.
+        Largest factor between two numbers in a row [1]. It applies until the search has found a number that meets the
+        SLOs and a number that misses one.
     rising : bool
         True if larger numbers miss SLOs, False if smaller numbers do.
 
     Notes
     -----
-    Each evaluation may be a simulation, so the search makes few evaluations. The result has the relative tolerance
-    :data:`NEAR`. The last two logarithms define a line; the next number is where this line reaches 0.
+    Each evaluation may be a simulation, so the search makes few of them. The result has the relative tolerance
+    :data:`NEAR`. A line through the last two logarithms gives the next number, where this line reaches 0.
     """
     kept = beyond = None
     binding, last = "", most if rising else 1
@@ -136,6 +137,7 @@ def bracket_capacity(
         gap, near = abs(kept[0] - beyond[0]), max(round(NEAR * min(kept[0], beyond[0])), 1)
         if gap <= near:
             return kept[0], binding
-        # The logarithm is nearly linear in the number. The tolerance keeps the next number away from both ends.
+        # The logarithm is nearly linear in the number. The limits keep the next number away from both ends of the
+        # interval.
         step = min(max(round(gap * kept[1] / (kept[1] - beyond[1])), near, gap // 5), gap - min(near, gap // 2))
         number = kept[0] + (step if rising else -step)

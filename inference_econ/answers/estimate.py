@@ -22,11 +22,11 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.records.facts import without_unknown_costs
 from inference_econ.serving import Service
 
-#: Default numbers of concurrent requests, in addition to the most that fit [1].
+#: Default numbers of concurrent requests [1]. The maximum that fits is added.
 USUAL_CONCURRENCY = (1, 8, 32, 64)
 #: Relative rounding error of a concurrency [1].
 _ROUNDING = 1e-9
-#: Number of deployments that are compared; the one with the fewest GPUs is used [1].
+#: Number of deployments that are compared [1]. The one with the fewest GPUs is used.
 _COMPARED = 50
 
 
@@ -37,11 +37,11 @@ class DeploymentEstimate(Shown):
     page = "report.questions.estimate:EstimatePage"
 
     states: ServiceFrontier
-    """States of one replica, ascending in concurrency; they are not a Pareto frontier."""
+    """Steady states of one replica, ascending in concurrency. Unlike on a frontier, some may be worse than others."""
     replicas: int
     """Number of replicas that share the requests evenly [1]."""
     pick: SelectionRule
-    """How the layout was selected."""
+    """Rule that selected the layout."""
 
     @property
     def service(self) -> Service:
@@ -96,8 +96,8 @@ def estimate(
 ) -> DeploymentEstimate:
     """Predict one deployment at some numbers of concurrent requests.
 
-    The smallest layout that fits the largest concurrency (64 by default) is used. If several layouts have this size,
-    the one with the highest throughput is used.
+    The smallest layout that fits the largest concurrency (64 by default) is used. Among layouts of this size, the one
+    with the highest throughput is used.
 
     Parameters
     ----------
@@ -111,12 +111,12 @@ def estimate(
     Returns
     -------
     DeploymentEstimate
-        Ascending in concurrency; the TTFT is a mean without a queue.
+        States in ascending order of concurrency. The TTFT is a mean without queueing.
 
     Raises
     ------
     InputError
-        If a number is not positive, a replica would have no request, or there is no aggregated layout.
+        If a number is not positive, there are more replicas than requests, or there is no aggregated layout.
     NothingFitsError
         If no layout fits the requests; the message has the largest concurrency that fits.
 
@@ -175,7 +175,7 @@ def estimate_rate(
     replicas: int | None = None,
     progress: Progress | None = None,
 ) -> LoadCurve:
-    """Predict the smallest deployment that serves a request rate, with queueing.
+    """Predict the latencies of the smallest deployment that serves a request rate, including queueing.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ from inference_econ.search import no_room
 _MOST = 1e9
 #: Largest accepted number of sequences with one context [1].
 _MOST_SEQUENCES = 1_000_000
-#: Lengths that set the context of a decode step if none is given.
+#: Request lengths that determine the context of a decode step, if no context is given.
 _USUAL = Traffic(isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
@@ -67,19 +67,19 @@ class Explanation(Shown):
     operators : tuple of OperatorCosts
         Rows of the operator table.
     held : dict
-        Memory of one GPU by use; the entries add up to its capacity [B].
+        Memory of one GPU by purpose; the entries add up to its capacity [B].
     prompt : float or None
         Prompt tokens per sequence in a prefill step [tokens]; None for a decode step.
     in_machines_seconds : float or None
-        Step time if the fast link joined only the eight GPUs of a machine [s]. None if the fast link joins at most
-        eight GPUs, or if machines have no network.
+        Step time on ordinary machines of eight GPUs [s]. It assumes that the fast link connects only these GPUs. None
+        if the fast link connects at most eight GPUs, or if machines have no network.
     streamed_bytes, paged_bytes : float
-        Weights and KV cache that each GPU reads per step from host memory, respectively [B].
+        Weights, and KV cache, that each GPU reads from host memory per step [B].
     beside_seconds : float or None
-        Step time of a variant, for comparison [s]. If the assumptions store no KV cache, the variant has one. If
-        contexts differ, the variant uses the mean context. Else None.
+        Step time of a variant, for comparison [s]. If the assumptions store no KV cache, the variant stores one. If
+        contexts differ, the variant uses the mean context. None in all other cases.
     idle_joules : float or None
-        Idle energy of a GPU during the step [J]; the operators' energy is additional. None without power data.
+        Idle energy of a GPU during the step [J], which excludes the energy of the operators. None without power data.
     uncapped_seconds : float or None
         Step time without the power cap [s]; None without a cap.
     """
@@ -114,12 +114,12 @@ class Explanation(Shown):
 
     @property
     def joules(self) -> float | None:
-        """Energy of the step on one GPU, idle power included [J]; None without power data."""
+        """Energy of the step on one GPU, including idle power [J]; None without power data."""
         return None if self.idle_joules is None else self.idle_joules + sum(row.joules or 0.0 for row in self.operators)
 
     @property
     def streamed_seconds(self) -> float:
-        """Time that the host link needs for the bytes that a step reads over it [s]."""
+        """Time to transfer the bytes that a step reads over the host link [s]."""
         if self.setup.assumptions.cpu.layers:
             return 0.0
         streamed = self.streamed_bytes + self.paged_bytes
@@ -132,7 +132,7 @@ class Explanation(Shown):
 
     @property
     def limited_by(self) -> str:
-        """Largest part of the step that has a known cause."""
+        """Name of the largest part of the step, without the measured correction."""
         understood = [name for name in self.costs.parts if name != MEASURED]
         return max(understood, key=lambda name: float(self.costs.parts[name][0]))
 
@@ -192,13 +192,13 @@ class Explanation(Shown):
     def _ends(self) -> bounds.Ends:
         """Factors from columns to the ends of their 80% intervals [1].
 
-        It is None for prefill steps, which were not measured alone.
+        None for prefill steps, because no server reports their time.
         """
         (instances,) = self.subjects()
         return bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per part of the step. Only the record of the whole step has an interval."""
+        """Return one record per part of the step, and one for the whole step. Only the last has an interval."""
         total = self.seconds
         ends = {"seconds": self._ends()["step_seconds"]}
         whole = bounds.bounded({"part": "step", "seconds": total, "share": 1.0}, ends)
@@ -234,18 +234,18 @@ def explain(
     prompt : float, optional
         Explain a prefill step with this number of new tokens per sequence [tokens].
     cut : {'1d', '2d'}
-        Partition of weight matrices.
+        How weight matrices are split.
     shared_prefix : float
         Tokens of the context that all sequences share [tokens].
     spread : float
-        Range of the context length while outputs are generated, for a given context [tokens].
+        Width of the range of contexts while outputs are generated, around the given context [tokens].
     contexts : tuple of (float, int)
-        List of different contexts [tokens] and the number of sequences with each [1]; it replaces context and batch.
+        Different contexts [tokens], each with its number of sequences [1]; they replace ``context`` and the batch.
 
     Returns
     -------
     Explanation
-        Costs and memory of the step; the cost in dollars is None if the price is unknown.
+        Costs and memory of the step. The cost in dollars is None if the price is unknown.
 
     Raises
     ------
@@ -312,9 +312,9 @@ def explain(
 def _with_energy(
     setup: Setup, rows: Sequence[OperatorCosts], seconds: float
 ) -> tuple[float | None, tuple[OperatorCosts, ...]]:
-    """Idle energy of one GPU during a step [J], and operators with the energy that they add.
+    """Idle energy of one GPU during a step [J], and operators with their energy in addition to it.
 
-    If the GPU would exceed its power limit, its clock is lower, and the energy of all operators is reduced by one
+    If the GPU would exceed its power limit, its clock is lower, and the energy of each operator is reduced by the same
     factor.
     """
     chip, total = chip_power(setup.hardware), sum(row.joules or 0.0 for row in rows)
@@ -336,7 +336,7 @@ def stepped(
     spread: float = 0.0,
     contexts: Contexts = (),
 ) -> tuple[Setup, plans.Plans]:
-    """Checked setup and deployment for :func:`explain`, shape (1,).
+    """Check the inputs of :func:`explain`, and return the setup and the deployment, shape (1,).
 
     Raises
     ------
@@ -363,7 +363,7 @@ def stepped(
     candidates = deployments(served, pins)
     if prompt is not None:
         candidates = replace(candidates, new_tokens=prompt, prefill=True)
-    # Select the fastest deployment that fits, or the last if none fits.
+    # The fastest deployment that fits is used. If none fits, the last one is used for the error message.
     codes = np.broadcast_to(served.reasons(candidates, cut), candidates.shape)
     seconds = np.where(codes == memory.FITS, evaluate(served, candidates, cut).seconds, np.inf)
     deployment = candidates.row(int(np.argmin(seconds)) if np.isfinite(seconds).any() else seconds.size - 1)
@@ -375,7 +375,7 @@ def stepped(
             if deployment.ep is not None and plans.has_experts(served.model):
                 degrees += f", ep={deployment.ep[0]:g}"
             raise InputError(f"{served.model.name}: {problem.text} ({degrees})")
-    # Pass the selected degrees, but the expert parallelism as given.
+    # The error message has the selected degrees, but the expert parallelism that the user gave.
     pinned = Pins(tp=tp, dp=int(deployment.stage[0]) // tp, pp=pp, ep=pins.ep, dcp=pins.dcp)
     check_startable(served, pinned, cut)
     code = int(np.ravel(served.reasons(deployment, cut))[0])
@@ -405,9 +405,9 @@ def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
 
 
 def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: float) -> str:
-    """Number of redundant experts that would fit, as text.
+    """Text with the number of redundant experts that would fit.
 
-    The text is empty if none were requested, or if fewer do not help.
+    It is empty if the query has no redundant experts, or if fewer of them would not help.
     """
     assumed, ranks = setup.assumptions, deployment.ep
     if not assumed.experts.redundant or ranks is None:
@@ -420,7 +420,7 @@ def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: f
     least = bare.memory(deployment).of_one_plan()[0]
     if held == fewest or room < least:
         return ""
-    # Each rank has the same number of experts.
+    # All ranks have the same number of experts.
     further = (room - least) / (weights - least) * (held - fewest) // ranks[0] * ranks[0]
     return f", or at most {fewest + further - experts:.0f} redundant experts"
 
@@ -444,12 +444,12 @@ def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, 
 
 
 def quantities_of(explanation: Explanation) -> tuple[Quantity, ...]:
-    """Names of the server latencies whose prediction errors apply to this step; empty for prefill."""
+    """Names of the server latencies that have the same prediction errors as this step; empty for prefill."""
     return ("tpot",) if explanation.prompt is None else ()
 
 
 def shown_parts(explanation: Explanation) -> list[tuple[str, float]]:
-    """Parts of the step that take time, largest first [s]; the measured correction is last."""
+    """Parts of the step that take time [s], the largest first; the measured correction is last."""
     parts = sorted(seconds_by_part(explanation.costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
     return [(name, seconds) for name, seconds in parts if seconds > 0 or (name == MEASURED and seconds)]
 

@@ -19,7 +19,7 @@ from inference_econ.inputs.prices import UNPRICED
 from inference_econ.records.facts import facts
 from inference_econ.serving import Service, Services
 
-#: Longest request that is tried for a model without a maximum context [tokens].
+#: Longest request to try for a model without a maximum context [tokens].
 _LONGEST = 1 << 24
 
 
@@ -30,11 +30,11 @@ class FittingInstance:
     Attributes
     ----------
     service : Service
-        Layout that fits the most requests, with its engine if the query does not set one.
+        Layout that fits the most requests. If the query sets no engine, it has the engine that fits the most.
     largest_context : int
         Input plus output of the longest single request that fits [tokens].
     cached_tokens : int
-        Total KV-cache capacity, in tokens of requests with the mean context [tokens].
+        Total KV-cache capacity in tokens, for requests with the mean context [tokens].
     """
 
     service: Service
@@ -48,10 +48,10 @@ class Fits(Shown):
 
     Attributes
     ----------
-    instances : tuple of Fit
+    instances : tuple of FittingInstance
         One instance per number of GPUs.
-    traffic : Traffic or Requests
-        Workload.
+    requests : Requests
+        Request lengths.
     """
 
     page = "report.questions.fits:FitsPage"
@@ -98,13 +98,13 @@ class Fits(Shown):
 def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, *, concurrency: int = 1) -> Fits:
     """Check whether a model fits a GPU, for each instance size.
 
-    If the query does not set the engine, each size uses the engine that fits the most requests.
+    If the query sets no engine, each size uses the engine that fits the most requests.
 
     Parameters
     ----------
     setup : Setup
         Model, GPU, formats and assumptions; a price is not needed.
-    requests : Requests
+    traffic : Traffic or Requests
         Request lengths.
     space : Space, optional
         Instances to try; by default instances of one machine.
@@ -120,7 +120,7 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
     ------
     NothingFitsError
         If no size fits. The message has the missing memory, and the smallest instance across several machines that
-        fits.
+        would fit.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) 
 
 
 def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
-    """Layouts that fit the model, for each engine if the query does not set one."""
+    """Layouts that fit the model. If the query sets no engine, there is one entry per engine."""
     runs = [for_engine(setup, engine) for engine in setup.engines] if has_recipes(setup) else []
     services, reasons = [], []
     for run in runs or [setup]:
@@ -188,7 +188,7 @@ def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
         except (InputError, NothingFitsError) as reason:
             reasons.append(reason)
     if not services:
-        # Report what is missing under any engine first.
+        # If no engine has a layout that fits, report first what any engine would lack.
         offer(setup, requests, space)
         raise reasons[0]
     return services

@@ -39,13 +39,13 @@ def decode_frontier(
     setup : Setup
         Model, GPU, formats, price and assumptions, at the mean context of the workload.
     traffic : Traffic
-        Request lengths, and the demand if it is limited.
+        Request lengths, and the demand if the number of tokens is limited.
     space : Space, optional
-        Deployments to search; by default all that have integer parallelism degrees.
+        Deployments to search; by default all with integer parallelism degrees.
     speculation : Speculation, optional
-        Speculative decoding, applied where it is faster.
+        Speculative decoding. It is used where it is faster.
     sampling : Sampling, optional
-        Search the points of a logarithmic scan only, as in Erdil (2025); by default the search is exact.
+        Search only the points of a logarithmic scan, as in Erdil (2025). By default the search is exact.
     progress : callable, optional
         Receives the completed share of the work.
 
@@ -60,7 +60,7 @@ def decode_frontier(
         If the price is unknown, a limit is out of range, the model does not support the speculation method, or fixed
         parallelism degrees do not divide the model.
     NothingFitsError
-        If no deployment is feasible; the message counts the reasons.
+        If no deployment is feasible; the message has the number of deployments for each reason.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
     Raises
     ------
     InputError
-        If fixed parallelism degrees contradict each other, the model, the limit or the kind of grid.
+        If fixed parallelism degrees contradict each other, the model, the instance limit or the kind of grid.
     NothingFitsError
         If the weights do not fit in the largest allowed instance.
     """
@@ -147,12 +147,12 @@ def best_step_seconds(
     Parameters
     ----------
     setup : Setup
-        Model, GPU, formats and assumptions, at the context of the setup.
+        Model, GPU, formats and assumptions; the setup has the context.
     accelerators, batch : array_like
         Instance sizes [GPUs] and numbers of sequences [1]; positive, possibly fractional. They are broadcast to a
         common shape (...).
     new_tokens : int
-        Tokens per sequence and step [1]; values above 1 verify a draft.
+        Tokens per sequence and step [1]. A step with more than one verifies a draft.
     pipeline : bool
         Also try pipeline parallelism.
 

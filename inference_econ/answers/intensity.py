@@ -1,4 +1,4 @@
-"""Arithmetic intensity of a step, and the batch, context or prompt length at which it becomes compute-bound."""
+"""Arithmetic intensity of a step, and the batch, context or prompt length from which the step is compute-bound."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ from inference_econ.formulas import roofline
 from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
 from inference_econ.records.facts import HEAD, facts
 
-#: Variable of the sweep: decoded sequences, cached tokens per sequence, or prompt tokens per sequence and step.
+#: Variable of the sweep: number of decoded sequences, cached tokens per sequence, or prompt tokens per sequence.
 Axis = Literal["batch", "context", "prompt"]
-#: Default largest value, and the largest accepted one [1], [tokens].
+#: Default largest value of each variable [1, tokens].
 _USUAL_MOST: Mapping[Axis, int] = {"batch": 16_384, "context": 1_048_576, "prompt": 65_536}
 _MOST = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class IntensitySweep:
-    """One operator, or the whole step, at each value of the variable.
+    """One operator, or the whole step, at each value of the swept variable.
 
     Attributes
     ----------
     name, unit : str
-        Operator name (for all rows with this name), and its compute unit; both empty for the whole step.
+        Operator name, and its math unit; both empty for the whole step. Several rows may have the same name.
     flop, moved_bytes, compute_seconds, memory_seconds, worked_seconds : ndarray, shape (n,)
         Arithmetic [FLOP] and memory traffic [B] of one GPU. Time of the arithmetic alone, of the memory traffic alone,
         and of both with overlap [s]. Network time and launch overhead are excluded.
     turns_at : float or None
-        Smallest integer value above which the limit stays ``bound``; None if all values have the same limit.
+        Smallest integer value of the variable from which the limit is ``bound``; None if all values have the same
+        limit.
     closed_form : float or None
-        Estimate of ``turns_at`` from the GPU's peak rates and weight traffic alone; None without weights, or if the
-        context varies.
+        Estimate of ``turns_at`` from the GPU's peak rates and weight traffic alone. None for operators without weights,
+        or if the context varies.
     """
 
     name: str
@@ -57,7 +58,7 @@ class IntensitySweep:
 
     @property
     def bound(self) -> str:
-        """Limit at the largest value of the variable: compute or memory."""
+        """Limit of the operator's speed at the largest value of the variable: ``compute`` or ``memory``."""
         return "compute" if self.compute_seconds[-1] >= self.memory_seconds[-1] else "memory"
 
     @property
@@ -86,17 +87,17 @@ class Intensity(Shown):
     values : ndarray, shape (n,)
         Values of the variable, in powers of two [1], [tokens].
     batch : float
-        Decoded sequences; the first value if the batch varies [1].
+        Number of decoded sequences [1]; the first value if the batch varies.
     prompt : float or None
         Prompt tokens per sequence and step [tokens]; the first value if they vary, None for a decode step.
-    operators : tuple of Sweep
+    operators : tuple of IntensitySweep
         Operators that have both arithmetic and memory traffic, in the order of a step.
-    step : Sweep
+    step : IntensitySweep
         Sum of all operators, including those without arithmetic.
     room : float or None
-        Largest integer value of the variable that fits in memory; None if all values fit.
+        Largest integer value of the variable that fits in memory; None if all swept values fit.
     sparsity : float
-        Number of experts divided by active experts per token, in the sparsest layers; 1 for dense models [1].
+        Number of experts divided by active experts per token, in the sparsest layers [1]; 1 for dense models.
     """
 
     page = "report.questions.intensity:IntensityPage"
@@ -123,7 +124,7 @@ class Intensity(Shown):
         return [self.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return the result as plain data; intensities without memory traffic are null."""
+        """Return the result as plain data. The intensity is null where there is no memory traffic."""
         setup = self.setup
         units = dict.fromkeys(unit for sweep in self.operators for unit in sweep.unit.split("+"))
         return {
@@ -141,7 +142,7 @@ class Intensity(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per operator and value, and one per value for the step."""
+        """Return one record per operator and value, and one record per value for the whole step."""
         return [
             {
                 "operator": sweep.name or STEP,
@@ -165,26 +166,26 @@ def intensity(
     cut: TensorLayout = "1d",
     spread: float = 0.0,
 ) -> Intensity:
-    """Compute the arithmetic intensity of a step, and find the batch, context or prompt where compute limits it.
+    """Compute the arithmetic intensity of a step, and find the value from which the step is compute-bound.
 
     Parameters
     ----------
     setup : Setup
         Model, GPU, formats and assumptions.
     pins : Pins
-        Deployment, as in :func:`inference_econ.explain`. Leave out the batch if the batch varies.
+        Deployment, as in :func:`inference_econ.explain`. If the batch is the variable, do not set it here.
     over : {'batch', 'context', 'prompt'}
         Variable: number of decoded sequences, cached tokens per sequence, or prompt tokens per sequence and step.
     most : float, optional
         Largest value of the variable; by default 16,384 sequences, 1,048,576 tokens of context or 65,536 prompt tokens.
     context, prompt, cut, spread
-        As in :func:`inference_econ.explain`; leave out the variable.
+        See :func:`inference_econ.explain`. Do not set the variable.
 
     Returns
     -------
     Intensity
-        The result includes the largest value that fits in memory. Larger values are computed as for a GPU with more
-        memory.
+        Sweep of each operator and of the step, with the largest value that fits in memory. Larger values are calculated
+        as if the GPU had more memory.
 
     Raises
     ------
@@ -197,9 +198,9 @@ def intensity(
     Notes
     -----
     An operator is compute-bound if its arithmetic takes at least as long as its memory traffic, at the assumed rates of
-    its kernels. The step is compute-bound if the sum of the compute times is at least the sum of the memory times. The
-    turning point is bisected over integers, between the last two values that have different limits. Tile effects below
-    that value are ignored.
+    its kernels. The step is compute-bound if the sum of the arithmetic times is at least the sum of the memory times.
+    Bisection over integers finds the turning point, between the last two swept values that have different limits. If
+    tile effects cause further changes below that point, they are ignored.
 
     Examples
     --------
@@ -211,12 +212,12 @@ def intensity(
     context, prompt = 1.0 if over == "context" else context, 1.0 if over == "prompt" else prompt
     served, deployment = stepped(setup, pins, context=context, prompt=prompt, cut=cut, spread=spread)
     varied, most = _Varied(served, deployment, over, cut), most or _USUAL_MOST[over]
-    # Powers of two, and the largest value last.
+    # The values are powers of two, followed by the largest value.
     values = np.append(2.0 ** np.arange(np.ceil(np.log2(most))), np.floor(most))
     last = float(values[-1])
     closed = {} if over == "context" else _closed_forms(*varied.at(last), last)
     names = [name for name, rows in varied.by_name(last).items() if sum(row.flop for row in rows) > 0]
-    # The smallest value fits: it was checked before.
+    # An earlier check showed that the smallest value fits.
     room = None if varied.fits(last) else _bisected(1.0, last, lambda value: not varied.fits(value)) - 1.0
     return Intensity(
         served,
@@ -251,7 +252,10 @@ class _Varied:
 
     @cached_property
     def by_name(self) -> Callable[[float], Mapping[str, Sequence[OperatorCosts]]]:
-        """Operator table at a value of the variable, grouped by name; each value is computed once."""
+        """Function from a value of the variable to the operator table, grouped by name.
+
+        Each value is computed only once.
+        """
 
         @cache
         def rows(value: float) -> Mapping[str, Sequence[OperatorCosts]]:
@@ -263,12 +267,12 @@ class _Varied:
         return rows
 
     def rows(self, name: str, value: float) -> Sequence[OperatorCosts]:
-        """Rows of an operator in all kinds of layers; all rows if the name is empty."""
+        """Rows of an operator in all kinds of layers. If the name is empty, all rows."""
         groups = self.by_name(value)
         return groups.get(name, ()) if name else [row for rows in groups.values() for row in rows]
 
     def swept(self, name: str, values: Array, closed_form: float | None = None) -> IntensitySweep:
-        """Sweep of an operator with its turning point; sweep of the whole step if the name is empty."""
+        """Sweep of an operator with its turning point. If the name is empty, sweep of the whole step."""
         rows = [self.rows(name, value) for value in values.tolist()]
 
         def computes(value: float) -> bool:
@@ -294,7 +298,7 @@ class _Varied:
 
 
 def _check(over: Axis, most: float | None, values: Mapping[str, float | None]) -> None:
-    """Reject a variable that is unknown, has no values, or is also given as an input."""
+    """Reject an unknown variable, a variable without values, or a variable that is also given as an input."""
     if over not in _USUAL_MOST:
         raise InputError(f"over: got {over!r}; allowed: {', '.join(_USUAL_MOST)}")
     if values[over] is not None:
@@ -304,7 +308,7 @@ def _check(over: Axis, most: float | None, values: Mapping[str, float | None]) -
 
 
 def _bisected(low: float, high: float, holds: Callable[[float], bool]) -> float:
-    """Integer from which ``holds`` is True, by bisection between ``low`` (False) and ``high`` (True)."""
+    """Smallest integer for which ``holds`` is True, by bisection between ``low`` (False) and ``high`` (True)."""
     while high - low > 1.0:
         middle = float((low + high) // 2)
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -314,9 +318,9 @@ def _bisected(low: float, high: float, holds: Callable[[float], bool]) -> float:
 def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str, float]:
     """Values of the variable at which operators with weights become compute-bound [1], by operator name.
 
-    They use only peak rates and weight traffic. Each weight is used by a share of the tokens. An expert serves the
-    tokens that are routed to it, and a weight copy serves the tokens of its group. This share is computed once, at a
-    large number of tokens.
+    The calculation uses only peak rates and weight traffic. Tokens are multiplied only by some of the weights: an
+    expert processes the tokens that are routed to it, and a weight copy processes the tokens of its group. This share
+    is computed once, at a large number of tokens.
     """
     work = setup.work(deployment)
     forms: dict[str, float] = {}

@@ -42,12 +42,12 @@ def with_slots(layouts: Services, slots: int) -> Services:
     Returns
     -------
     Services
-        Layouts whose steady states end at the limit.
+        Layouts with steady states up to the limit.
 
     Raises
     ------
     InputError
-        If the limit is not positive, or exceeds the token limit of a step. Each request has one token in a step.
+        If the limit is not positive, or exceeds the token budget of a step. Each request needs one token in a step.
     """
     if slots < 1:
         raise InputError(f"slots must be an integer >= 1, got {slots:g}")
@@ -63,7 +63,7 @@ def with_slots(layouts: Services, slots: int) -> Services:
     wider = services(setup, requests, layouts.plans, most, speculation=speculation)
 
     def states() -> Steady:
-        # Requests in prefill are concurrent too, so the largest decode batch is smaller than the limit.
+        # Requests in prefill are concurrent requests too, so the largest decode batch is smaller than the limit.
         rows = zip(wider.running, wider.states.concurrency, wider.states.batch, strict=True)
         batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(values))) for limit, flight, values in rows]
         shares = np.linspace(0.0, 1.0, wider.states.batch.shape[1])
@@ -73,7 +73,7 @@ def with_slots(layouts: Services, slots: int) -> Services:
 
 
 def check_space(setup: Setup, space: Space) -> None:
-    """Reject invalid parallelism degrees that are fixed, where this is possible before the search.
+    """Reject invalid fixed parallelism degrees. Only errors that can be found before the search are found.
 
     Raises
     ------
@@ -96,15 +96,15 @@ def check_space(setup: Setup, space: Space) -> None:
 
 
 def refuse_impossible(setup: Setup, space: Space) -> None:
-    """Reject fixed parallelism degrees that do not divide the model, whatever the memory.
+    """Reject fixed parallelism degrees that do not divide the model, independent of memory.
 
-    Each degree is checked alone, then all together.
+    Each degree is checked alone. Then all degrees are checked together.
 
     Raises
     ------
     InputError
-        If the fixed parallelism degrees do not divide the model; the message has these degrees and the dimensions that
-        they do not divide. Degrees that are not fixed are never rejected.
+        If the fixed degrees do not divide the model; the message has these degrees and the model dimensions. Degrees
+        that are not fixed are never rejected.
     """
     pinned = space.pins.given()
     for some in (*({name: value} for name, value in pinned.items()), pinned):
@@ -115,9 +115,9 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
 
 
 def deployments(setup: Setup, pins: Pins) -> plans.Plans:
-    """Layouts that have the fixed parallelism degrees, shape (n,).
+    """Layouts with the fixed parallelism degrees, shape (n,).
 
-    If expert parallelism is not fixed, every divisor of the ranks is tried.
+    If expert parallelism is not fixed, all divisors of the number of ranks are included.
     """
     tp, dp, pp, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.batch or 1.0
     if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
@@ -206,14 +206,14 @@ def offer(
 
 
 def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
-    """Return the smallest number of CPU layers with which a model fits on one desktop GPU.
+    """Return advice with the smallest number of CPU layers with which a model fits on one desktop GPU.
 
-    It is empty if CPU layers do not help.
+    The text is empty if CPU layers do not help.
 
     Parameters
     ----------
     setup : Setup
-        Model, GPU and formats; its context must fit.
+        Model, GPU and formats. The context of the setup must fit.
     start : str
         Words at the start of the returned text.
     """
@@ -231,7 +231,7 @@ def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
 
 
 def beyond_model(model: ModelSpec, requests: Requests) -> str:
-    """Return a note that requests exceed the maximum context of a model, with advice; empty otherwise."""
+    """Return a note with advice if requests exceed the maximum context of a model; else an empty text."""
     tokens, most = requests.isl.mean + requests.osl.mean, model.max_context
     if most is None or tokens <= most:
         return ""

@@ -43,10 +43,10 @@ from inference_econ.serving.simulation import simulator
 
 #: Default loads, as shares of the capacity of the fleet [1].
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.2)
-#: Input that a user can shorten to reduce the work.
+#: Name of the input that a user can shorten to reduce the run time.
 _LOADS = "requests_per_second"
-#: Time of the analytical model per load, additional time per concurrent request [s], and memory per simulated request
-#: [B].
+#: Run time of the analytical model per load, additional time per concurrent request [s], and memory per simulated
+#: request [B].
 _SECONDS, _SLOT_SECONDS, _BYTES = 0.03, 3e-6, 64.0
 
 
@@ -57,17 +57,17 @@ class LoadPoint:
     Attributes
     ----------
     sheet : Sheet
-        Costs of tokens, bill, and load of one instance.
+        Costs of tokens, cost of the fleet, and load of one instance.
     kept : float or None
-        Share of completed requests that meet all SLOs, with the confidence margin if there is one [1]; None without
-        SLOs.
+        Share of completed requests that meet all SLOs [1]; None without SLOs. If a confidence is set, the SLOs include
+        its margin.
     simulated : Trace or None
-        Simulation of one instance at this load, if it was run.
+        Simulation of one instance at this load; None if there was none.
     chances : Chances
-        Probability that each SLO is met at its percentile.
+        Probability that each SLO is met, at the percentile of the SLO.
     closed : Loaded
-        Load of one instance, predicted by the analytical model. Outside the validated range of this model, ``sheet``
-        has the simulated load.
+        Load of one instance, as the analytical model predicts it. Outside the validated range of this model, ``sheet``
+        has the simulated load instead.
     """
 
     sheet: Sheet
@@ -98,13 +98,13 @@ class LoadPoint:
 
     @property
     def hit_rate(self) -> float | None:
-        """Share of prompt tokens found in the cache [1]; None if the simulation did not track blocks."""
+        """Share of prompt tokens that are cache hits [1]; None if the simulation did not track blocks."""
         if self.simulated is None or not simulator.block_tokens(self.sheet.service):
             return None
         return sum(self.simulated.hit_rates.values())
 
     def record(self, targets: Targets) -> dict[str, object]:
-        """Return the load as plain data, with the latency of each SLO; unbounded latencies are null."""
+        """Return the load as plain data, with the latencies at the SLO percentiles; unbounded latencies are null."""
         bill = self.sheet
         record: dict[str, object] = {
             **bounded_load(bill.service, self.load, bill.replicas, targets),
@@ -134,8 +134,8 @@ class LoadCurve(Shown):
     arrival_scv : float
         Assumed squared coefficient of variation of the interarrival times [1].
     bursts : Burstiness or None
-        Fleet under the assumed arrivals and under other arrivals; None without simulations.
-    pick : Pick
+        Comparison of the fleet under the assumed and under other arrivals; None without simulations.
+    pick : SelectionRule
         Rule that selected the layout.
     """
 
@@ -177,15 +177,15 @@ def load(
 ) -> LoadCurve:
     """Evaluate a fleet of one layout under several loads (``inference_econ.load``).
 
-    The layout is the one with the cheapest tokens.
+    The fleet has the layout with the cheapest tokens.
 
     Parameters
     ----------
     offers : Services or sequence of Candidate
-        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`). If all parallelism degrees are fixed, a
-        single layout remains.
+        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`). Fix all parallelism degrees to evaluate
+        one layout.
     replicas : int, optional
-        Instances that share the load evenly [1]; by default the maximum that fits on ``gpus``, or one.
+        Number of instances that share the load evenly [1]; by default the maximum that fits on ``gpus``, or one.
     gpus : int, optional
         Maximum number of GPUs of all instances [1].
     requests_per_second, targets, arrival_scv, simulate, progress
@@ -194,12 +194,12 @@ def load(
     Returns
     -------
     LoadCurve
-        One result per load, in the given order. The effect of bursts is included unless simulations are off.
+        One result per load, in the given order. It includes the effect of bursts, unless simulations are off.
 
     Raises
     ------
     InputError
-        If a rate is not positive, there is no rate, or the replicas need more GPUs than ``gpus``.
+        If a rate is not positive, the list of rates is empty, or the replicas need more GPUs than ``gpus``.
     """
     promised = Targets() if targets is None else targets
     layouts = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
@@ -231,8 +231,8 @@ def load(
 def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
     """Layout with the highest throughput per dollar within the SLOs, and a description of this rule.
 
-    If no layout meets the SLOs, the rule ignores them. Simpler deployments are preferred at similar cost. Each layout
-    runs under the engine of its candidate.
+    If no layout meets the SLOs, the rule ignores the SLOs. At similar cost, simpler deployments are preferred. Each
+    layout runs under the engine of its candidate.
     """
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)
@@ -268,16 +268,16 @@ def sweep(
     service : Service
         One instance.
     requests_per_second : sequence of float, optional
-        Request rates of the fleet [1/s]; by default up to 1.2 times its capacity (:data:`SHARES`).
+        Request rates of the fleet [1/s]; by default shares of its capacity from 0.1 to 1.2 (:data:`SHARES`).
     replicas : int
         Instances that share the load evenly [1].
     targets : Targets, optional
-        SLOs. SLOs. Their percentile is used for P(SLO met), but not for the share of requests that meet them.
+        SLOs. Their percentile applies to P(SLO met), but not to the share of requests that meet them.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times of the fleet [1].
     simulate : bool, optional
-        True: simulate every load, about half a second for each. False: simulate no load. Default: simulate the loads
-        for which :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
+        True to simulate every load, which takes about half a second for each. False to simulate no load. By default,
+        loads are simulated if :func:`inference_econ.serving.analytical_validity.needs_simulation` returns True.
     progress : callable, optional
         Receives the completed share of the work.
 
@@ -337,7 +337,7 @@ def sweep(
     return points
 
 
-#: Latencies of the simulation, by the names of their fields.
+#: Simulated latencies, by the names of their fields in records.
 _SIMULATED = {
     "ttft_seconds": "ttft",
     "tpot_seconds": "tpot",

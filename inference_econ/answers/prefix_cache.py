@@ -25,7 +25,7 @@ from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.serving import Service, Services, Tier, check_rate, loaded
 
-#: Policies by which a router places the turns of a conversation.
+#: Policies by which a router assigns the turns of a conversation to replicas.
 Routing = Literal["prefix_aware", "round_robin"]
 ROUTINGS: tuple[Routing, ...] = get_args(Routing)
 
@@ -43,7 +43,7 @@ class Conversation:
     think_seconds : float
         Mean time between a response and the next turn of the user [s].
     lifetime_seconds : float
-        Longest time that the cache of a turn is kept [s].
+        Longest time that the cache of a turn is wanted for reuse [s].
     system_tokens : float
         Length of the system prompt that all users share [tokens].
     replicas : int
@@ -55,8 +55,8 @@ class Conversation:
     Raises
     ------
     InputError
-        If there is less than one turn, or a length or time is negative. Also if a lifetime is unlimited, a round-robin
-        router has a fractional number of turns, or the routing is unknown.
+        If there is less than one turn, a length or time is negative, or a lifetime is unlimited. Also raised if a
+        round-robin router has a fractional number of turns, or if the routing is unknown.
     """
 
     turns: float
@@ -77,7 +77,7 @@ class Conversation:
         self.mean(1.0)
 
     def mean(self, returning: float) -> prefix_cache.Turns:
-        """Mean request if a turn finds the cache of the previous turn with probability ``returning``."""
+        """Mean request, if a turn finds the cache of the previous turn with the probability ``returning`` [1]."""
         return prefix_cache.turns(
             self.turns, self.user_tokens, self.answer_tokens, system_tokens=self.system_tokens, returning=returning
         )
@@ -88,7 +88,7 @@ class Conversation:
         return self.replicas > 1 and self.routing == "round_robin"
 
     def found(self, lifetime_seconds: float) -> prefix_cache.Turns:
-        """Mean request if the cache keeps unused entries for a time [s]."""
+        """Mean request, if the cache evicts entries that are unused for ``lifetime_seconds`` [s]."""
         if not self.scattered:
             return self.mean(float(prefix_cache.returning(lifetime_seconds, self.think_seconds)))
         return routing.scattered_turns(
@@ -97,14 +97,14 @@ class Conversation:
         )  # fmt: skip
 
     def stored_tokens(self, requests_per_second: float, lifetime_seconds: float) -> float:
-        """Tokens that wait in an instance's cache for reuse [tokens], at a request rate of the instance."""
+        """Tokens that an instance's cache stores for later reuse [tokens], at a request rate of the instance [1/s]."""
         lengths = requests_per_second, self.turns, self.user_tokens, self.answer_tokens
         if self.scattered:
             return routing.scattered_tokens(*lengths, self.replicas, lifetime_seconds=lifetime_seconds, **self._pauses)
         return float(prefix_cache.stored_tokens(*lengths, lifetime_seconds=lifetime_seconds, **self._pauses))
 
     def lifetime(self, requests_per_second: float, tokens: float) -> float:
-        """Time that entries stay in a cache of a given size [tokens], up to ``lifetime_seconds`` [s]."""
+        """Time until a cache of a given size [tokens] evicts an unused entry, at most ``lifetime_seconds`` [s]."""
         if self.stored_tokens(requests_per_second, self.lifetime_seconds) <= tokens:
             return self.lifetime_seconds
         lengths = tokens, requests_per_second, self.turns, self.user_tokens, self.answer_tokens
@@ -124,13 +124,13 @@ class TierReuse:
     Attributes
     ----------
     lifetime_seconds : float
-        Time that an unused entry stays in the tier [s]; it is shorter than wanted if the capacity is too small.
+        Time until the tier evicts an unused entry [s]. It is shorter than wanted if the capacity is too small.
     needed_bytes : float
         Capacity that the wanted lifetime needs [B].
     returning : float
-        Share of turns that find their previous turn in the cache of the replica [1].
+        Share of turns for which the replica still has the cache of the previous turn [1].
     cached_tokens : float
-        Number of cache hits in the mean prompt [tokens].
+        Number of prompt tokens that are cache hits, for the mean prompt [tokens].
     hit_rate : float
         Share of all prompt tokens that are cache hits [1].
     """
@@ -152,7 +152,7 @@ def reuse(
     conversation : Conversation
         Conversations of users.
     requests_per_second : float
-        Rate at which turns of all conversations reach the instance [1/s].
+        Rate at which turns of all conversations arrive at the instance [1/s].
     capacity_bytes : float
         Capacity [B].
     bytes_per_token : float
@@ -160,7 +160,7 @@ def reuse(
 
     Returns
     -------
-    Reuse
+    TierReuse
         Cache hits, and the capacity that the wanted lifetime would need.
 
     Raises
@@ -182,7 +182,7 @@ HBM = "HBM"
 _HOUR = 3600.0
 #: Number of doublings of the prefix in the search for the break-even, up to a million tokens [1].
 _DOUBLINGS = 20
-#: Smaller instances are preferred up to this relative cost above the cheapest [1].
+#: Largest additional cost of a smaller instance, relative to the cheapest one, at which it is preferred [1].
 _NEARLY = 0.1
 
 
@@ -195,24 +195,25 @@ class Reading:
     tier : str
         :data:`HBM`, or the name of a :class:`inference_econ.inputs.TierSpec`.
     bytes_per_second : float
-        Read rate for the cache of one prompt [B/s]; ``inf`` for HBM.
+        Rate of reading the cache of one prompt [B/s]; ``inf`` for HBM.
     capacity_bytes : float
         Capacity of the tier per instance [B]; for HBM, the memory that weights and running requests leave free.
     seconds : float
         Time to read the prefix [s].
     dollars_per_million : float
-        Cost of the prefix if the GPUs wait for the read [USD per 1e6 tokens]. This cost is an upper limit, because
-        reads may overlap with other work.
+        Cost of reading the prefix, if the GPUs wait for it [USD per 1e6 tokens]. This is an upper limit, because reads
+        may overlap with other work.
     ttft_seconds : float
         Time to read the prefix and then prefill the new tokens [s].
     utilization : float
-        Used share of the tier's bandwidth if every request reads its prefix from the tier [1].
+        Share of the tier's bandwidth that is used if every request reads its prefix from the tier [1].
     break_even_tokens : float
         Prefix length above which reading is faster than recomputing [tokens]; ``inf`` if it exceeds a million.
-    reuse : Reuse or None
-        Reuse by conversations; None if no conversations are given.
+    reuse : TierReuse or None
+        Reuse in conversations; None without conversations.
     hit_rate : float or None
-        Share of prompt tokens that simulated sessions find in this tier, but not in a faster one [1].
+        Share of prompt tokens that simulated sessions find in this tier, but not in a faster one [1]; None if not
+        simulated.
     """
 
     tier: str
@@ -238,13 +239,13 @@ class Offloading(Shown):
     dollars_per_second : float
         Price of the instance [USD/s].
     prefix_tokens, new_tokens : float
-        Repeated and new tokens of a prompt [tokens].
+        Number of repeated tokens, and number of new tokens, in a prompt [tokens].
     requests_per_second : float
         Request rate of the instance [1/s].
     conversation : Conversation or None
-        Conversations that define the lengths; None if lengths are given.
+        Conversations from which the lengths follow; None if lengths were given.
     bytes_per_prefix : float
-        KV cache of the prefix, stored once [B].
+        KV cache of the prefix, without copies [B].
     computing_seconds : float
         Time that the prefix adds to a prefill when it is recomputed [s].
     computing_dollars_per_million : float
@@ -252,8 +253,8 @@ class Offloading(Shown):
     ttft_seconds : float
         TTFT without a cache [s].
     holding_dollars_per_million_hour : float
-        Cost to keep a million tokens in HBM for one hour, in proportion to the KV-cache memory that they occupy [USD
-        per 1e6 tokens].
+        Cost of keeping tokens in HBM for one hour [USD per 1e6 tokens]. They pay in proportion to the KV-cache memory
+        that they occupy.
     readings : tuple of Reading
         Results per tier: HBM first, then the requested tiers.
     traffic : str or None
@@ -292,7 +293,7 @@ class Offloading(Shown):
 
     @property
     def keeping_seconds(self) -> float:
-        """Time in HBM above which recomputing a prefix is cheaper than keeping it [s]; Gray and Putzolu (1987)."""
+        """Time above which recomputing a prefix is cheaper than keeping it in HBM [s]; Gray and Putzolu (1987)."""
         return _HOUR * self.computing_dollars_per_million / self.holding_dollars_per_million_hour
 
     @property
@@ -353,7 +354,7 @@ class Offloading(Shown):
 def prompt(
     isl: float | None = None, hit_rate: float | None = None, *, conversation: Conversation | None = None
 ) -> tuple[float, float]:
-    """Compute the number of tokens of a prompt, and of its cached prefix.
+    """Compute the number of tokens in a prompt, and in its cached prefix.
 
     Parameters
     ----------
@@ -362,7 +363,7 @@ def prompt(
     hit_rate : float, optional
         Share of the prompt that is a cached prefix [1].
     conversation : Conversation, optional
-        Conversations; if given, their mean request replaces the other two inputs.
+        Conversations; their mean request replaces the other two inputs.
 
     Returns
     -------
@@ -372,7 +373,7 @@ def prompt(
     Raises
     ------
     InputError
-        If the share is outside 0 to 1, or no new token is left.
+        If the share is outside 0 to 1, or no new token remains.
     """
     if conversation is not None:
         mean = conversation.mean(1.0)
@@ -400,7 +401,8 @@ def offload(
     Parameters
     ----------
     layouts : Services
-        Layouts of a model on a GPU (``offer``). The smallest layout within 10% of the lowest cost per request is used.
+        Layouts of a model on a GPU (``offer``). Among layouts within 10% of the lowest cost per request, the smallest
+        is used.
     tiers : sequence of TierSpec
         Offload tiers of the host machines.
     prefix_tokens : float
@@ -422,10 +424,10 @@ def offload(
 
     Notes
     -----
-    The cost of recomputing follows from the time that the prefix adds to a prefill of the new tokens. The KV cache of a
-    prefix is distributed over the GPUs of one attention group, in all pipeline stages. Each GPU reads its part over its
-    own host link, or with its share of a slower tier's bandwidth. Reads are assumed not to overlap with other work, and
-    writes are ignored.
+    The cost of recomputing is the time that the prefix adds to a prefill of the new tokens. The KV cache of a prefix is
+    distributed over the GPUs of one attention group, in all pipeline stages. Each GPU reads its part over its own host
+    link. If a tier is slower than the links, the GPUs share its bandwidth. Reads are assumed not to overlap with other
+    work, and writes are ignored.
     """
     tokens, prefix = layouts.requests.isl.mean, prefix_tokens
     if not 0 <= prefix <= tokens - 1:
@@ -435,7 +437,7 @@ def offload(
     check_rate(rate)
     price = float(money.dollars_per_second(service.accelerators, service.setup.dollars_per_accelerator_hour))
     case = _Case(service, tokens - prefix)
-    # Memory for KV caches without the copies of a layout, and the part that running requests use.
+    # KV-cache memory without the copies of a layout, and the part that running requests use.
     room, load = service.slots * case.bytes(service.setup.context), loaded(service, rate)
     running = service.slots if load.saturated else load.in_flight
     left = max(room * (1.0 - running / service.slots), 0.0)
@@ -456,7 +458,7 @@ def offload(
 
 
 def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
-    """Compute the time of recomputing and of reading as the prefix grows; the number of new tokens is constant.
+    """Compute the time of recomputing and of reading for several prefix lengths, at a constant number of new tokens.
 
     Parameters
     ----------
@@ -546,12 +548,12 @@ class _Case:
         return float(prompt.seconds[0]), self.service.full_prefill_seconds(tokens, cached)
 
     def _computing(self, prefix: float) -> tuple[float, float]:
-        """Time to recompute a prefix [s]: its duration, and the instance time when steps are full."""
+        """Duration of recomputing a prefix, and instance time that it takes when steps are full [s]."""
         whole, rest = self.prefill(prefix + self.new_tokens, 0.0), self.prefill(self.new_tokens, prefix)
         return max(whole[0] - rest[0], 0.0), max(whole[1] - rest[1], 0.0)
 
     def bytes(self, tokens: float) -> float:
-        """KV cache of a number of tokens, stored once [B]."""
+        """KV cache of a number of tokens, without copies [B]."""
         setup = self.service.setup
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
 
@@ -602,7 +604,7 @@ def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
     return float(low + bisect_left(range(low, high), True, key=lambda prefix: not slower(float(prefix))))
 
 
-#: Columns whose interval follows from the TTFT error. Tier reads were not measured.
+#: Columns with an interval that follows from the TTFT error. Reads from tiers were not measured.
 _FOLLOWS: bounds.Follows = {
     "computing_seconds": ("ttft", 1),
     "computing_dollars_per_million_tokens": ("ttft", 1),

@@ -28,7 +28,8 @@ from inference_econ.serving import Loaded, Service, Services, arrivals_of, loade
 Priced = TypeVar("Priced")
 #: Advice when no deployment reaches the default speed.
 _ADVICE = "No speed was promised; promise one (--tpot), or none (--any-speed; in Python targets=Targets())"
-#: Offers needed for a reference speed [1]; fewer may all come from one provider with its own accelerators.
+#: Number of offers needed for a reference speed [1]. Fewer offers may all come from one provider with special
+#: accelerators.
 _ENOUGH = 3
 
 
@@ -39,7 +40,7 @@ class UsualSpeed:
     tokens_per_second: float
     """Output speed of one user [tokens/s]."""
     source: str
-    """Source of the speed, with date and reference; for the default, the reason why it is used."""
+    """Source of the speed, with its date; for the default speed, the reason why it is used."""
     offered: bool
     """True for the median of recorded offers. False for :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
 
@@ -50,7 +51,7 @@ class UsualSpeed:
 
     @property
     def targets(self) -> Targets:
-        """SLO that requires this speed, on the mean time per output token."""
+        """SLO that requires this speed. It applies to the mean time per output token."""
         return Targets(tpot_seconds=1.0 / self.tokens_per_second, tpot_percentile=MEAN)
 
 
@@ -62,7 +63,7 @@ def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tu
     Parameters
     ----------
     model : ModelSpec
-        Model whose API price is per token.
+        Model for which API offers are on record.
     priced : callable
         Function that returns the result within given SLOs; raises :class:`~inference_econ.errors.NothingFitsError` if
         no deployment meets them.
@@ -94,7 +95,7 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
     Parameters
     ----------
     model : ModelSpec
-        Model whose API price is per token.
+        Model for which API offers are looked up.
 
     Examples
     --------
@@ -130,9 +131,9 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
     Parameters
     ----------
     model : ModelSpec
-        Model whose API price is per token.
+        Model for which API offers are looked up.
     text : str
-        Provider, such as ``deepinfra``. If a provider has several offers, add the model: ``zai/glm-4.6``. If prices
+        Provider, such as ``deepinfra``. If the provider has several offers, add the model: ``zai/glm-4.6``. If prices
         vary by hour, add the period: ``deepseek:peak``.
 
     Raises
@@ -168,7 +169,7 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
 def prices_of(offer: Offer) -> dict[str, float]:
     """Prices of an offer by kind of token [USD per 1e6 tokens].
 
-    Without a listed price, cached input costs the same as other input.
+    If no price for cached input is listed, cached input costs the same as other input.
     """
     plain, cached = offer.dollars_per_million_input_tokens, offer.dollars_per_million_cached_input_tokens
     output = offer.dollars_per_million_output_tokens
@@ -184,11 +185,11 @@ def _ours(reason: str) -> UsualSpeed:
 
 
 def _files(name: str) -> tuple[str, ...]:
-    """Catalog name of a model, and the files of its checkpoints in other formats."""
+    """Catalog name of a model, followed by the names of its checkpoints in other formats."""
     return (name, *catalog.measured_names().checkpoints.get(name, {}).values())
 
 
-#: Kinds of tokens that have a price each.
+#: Kinds of tokens with separate prices.
 KINDS = money.Bill._fields
 #: Seconds per hour [s].
 _HOUR = 3600.0
@@ -196,37 +197,40 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sheet(Deployment, Shown):
-    """Bill of a deployment, and costs per million tokens by kind of token."""
+    """Cost of a deployment, and costs per million tokens by kind of token."""
 
     page = "report.questions.price:PricePage"
 
     tokens_per_hour: Mapping[str, float] = field(kw_only=True)
-    """Number of tokens per hour by kind (:data:`KINDS`) [1/h]; for a saturated service, its capacity."""
+    """Number of tokens per hour by kind (:data:`KINDS`) [1/h]. For a saturated service, it is the capacity."""
     average: Mapping[str, float] = field(kw_only=True)
     """Average cost by kind of token [USD per 1e6 tokens].
 
-    Multiplied by ``tokens_per_hour``, these costs add up to the bill.
+    The costs times ``tokens_per_hour`` add up to the cost of the deployment.
     """
     marginal: Mapping[str, float] = field(kw_only=True)
-    """Marginal cost by kind of token [USD per 1e6 tokens]: instances are full, so more tokens need more instances."""
+    """Marginal cost by kind of token [USD per 1e6 tokens].
+
+    It assumes full instances, so more tokens need more instances.
+    """
     targets: Targets = field(default_factory=Targets)
     """SLOs."""
     usual: UsualSpeed | None = None
-    """Reference speed that replaces a missing SLO."""
+    """Reference speed that is required if the query sets no SLO."""
     pick: SelectionRule | None = None
     """Rule that selected the deployment; None if the deployment was given."""
     api: Mapping[str, float] | None = None
-    """API price by kind of token [USD per 1e6 tokens], if the query compares with one."""
+    """API price by kind of token, if the query compares with one [USD per 1e6 tokens]."""
     offer: Offer | None = None
-    """Recorded offer of that API; None if the user gave a price."""
+    """Recorded offer with that API price; None if the user gave the price."""
     input_price: float | None = None
-    """Price of all input tokens [USD per 1e6 tokens]. The break-even price of output tokens follows from it."""
+    """Price of all input tokens [USD per 1e6 tokens]; it determines the break-even price of output tokens."""
 
     __repr__ = Shown.__repr__
 
     @property
     def dollars_per_million_tokens(self) -> float:
-        """Bill divided by the number of tokens of all kinds [USD per 1e6 tokens]."""
+        """Cost divided by the number of tokens of all kinds [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, sum(self.tokens_per_hour.values())))
 
     @property
@@ -236,7 +240,7 @@ class Sheet(Deployment, Shown):
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
-        """Bill divided by output tokens [USD per 1e6 tokens]."""
+        """Cost divided by output tokens [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, self.tokens_per_hour["output"]))
 
     @property
@@ -246,14 +250,14 @@ class Sheet(Deployment, Shown):
         return 1.0 / tpot if tpot > 0.0 else None
 
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
-        """Revenue [USD/h] at the given prices by kind of token, which are in USD per 1e6 tokens."""
+        """Revenue at the given prices by kind of token, which are in USD per 1e6 tokens [USD/h]."""
         return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / 1e6 for kind in KINDS)
 
     @property
     def break_even_output_price(self) -> float | None:
-        """Price of output tokens at which revenue equals the bill, for the given ``input_price`` [USD per 1e6 tokens].
+        """Price of output tokens at which revenue equals the cost, for the given ``input_price`` [USD per 1e6 tokens].
 
-        None without it.
+        None if there is no input price.
         """
         if self.input_price is None:
             return None
@@ -273,7 +277,10 @@ class Sheet(Deployment, Shown):
         return {**price_record(self, self.api), **promised, **pick_record(self.pick), **asked}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per kind of token. The record of all tokens has the cost and interval of the bill."""
+        """Return one record per kind of token, and one for all tokens.
+
+        The latter has the cost of the deployment and its interval.
+        """
         full = _when_full(self)
         return [
             {
@@ -308,18 +315,18 @@ def sheet(
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     load : Loaded, optional
-        Load of one instance; by default from the analytical model.
+        Load of one instance; by default, the analytical model predicts it.
 
     Returns
     -------
     Sheet
-        The average costs add up to the bill exactly.
+        Costs by kind of token. The average costs add up exactly to the cost of the deployment.
 
     Notes
     -----
-    Each kind of token gets a share of the bill, in proportion to the instance time that it uses at this load. New input
+    Each kind of token pays a share of the cost, in proportion to the instance time that it uses at this load. New input
     tokens pay for the time of a prefill without a cached prefix. Cached tokens pay for the time that their prefix adds
-    to this prefill. Output tokens pay for the remaining time. Idle time is shared in the same proportion.
+    to this prefill. Output tokens pay for the remaining time. Idle time is divided in the same proportion.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
@@ -349,13 +356,13 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     Returns
     -------
     Sheet
-        The average costs add up to the bill exactly.
+        Costs by kind of token. The average costs add up exactly to the cost of the deployment.
 
     Notes
     -----
-    Output tokens pay for the busy time of decode instances. Input tokens pay for the busy time of prefill instances.
-    Cached tokens pay for the part of this time that their prefix adds. Idle time is shared in the same proportion. With
-    few output tokens, input tokens therefore pay for most of an idle decode instance.
+    Output tokens pay for the busy time of decode instances, and input tokens for the busy time of prefill instances.
+    Cached tokens pay for the part of this time that their prefix adds. Idle time is divided in the same proportion. If
+    there are few output tokens, input tokens therefore pay for most of the idle time of decode instances.
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader = pools.prefill.services.service(fleet.prefill)
@@ -371,7 +378,7 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     sizes = (requests.new_tokens, requests.cached, requests.osl.mean)
     hourly = fleet.load.completed_per_second * _HOUR
     tokens = dict(zip(KINDS, (hourly * count for count in sizes), strict=True))
-    # The pool with the smaller capacity limits the request rate.
+    # The pool with less capacity limits the request rate.
     full = [share * min(fleet.load.utilization, 1.0) / hourly for share in shares]
     average, marginal = _unit_costs(shares, tokens.values()), _unit_costs(full, sizes)
     return Sheet.of_pools(fleet, tokens_per_hour=tokens, average=average, marginal=marginal)
@@ -384,10 +391,11 @@ def _unit_costs(dollars: Iterable[Array | float], tokens: Iterable[float]) -> di
 
 
 def busy_seconds(service: Service, concurrency: float) -> tuple[float, float, float]:
-    """Busy time of an instance per request at a concurrency, for each kind of token in :data:`KINDS` [s]."""
+    """Busy time of an instance per request at a concurrency, for each of :data:`KINDS` [s]."""
     state = service.at(concurrency)
     seconds = float(1.0 / state.requests_per_second)
-    # Prefill shares steps with other prompts and with decoding.
+    # A prefill takes less instance time than its duration, because it shares steps with other prompts and with
+    # decoding.
     reading = min(float(state.prefill_share) * seconds, seconds)
     fresh = reading * service.uncached_share
     return fresh, reading - fresh, seconds - reading
@@ -411,20 +419,20 @@ def price(
         Candidates on one kind of GPU (:func:`inference_econ.answers.deployments.serving_options.market`,
         :func:`inference_econ.answers.layout_services.offer`).
     requests_per_second : float, optional
-        Request rate [1/s]. Request rate [1/s]. Default: a share ``utilization`` (80%) of the rate that the instance or
-        prefill/decode group with the cheapest tokens sustains within the SLOs. All candidates are compared at the same
-        rate.
+        Request rate [1/s]. By default, the rate at which the instance or prefill/decode group with the cheapest tokens
+        has the load ``utilization`` (80%), relative to its largest rate within the SLOs. All candidates are compared at
+        the same rate.
     targets : Targets, optional
-        SLOs. SLOs. Default: the reference speed of the model; 20 tokens/s if it is unknown or not reached
-        (:mod:`inference_econ.answers.price`). ``Targets()`` sets no SLO.
+        SLOs. By default, the reference speed of the model (:mod:`inference_econ.answers.price`). The default is 20
+        tokens/s if this speed is unknown, or if no deployment reaches it. ``Targets()`` sets no SLO.
     replicas : int, optional
-        Number of instances [1]; by default the smallest that meets the SLOs. If this number is too small for the load,
-        the result reports the overload.
+        Number of instances [1]; by default the smallest that meets the SLOs. If the given number is too small for the
+        load, the result reports the overload.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     utilization : float
-        Share of a replica's capacity, above 0 and at most 1 [1]. With a request rate, it is the maximum load; without
-        one, it is the load itself.
+        Share of a replica's capacity, above 0 and at most 1 [1]. If a request rate is given, it is the maximum load;
+        otherwise it is the load itself.
     progress : callable, optional
         Receives the completed share of the work.
 
@@ -476,7 +484,7 @@ def _priced(
     margin: Margin,
     progress: Progress | None,
 ) -> Sheet:
-    """Bill of the cheapest deployment; see :func:`price`."""
+    """Costs of the cheapest deployment; see :func:`price`."""
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     if rate is None:
         alike = [candidate for candidate in candidates if candidate.pools is None] if replicas else candidates
@@ -493,7 +501,8 @@ def _priced(
             f"replicas: {replicas:g} replicas can be set for aggregated instances only, but only disaggregated pools "
             "are candidates; remove replicas"
         )
-    # Among the cheapest fleets that sustain the load, select the one with the most throughput; if none does, among all.
+    # Select among the cheapest fleets that sustain the load. If no fleet sustains it, select among all. Prefer
+    # throughput.
     rates, bills = (
         np.concatenate(values)
         for values in (
@@ -544,7 +553,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
 
 
 def _when_full(sheet: Sheet) -> dict[str, Any]:
-    """Cost by kind of token if instances run at maximum concurrency, with interval ends [USD per 1e6 tokens]."""
+    """Cost by kind of token for instances at maximum concurrency, with interval ends [USD per 1e6 tokens]."""
     (instances,) = sheet.subjects()
     costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
     return bounds.bounded(costs, bounds.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))

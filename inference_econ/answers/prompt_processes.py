@@ -21,26 +21,26 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import kv_runahead
 from inference_econ.inputs import Free
 
-#: Part lengths, and prefix lengths, that are timed exactly for the search; others are interpolated [1].
+#: Numbers of part lengths and prefix lengths for which times are calculated [1]. The search interpolates between them.
 _LENGTHS, _BEFORE = 20, 4
-#: Shortest timed part, relative to the longest prompt [1].
+#: Shortest part length for which times are calculated, relative to the longest prompt [1].
 _SHORTEST = 1.0 / 512.0
-#: Parts of a layer: before it needs the cache of earlier processes, and after.
+#: Parts of a layer: before and after the point where it needs the KV cache of earlier processes.
 _PIECES = ("before", "after")
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Timing of one method to prefill a prompt.
+    """Times of one method to prefill a prompt.
 
     Attributes
     ----------
     seconds : float
-        TTFT on otherwise idle GPUs [s].
+        Time to first token on otherwise idle GPUs [s].
     linked_seconds : float
-        Part of ``seconds`` that infinitely fast links would remove [s].
+        Decrease of ``seconds`` if links were infinitely fast [s].
     moved_bytes : float
-        Traffic between all GPUs for the prompt [B].
+        Traffic between all GPUs during the prefill of the prompt [B].
     parts : tuple of int
         Number of prompt tokens in each process of a prefill chain, in prompt order [tokens]; empty for other methods.
     """
@@ -53,21 +53,21 @@ class Way:
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes (copies of the model) with equal numbers of GPUs, and methods to split prompts over them.
+    """Processes (copies of the model) with equal numbers of GPUs, and the methods that split prompts over them.
 
     Attributes
     ----------
     setup, free : Setup
-        Setup as given, and the same setup with infinitely fast links.
+        The setup as given, and the same setup with infinitely fast links.
     process : Plans
         Layout of one copy of the model, shape (1,).
     longest : float
         Longest prompt [tokens].
     cached, prompts : float
-        Tokens before each prompt that are in the cache of every process [tokens], and number of prompts per batch [1].
+        Number of cached tokens before each prompt, in every process [tokens], and number of prompts per batch [1].
     known : dict
-        Times of prompt parts that were computed already. The keys are the links (real or infinitely fast), tokens and
-        earlier tokens.
+        Times of prompt parts that were already calculated. A key has three parts: real or infinitely fast links,
+        tokens, and earlier tokens.
     """
 
     setup: Setup
@@ -90,26 +90,29 @@ class Processes:
         return Way(seconds, seconds - unlinked, self.moved_bytes(tokens, 0.0))
 
     def gathered(self, tokens: float, processes: int) -> Way:
-        """Context parallelism with all-gather: in every layer, all processes exchange their caches before attention."""
+        """Context parallelism with all-gather.
+
+        In every layer, all processes exchange their KV caches before attention.
+        """
         gather = engine.gathering_seconds(self.setup, processes, self._cache_bytes(tokens), self._domains(processes))
         return self._balanced(tokens, processes, gather)
 
     def ring(self, tokens: float, processes: int) -> Way:
-        """Ring attention: processes pass caches around a ring while they compute attention with the previous one."""
+        """Ring attention. Processes pass KV caches around a ring while they compute attention to the previous one."""
         hop = float(
             engine.hand_over_seconds(
                 self.setup, self._cache_bytes(tokens / processes), min(self._domains(processes), 2.0)
             )
         )
-        # Attention to the cached prefix runs once and does not overlap with a transfer.
+        # Attention to the cached prefix runs only once. It does not overlap with a transfer.
         of_prompt = 1.0 / (1.0 + self.cached / (tokens / self._masked))
         of_process = of_prompt * self.part(True, *self._balanced_part(tokens, processes)).attention / processes
         return self._balanced(tokens, processes, (processes - 1) * max(hop - of_process, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
-        """Prefill time if the prompt is split into parts with equal attention work [s].
+        """Prefill time if all parts of the prompt have equal attention work.
 
-        The exposed communication of every layer is included.
+        It includes ``exposed``, the communication time per layer that does not overlap with work [s].
         """
         part = self._balanced_part(tokens, processes)
         seconds, unlinked = (self._whole(linked, *part) for linked in (True, False))
@@ -119,23 +122,23 @@ class Processes:
         return Way(seconds, seconds - unlinked, inside + passed)
 
     def _balanced_part(self, tokens: float, processes: int) -> tuple[float, float]:
-        """Tokens per process, and the prefix length for which attention has the mean work per process [tokens].
+        """Tokens per process, and the prefix length at which attention has the mean work per process [tokens].
 
-        Each process has tokens from both ends of the prompt. If masked scores are not skipped, all parts have equal
-        work.
+        Each process gets tokens from both ends of the prompt. If kernels also compute masked scores, all parts have
+        equal work anyway.
         """
         share = tokens / processes
         return share, (tokens - share) / self._masked
 
     @property
     def _masked(self) -> float:
-        """Attention scores of a prompt divided by the computed ones [1]: 2 if masked scores are skipped, else 1."""
+        """Attention scores of a prompt divided by the computed scores [1]: 2 if kernels skip masked scores, else 1."""
         return 2.0 if self.setup.assumptions.attention.masked_scores == "skipped" else 1.0
 
     def between(self, parts: Array, before: Array) -> Array:
-        """Interpolated times of a layer, before and after the point where it needs the cache, shape (2, ...) [s].
+        """Interpolated times of a layer, before and after it needs earlier KV cache, shape (2, ...) [s].
 
-        Times are linear between timed part lengths and between timed prefix lengths.
+        Interpolation is linear in part length and in prefix length.
         """
         lengths, times = self._times
         shares = [np.interp(before, self._cached, unit) for unit in np.eye(_BEFORE)]
@@ -150,7 +153,7 @@ class Processes:
         )
 
     def hops(self, before: Array, domains: Array) -> Array:
-        """Time to transfer the cache of all earlier tokens [s], within one link domain and between two."""
+        """Time to transfer the KV cache of all earlier tokens [s], within one link domain and between two domains."""
         return engine.hand_over_seconds(self.setup, [self._cache_bytes(float(cached)) for cached in before], domains)
 
     def hops_between(self, before: Array, domains: Array) -> Array:
@@ -160,7 +163,7 @@ class Processes:
 
     @cached_property
     def _times(self) -> tuple[Array, Array]:
-        """Part lengths, shape (n,) [tokens], and their times by prefix length, shape (2, m, n) [s]."""
+        """Part lengths, shape (n,) [tokens], and the times of a layer for each prefix length, shape (2, m, n) [s]."""
         lengths = np.geomspace(max(self.longest * _SHORTEST, 1.0), self.longest, _LENGTHS)
         parts = [[self.part(True, n, c) for n in lengths] for c in self._cached]
         return lengths, np.array(
@@ -173,13 +176,13 @@ class Processes:
 
     @cached_property
     def _hops(self) -> list[Array]:
-        """Times to transfer the prefixes [s], within one link domain and between two."""
+        """Times to transfer the KV cache of each prefix length [s], within one link domain and between two domains."""
         sizes = [self._cache_bytes(cached) for cached in self._cached]
         return [engine.hand_over_seconds(self.setup, sizes, domains) for domains in (1.0, 2.0)]
 
     def part(self, linked: bool, tokens: float, cached: float) -> PromptPart:
-        """Prefill time of some tokens that follow earlier tokens of the prompt, with real or infinitely fast links."""
-        # A process of one GPU has no links.
+        """Prefill time of some tokens after earlier tokens of the prompt, with real or with infinitely fast links."""
+        # A process on one GPU uses no links.
         key = (linked or self.chips == 1, float(tokens), float(cached))
         if key not in self.known:
             setup = self.setup if key[0] else self.free
@@ -191,7 +194,7 @@ class Processes:
         return (part.before + part.after) * self.setup.model.layers + part.end
 
     def _cache_bytes(self, tokens: float) -> float:
-        """KV cache of some tokens of all prompts in one layer, on one GPU of a process [B]."""
+        """KV cache of some tokens in one layer, for all prompts, on one GPU of a process [B]."""
         return self.prompts * engine.layer_cache_bytes(self.setup, self.process, tokens)
 
     def moved_bytes(self, tokens: float, before: float) -> float:
@@ -199,7 +202,7 @@ class Processes:
         return self.prompts * engine.moved_bytes(self.setup, self.process, tokens, self.cached + before)
 
     def sent_bytes(self, tokens: float) -> float:
-        """KV cache of a number of tokens in all layers and on all GPUs of a process [B]."""
+        """KV cache of a number of tokens, in all layers and on all GPUs of a process [B]."""
         return self._cache_bytes(tokens) * self.setup.model.layers * self.chips
 
     def _domains(self, processes: int) -> float:
@@ -215,14 +218,14 @@ class Processes:
 
 @dataclass(frozen=True)
 class PrefillChain:
-    """Pipeline of processes that prefill one prompt (KV-Runahead).
+    """Prefill chain (KV-Runahead): a pipeline of processes that prefill one prompt.
 
-    Each process sends the cache of all earlier tokens to the next one, possibly on another kind of GPU.
+    Each process sends the KV cache of all earlier tokens to the next process, possibly on another kind of GPU.
 
     Attributes
     ----------
     runs : tuple of (Processes, int)
-        Groups of equal processes, each with its number of processes, in prompt order.
+        Groups of equal processes with the number of processes in each, in prompt order.
     """
 
     runs: tuple[tuple[Processes, int], ...]
@@ -234,7 +237,7 @@ class PrefillChain:
 
     @property
     def _slices(self) -> list[tuple[Processes, slice]]:
-        """Range of process positions for each group of equal processes."""
+        """Positions of the processes in each group of equal processes."""
         ends = np.cumsum([number for _, number in self.runs]).tolist()
         return [(run, slice(end - number, end)) for (run, number), end in zip(self.runs, ends, strict=True)]
 
@@ -245,7 +248,7 @@ class PrefillChain:
     def searched(self, tokens: int) -> Way:
         """Prefill chain with the fastest split of the prompt.
 
-        The search starts from parts with equal token counts and from parts with equal times.
+        The search starts from two splits: parts with equal numbers of tokens, and parts with equal times.
         """
 
         def about_seconds(parts: Array) -> Array:
@@ -279,7 +282,7 @@ class PrefillChain:
         return Way(seconds, seconds - unlinked, inside + passed, parts)
 
     def busiest_seconds(self, parts: tuple[int, ...]) -> float:
-        """Longest time that one prompt occupies a process or link, without waits [s]."""
+        """Longest time that one prompt occupies a process or a link, excluding waits [s]."""
         before = np.cumsum([0, *parts[:-1]])
         read = [run.part(True, n, c) for run, n, c in self._each(parts, before)]
         seconds = [self._layers * (part.before + part.after) for part in read]
@@ -295,12 +298,15 @@ class PrefillChain:
         return self.runs[0][0].setup.model.layers
 
     def _between(self, parts: Array) -> Array:
-        """Interpolated times of a layer before and after it needs the cache, shape (2, ..., processes) [s]."""
+        """Interpolated times of a layer before and after it needs earlier KV cache, shape (2, ..., processes) [s]."""
         before = _before(parts)
         return np.concatenate([run.between(parts[..., at], before[..., at]) for run, at in self._slices], axis=-1)
 
     def _hops(self, before: Array, how: Literal["hops", "hops_between"]) -> Array:
-        """Time of the transfer to each process [s]; between different kinds of GPUs, the slower side limits it."""
+        """Time of the transfer to each process [s].
+
+        If the two processes have different GPUs, the slower side limits it.
+        """
         domains = self.domains_of_hops()
         hops = [np.array(getattr(run, how)(before[..., at], domains[at])) for run, at in self._slices]
         for (run, at), received in zip(self._slices, hops[1:], strict=False):
@@ -309,19 +315,19 @@ class PrefillChain:
         return np.concatenate(hops, axis=-1)
 
     def domains_of_hops(self) -> Array:
-        """Number of link domains that the transfer to each process spans, 1 or 2; GPUs of one kind are adjacent."""
+        """Number of link domains that the transfer to each process spans, 1 or 2. GPUs of one kind are adjacent."""
         domains = []
         for run, number in self.runs:
             domain, chips = run.setup.hardware.link_domain, float(run.chips)
             begins = np.arange(number) * chips
             ends = (begins, begins + chips - 1.0)
             domains.append(np.any([end // domain != (end - chips) // domain for end in ends], axis=0))
-        # Transfers between kinds of GPUs cross domains. The first process receives no transfer.
+        # A transfer between different kinds of GPUs crosses domains. The first process receives nothing.
         return np.where(np.concatenate(domains), 2.0, 1.0)
 
 
 def read_whole(setup: Setup) -> Setup:
-    """Setup without chunked prefill, for layouts that need no engine support."""
+    """Copy of a setup without chunked prefill, for layouts that no engine needs to support."""
     return replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
 
 
@@ -339,6 +345,6 @@ def _before(parts: Array) -> Array:
 
 
 def _whole_tokens(parts: Array) -> tuple[int, ...]:
-    """Round the tokens of each process to integers with the same sum."""
+    """Round the tokens of each process to integers, and keep their sum."""
     ends = np.rint(np.cumsum(parts)).astype(int)
     return tuple(int(part) for part in np.diff(ends, prepend=0))

@@ -17,11 +17,11 @@ class Means:
     Attributes
     ----------
     accelerators : int or None
-        Maximum GPUs, including idle GPUs of rented machines [1].
+        Maximum number of GPUs, including idle GPUs of rented machines [1].
     dollars_per_hour : float or None
         Maximum total cost per hour [USD/h].
     provisioned_watts : float or None
-        Maximum power of the facility, with all GPUs at their power limit [W].
+        Maximum power of the facility if all GPUs are at their power limit [W].
 
     Raises
     ------
@@ -52,7 +52,7 @@ class Means:
         return next(value for value in self._kinds if value is not None) * (1.0 + 1e-9)
 
     def taken(self, setup: Setup) -> float:
-        """Amount of the limit that one GPU uses: 1, its price [USD/h], or its provisioned power [W].
+        """Resources that one GPU uses, in the unit of the limit: 1, its price [USD/h], or its provisioned power [W].
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Means:
         return chip.provisioned_watts
 
     def in_words(self, amount: float) -> str:
-        """Another amount in the unit of the limit, as text."""
+        """Format another amount in the unit of the limit."""
         if self.accelerators is not None:
             return f"{amount:.6g} accelerators"
         return f"${amount:,.2f} per hour" if self.dollars_per_hour is not None else f"{amount / 1e3:,.3g} kW"
@@ -79,7 +79,7 @@ class Means:
         return math.floor(self.amount / self.taken(setup))
 
     def most_instances(self, setup: Setup, accelerators: int) -> int:
-        """Largest number of instances of one size within the limit, with all their machines [1]."""
+        """Largest number of instances of one size within the limit. Each instance uses all GPUs of its machines [1]."""
         chips = self.most_accelerators(setup)
         counts = range(1, chips // accelerators + 1)
         return bisect_left(counts, True, key=lambda count: bool(setup.rented(count, accelerators) > chips))

@@ -29,7 +29,7 @@ from inference_econ.search import Frontier, Point
 
 #: Largest accepted speed, batch and throughput.
 _MOST = 1e9
-#: Quantities of which an observation has exactly one.
+#: Quantities that describe the load. An observation has exactly one of them.
 _FULLNESS = ("utilization", "batch", "throughput")
 #: Rounding tolerance [1].
 ROUNDING = 1e-9
@@ -87,16 +87,16 @@ class Observation:
     utilization: float | None = None
     """Useful arithmetic divided by the dense peak (MFU) [1].
 
-    It includes output tokens, and for a service also prompts.
+    Only arithmetic for output tokens is useful. For a service, arithmetic for prompts is useful, too.
     """
     batch: float | None = None
-    """Mean concurrent sequences on all GPUs [1]; for a service, its concurrent requests."""
+    """Mean number of concurrent sequences on all GPUs [1]; for a service, concurrent requests."""
     throughput: float | None = None
     """Output rate of all GPUs [tokens/s]."""
     instances: int = 1
     """Number of equal instances that share the GPUs [1]."""
     ttft_seconds: float | None = None
-    """Mean time to first token [s]; by default, the predicted value is used."""
+    """Mean time to first token [s]; by default, the prediction is used."""
 
     @classmethod
     def of(
@@ -110,7 +110,7 @@ class Observation:
         instances: int = 1,
         ttft_seconds: float | None = None,
     ) -> Observation:
-        """Create an observation; a missing speed is derived from throughput and batch.
+        """Create an observation. If the speed is missing, it follows from throughput and batch.
 
         Raises
         ------
@@ -150,12 +150,12 @@ class Observation:
 
     @property
     def fullness(self) -> tuple[str, float]:
-        """Name and value of the given quantity: utilization, batch or throughput."""
+        """Name and value of the quantity that is given: utilization, batch or throughput."""
         return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
 
 
 def instance_count(accelerators: int, pins: Pins) -> int:
-    """Number of equal instances on a number of GPUs [1]; 1 unless fixed parallelism degrees define the instance size.
+    """Number of equal instances on some GPUs [1]. It is 1 unless fixed parallelism degrees determine the instance size.
 
     Raises
     ------
@@ -184,15 +184,15 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
     Parameters
     ----------
     setup : Setup
-        Setup that defines the useful arithmetic per token, the peak and the price.
+        Setup. It determines the useful arithmetic per token, the peak and the price.
     observed : Observation
         Speed, GPUs, and one of utilization, batch and throughput.
 
     Returns
     -------
     OperatingPoint
-        Throughput is batch x speed, MFU is :func:`inference_econ.engine.step.mfu`, and the cost is eq. (2) of Erdil
-        (2025).
+        Operating point. Throughput is batch x speed, MFU is :func:`inference_econ.engine.step.mfu`, and the cost
+        follows eq. (2) of Erdil (2025).
 
     Raises
     ------
@@ -220,14 +220,14 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
     )
 
 
-#: Relative distance within which a point is on the frontier [1]; measurements are not more precise.
+#: Relative distance within which a point counts as on the frontier [1]. Measurements are not more precise than this.
 NEAR = 0.02
 
 Verdict = Literal["behind", "on", "ahead"]
 
 
 def useful_seconds(setup: Setup, requests: Requests) -> float:
-    """Time of the useful arithmetic of one request, for prompt and output, on one GPU at its peaks [s]."""
+    """Time of the useful arithmetic of one request (prompt and output) on one GPU at its peak rates [s]."""
     reading = replace(setup, context=requests.cached, spread=0.0, shared_prefix=0.0)
     prompt = float(mfu(reading, 1.0, 1.0, 1.0, prompt=requests.new_tokens))
     return prompt + requests.decode_steps * float(mfu(setup, 1.0, 1.0, 1.0))
@@ -235,7 +235,7 @@ def useful_seconds(setup: Setup, requests: Requests) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SteadyService:
-    """Service at constant concurrency, for the comparison with a measured service."""
+    """Service at constant concurrency, in a form that can be compared with a measured service."""
 
     setup: Setup
     """Model, GPU, formats, price and assumptions, at the mean context of the requests."""
@@ -254,9 +254,9 @@ class SteadyService:
     requests_per_second: float
     """Completed requests [1/s]."""
     deployed: ServicePoint | None = None
-    """Frontier point that the service represents; None if there is none.
+    """Frontier point of the service; None if the service is not a point of a frontier.
 
-    For a disaggregated point, ``plans`` has the decode layout.
+    For a disaggregated point, ``plans`` has the layout of decode instances.
     """
 
     @property
@@ -276,7 +276,7 @@ class SteadyService:
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
-        """Bill divided by output tokens [USD per 1e6 tokens]."""
+        """Cost divided by output tokens [USD per 1e6 tokens]."""
         rate = self.setup.dollars_per_accelerator_hour
         return float(money.dollars_per_million_tokens(self.accelerators, 1.0, self.throughput, rate))
 
@@ -297,7 +297,7 @@ class SteadyService:
         """Time per token by part: decode step, and prefill of other requests [s]."""
         plans = replace(self.plans, batch=np.maximum(self.plans.batch, self.plans.pp))
         step = evaluate(self.setup, plans, self.setup.assumptions.layout.tensor_layouts[0])
-        # The steady state is interpolated, so scale the parts to its decode time.
+        # The steady state is interpolated, so the parts are scaled to its decode time.
         scale = self.decode_seconds / float(step.seconds[0])
         decode = {name: scale * float(seconds[0]) for name, seconds in step.parts.items()}
         return {**decode, "prompts": self.tpot_seconds - self.decode_seconds}
@@ -318,7 +318,7 @@ class SteadyService:
         }
 
 
-#: Deployment compared with a measured point: a decode step of an instance, or a service.
+#: Deployment that a measured point is compared with: a decode step of an instance, or a service.
 ComparedPoint = Point | SteadyService
 
 
@@ -329,9 +329,9 @@ class Gap:
     measured: OperatingPoint
     """Measured operating point."""
     setup: Setup
-    """Setup of the frontier, under the fitted profile or the ideal bound."""
+    """Setup of the frontier; it has the assumptions of the fitted profile or of the ideal bound."""
     frontier: Frontier | ServiceFrontier
-    """Frontier to compare with; the search included the measured batch or concurrency."""
+    """Frontier that the point is compared with. The search included the measured batch or concurrency."""
     speeds: Array
     """Speeds of the frontier's points, shape (n,) [tokens/s]."""
     dollars: Array
@@ -341,12 +341,12 @@ class Gap:
     cheaper: ComparedPoint | None
     """Cheapest deployment of the frontier at the measured speed or above; None if no deployment is as fast."""
     on_it_seconds: float
-    """Time per token with which the measured GPUs and batch would lie on the frontier [s]."""
+    """Time per output token at which the measured GPUs and batch would be on the frontier [s]."""
     subject: Subject
     """The measured deployment."""
 
     def instances(self, deployment: ComparedPoint) -> Instances:
-        """Deployment of the frontier as an instance, for the comparison with measured servers."""
+        """Convert a deployment of the frontier for a comparison with measured servers."""
         size, load, key = deployment.accelerators, deployment.batch, recorded_key(deployment.layout)
         return Instances(self.setup, [size], [load], self.subject.isl, self.subject.osl, layouts=[key])
 
@@ -383,24 +383,24 @@ class Gap:
 
     @property
     def seconds(self) -> float:
-        """Measured time per token minus the time on the frontier, for the same GPUs and batch [s]."""
+        """Measured time per output token minus the time on the frontier, for the same GPUs and batch [s]."""
         return self.measured.seconds - self.on_it_seconds
 
     @property
     def likely_seconds(self) -> Interval | None:
-        """80% interval of the predicted time per token on the frontier [s]; None without an error estimate."""
+        """80% interval of the predicted time per output token on the frontier [s]; None without an error estimate."""
         return interval(self.on_it_seconds, self.setup.assumptions, subjects=[self.subject])
 
     @property
     def certain(self) -> bool | None:
-        """True if the gap is larger than the usual prediction error; None without an error estimate."""
+        """True if the gap exceeds the usual prediction error; None without an error estimate."""
         likely = self.likely_seconds
         return None if likely is None else not likely.low <= self.measured.seconds <= likely.high
 
     @property
     def verdict(self) -> Verdict:
-        """Position of the measured point relative to the frontier: behind it, on it (within 2%), or ahead of it."""
-        # Both factors are above 1, or neither is.
+        """Position relative to the frontier: ``behind`` it, ``on`` it (within 2%), or ``ahead`` of it."""
+        # Both factors are above 1, or both are below 1.
         most = max(self.speed_factor or 0.0, self.cost_factor or 0.0)
         if most > 1.0 + NEAR:
             return "behind"
@@ -422,7 +422,7 @@ class StepPart:
     """Time of the part in the ideal step, with the same GPUs and batch [s]."""
 
     def closes(self, gap: Gap) -> float:
-        """Share of a gap that disappears if only this part drops to its ideal time [1]; 0 without a gap."""
+        """Share of a gap that would disappear if only this part took its ideal time [1]; 0 without a gap."""
         if gap.seconds <= 0.0:
             return 0.0
         return min(max(self.seconds - self.ideal_seconds, 0.0) / gap.seconds, 1.0)
@@ -430,12 +430,12 @@ class StepPart:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Missing memory for the measured batch."""
+    """Memory that is missing for the measured batch."""
 
     batch: float
     """Measured number of sequences [1]."""
     needed_bytes: float
-    """Memory for weights and KV cache [B], in the layout that lacks the least memory."""
+    """Memory for weights and KV cache in the layout that comes closest to fitting [B]."""
     available_bytes: float
     """Available memory of that layout [B]."""
     most: int
@@ -443,7 +443,7 @@ class Shortage:
 
 
 def compared_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:
-    """Parts of a predicted step with their ideal times, largest first, then the unexplained time [s]."""
+    """Parts of a predicted step with their ideal times, the largest first; the unexplained time is last [s]."""
     shown = [
         StepPart(name, seconds, ideal[name])
         for name, seconds in sorted(parts.items(), key=lambda item: -item[1])
@@ -483,6 +483,6 @@ def gap(
     as_fast = np.flatnonzero(speeds >= speed * (1.0 - ROUNDING))
     faster = point(int(as_cheap[-1])) if as_cheap.size else None
     cheaper = point(int(as_fast[0])) if as_fast.size else None
-    # At constant GPUs and batch, cost is proportional to time.
+    # If GPUs and batch are constant, cost is proportional to time.
     on_it = pareto.ceiling(1.0 / speeds[::-1], costs[::-1], dollars * speed)
     return Gap(measured, setup, front, speeds, costs, faster, cheaper, float(on_it), subject)

@@ -20,7 +20,7 @@ def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -
     settings : Settings
         Model, GPU, formats, price and assumptions by name.
     engines : str or tuple of str, optional
-        Engine that replaces the engine of the settings: several engines, or layouts that need none.
+        Engines that replace the engine of the settings: one or several, or a marker for layouts that need none.
 
     Raises
     ------
@@ -72,7 +72,10 @@ def space_of(settings: Settings, write: Callable[[str, object], str] = as_settin
 
 
 def requests_of(settings: Settings) -> Requests:
-    """Return the requests of a service; raises InputError if the workload is unknown."""
+    """Return the requests of a service.
+
+    Raises InputError if the workload is unknown.
+    """
     if settings.traffic is not None:
         return catalog.traffic(settings.traffic).requests
     reused = {"cached": settings.cached or 0, "shared_prefix": settings.shared_prefix or 0}
@@ -80,7 +83,7 @@ def requests_of(settings: Settings) -> Requests:
 
 
 def promises_of(settings: Settings) -> Targets:
-    """Return the SLOs of a service on mean latencies."""
+    """Return the SLOs on mean latencies of a service."""
     ttft, tpot, e2e = (seconds or math.inf for seconds in (settings.ttft, settings.tpot, settings.e2e))
     return Targets(ttft, tpot, "mean", e2e)
 
@@ -91,7 +94,7 @@ def speculation_of(settings: Settings, setup: Setup) -> Speculation | None:
     Raises
     ------
     InputError
-        If a name is unknown, or the maximum draft length differs from the length of the probability list.
+        If a name is unknown, or the maximum draft length differs from the number of acceptance rates.
     """
     proposer = next((name for name in PROPOSERS if getattr(settings, name)), None)
     if proposer is None:

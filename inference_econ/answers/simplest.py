@@ -16,7 +16,7 @@ from inference_econ.inputs import HardwareSpec, LayoutAssumptions
 
 
 class _Deployed(Protocol):
-    """Deployment fields that this module uses."""
+    """Interface of a deployment in this module."""
 
     @property
     def service(self) -> Any: ...
@@ -25,20 +25,18 @@ class _Deployed(Protocol):
 
 
 DeploymentT = TypeVar("DeploymentT", bound=_Deployed)
-#: A deployment is preferred over a simpler one only if it is cheaper by more than this share [1].
+#: Share of the cost that a deployment must save to be preferred over a simpler one [1].
 SIMPLER = 0.10
 #: Number of levels of :func:`complexity` [1].
 LEVELS = 8
-#: A simpler deployment may be slower by this share [1], which is below the prediction error.
+#: Share by which a simpler deployment may be slower [1]; it is below the prediction error.
 _SLOWER = 0.02
-#: Points whose speeds differ by less are one point [1].
+#: Relative difference of speed below which two points are the same [1].
 _SAME_SPEED = 1e-3
 
 
 def complexity(hardware: HardwareSpec, plans: Plans, *, disaggregated: bool) -> Indices:
-    """Distance of deployments from the simplest kind.
-
-    The simplest has one kind of instance, no pipeline and one machine.
+    """Distance of deployments from the simplest kind: one kind of instance, no pipeline, and one machine.
 
     Parameters
     ----------
@@ -61,12 +59,12 @@ def complexity(hardware: HardwareSpec, plans: Plans, *, disaggregated: bool) -> 
 
 
 def is_plain(plans: Plans, layout: LayoutAssumptions) -> npt.NDArray[np.bool_]:
-    """True for layouts that use only tensor parallelism (no attention DP, no pipeline), shape (n,)."""
+    """True for layouts that use only tensor parallelism, without attention DP and pipeline stages, shape (n,)."""
     return np.broadcast_to((attention_groups(plans, layout) == 1) & (plans.pp == 1), np.shape(plans.accelerators))
 
 
 def simplest(costs: npt.ArrayLike, levels: npt.ArrayLike) -> int:
-    """Index of the simplest deployment within 10% of the lowest cost; among equally simple ones, the cheapest.
+    """Index of the simplest deployment within 10% of the lowest cost. Among equally simple ones, the cheapest.
 
     Parameters
     ----------
@@ -89,7 +87,7 @@ def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[Deplo
     Parameters
     ----------
     choices : sequence of Deployment
-        Deployments; the order does not change.
+        Deployments, in any order. The result has the same order.
     cost : callable
         Function that returns the cost of a deployment, in any unit.
     """
@@ -107,7 +105,7 @@ def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[Deplo
 
 
 def frontier_points(seconds: Array, costs: Array, levels: Indices) -> Indices:
-    """Indices of the Pareto-optimal points with a preference for simple deployments, ascending in seconds.
+    """Indices of the Pareto-optimal points, ascending in seconds, with a preference for simple deployments.
 
     Parameters
     ----------
@@ -118,7 +116,7 @@ def frontier_points(seconds: Array, costs: Array, levels: Indices) -> Indices:
 
     Notes
     -----
-    A point is dropped if a simpler deployment costs at most 10% more at about the same speed. It is also dropped if a
+    A point is removed if a simpler deployment costs at most 10% more at about the same speed. It is also removed if a
     cheaper point has the same speed within 0.1%.
     """
     kept = np.flatnonzero(levels == levels.min())

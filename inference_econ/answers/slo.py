@@ -1,4 +1,4 @@
-"""SLOs, the safety margin for a confidence, and the probability that a measured server meets the SLOs."""
+"""SLOs, the safety margins for a given confidence, and the probability that a measured server meets the SLOs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from inference_econ.inputs.workload import percentiles
 from inference_econ.records.plain import finite_or_none
 from inference_econ.serving import Loaded, Service, Services, loaded, new_tokens, quantiles
 
-#: Error statistic of each latency with an SLO, and its name in messages.
+#: For each latency with an SLO: the error statistic that applies, and its name in messages.
 _PROMISED: Mapping[str, tuple[Quantity, str]] = {
     "ttft": ("ttft", "TTFTs"),
     "tpot": ("tpot", "TPOTs"),
@@ -39,7 +39,7 @@ _PROMISED: Mapping[str, tuple[Quantity, str]] = {
 
 
 class Margins(NamedTuple):
-    """Divisors that make SLOs stricter before they are compared with predictions, at least 1, shape (n,) [1]."""
+    """Divisors that make SLOs stricter for predictions, at least 1, shape (n,) [1]."""
 
     ttft: Array
     """Divisor of the TTFT SLO."""
@@ -94,7 +94,7 @@ def margin_of(instances: Instances, quantity: Quantity, confidence: float) -> fl
 
 
 def instances_of(layouts: Services | Service) -> Instances:
-    """Layouts as n instances, for a comparison with measured servers at any load."""
+    """Layouts as n instances for a comparison with measured servers. Their load is not set."""
     requests = layouts.requests
     return Instances(
         layouts.setup,
@@ -116,13 +116,13 @@ def _unknown(setup: Setup, what: str) -> str:
 
 #: Latencies with SLOs: time to first token, time per output token, time to last token.
 NAMES = ("ttft", "tpot", "e2e")
-#: Largest planned load, as a share of the capacity [1]; above it the queueing time is too sensitive to the load.
+#: Largest planned load, as a share of the capacity [1]. Above it, queueing time is too sensitive to the load.
 FULLEST = 0.98
-#: Largest planned load without an SLO that a saturated instance would miss first, as a share of the capacity [1].
+#: Largest planned load if no SLO would be missed below saturation, as a share of the capacity [1].
 FILLED = 0.8
-#: Share of prompts that are shorter than the shortest prompt considered [1].
+#: Quantile of prompt lengths that stands for the shortest prompt [1].
 _SHORTEST = 1e-3
-#: Requests at percentiles below this share meet few others, so a steady state does not bound their latency [1].
+#: Percentile below which requests meet few other requests, so that a steady state is no bound on their latency [1].
 _FEW = 0.5
 
 
@@ -135,7 +135,7 @@ class Targets:
     ttft_seconds, tpot_seconds : float
         Longest time to first token, and longest time per output token [s]; ``inf`` for no SLO.
     percentile : str
-        Default statistic of the SLOs: ``mean``, or a percentile from ``p1`` to ``p99.9``.
+        Statistic of SLOs that do not set their own: ``mean``, or a percentile from ``p1`` to ``p99.9``.
     e2e_seconds : float
         Longest time to the last token [s]; ``inf`` for no SLO.
     confidence : float or None
@@ -148,7 +148,8 @@ class Targets:
     Raises
     ------
     InputError
-        If a time is not positive, a percentile is unknown, the confidence is out of range, or a confidence has no SLO.
+        If a time is not positive, a percentile is unknown, the confidence is out of range, or a confidence is set
+        without SLOs.
 
     Examples
     --------
@@ -208,14 +209,14 @@ class Targets:
     def finds_few(self, name: str) -> bool:
         """True if requests at the percentile of an SLO share the server with few other requests.
 
-        For these requests, the steady-state latency is not a bound.
+        The steady state is not a bound on the latency of these requests.
         """
         share = percentiles.share(self.percentile_of(name))
         return share is not None and share < _FEW
 
     @property
     def common(self) -> str | None:
-        """Statistic of all latencies, including those without an SLO; None if statistics differ."""
+        """Statistic of all latencies, including those without an SLO; None if their statistics differ."""
         distinct = {self.percentile_of(name) for name in self.given or NAMES}
         return distinct.pop() if len(distinct) == 1 else None
 
@@ -225,15 +226,15 @@ class Targets:
         return times[self.percentile_of(name)]
 
     def relaxed(self, name: str, seconds: float) -> Targets:
-        """SLOs with another value for one of them [s]. If no other SLO remains, they have no confidence."""
+        """SLOs with another value for one of them [s]. The confidence is removed if this was the only SLO."""
         times = {**self.every, name: seconds}
         confidence = self.confidence if any(limit < math.inf for limit in times.values()) else None
         return self._timed(times, confidence)
 
     def like(self, first_load: Loaded, second_load: Loaded) -> Targets:
-        """Convert the SLOs so that they apply to another prediction of the same load.
+        """Adjust the SLOs for another prediction of the same load.
 
-        For the first prediction, the converted SLOs are as strict as the original SLOs are for the second one.
+        They become as strict for the first prediction as the original SLOs are for the second one.
         """
         times = {}
         for name, seconds in self.every.items():
@@ -245,23 +246,26 @@ class Targets:
         return self._timed(times, self.confidence)
 
     def predicted(self, service: Service) -> Targets:
-        """Stricter SLOs for predictions. A measured server then meets the original SLOs with the given confidence."""
+        """Stricter SLOs for predictions.
+
+        If a prediction meets them, a server meets the original ones with the given confidence.
+        """
         return self if self.confidence is None else self.less(self.margins(service))
 
     def margins(self, layouts: Services | Service) -> Margins:
-        """Divisors of the SLOs for each of n layouts [1]."""
+        """Divisors of the SLOs, for each of n layouts [1]."""
         if self.confidence is None:
             return Margins(*np.ones((len(Margins._fields), layouts.plans.accelerators.size)))
         return margins(layouts, self.confidence, self.given)
 
     def less(self, by: Margins) -> Targets:
-        """SLOs divided by the largest margin of all layouts, without a confidence."""
+        """SLOs divided by the largest margin of all layouts. The result has no confidence."""
         widest = {name: float(factors.max()) for name, factors in by._asdict().items()}
         times = {name: limit / widest[name] for name, limit in self.every.items()}
         return replace(self._timed(times, None), fullest=self.fullest / widest["throughput"])
 
     def _timed(self, times: Mapping[str, float], confidence: float | None) -> Targets:
-        """SLOs with other times [s] and another confidence."""
+        """Copy of the SLOs with other times [s] and another confidence."""
         ttft, tpot, e2e = (times[name] for name in NAMES)
         return replace(self, ttft_seconds=ttft, tpot_seconds=tpot, e2e_seconds=e2e, confidence=confidence)
 
@@ -278,7 +282,7 @@ class Targets:
         return f"{', '.join(texts)} ({beside})" if texts and beside else ", ".join(texts)
 
     def first_violated(self, load: Loaded) -> str | None:
-        """First SLO that a load misses: capacity, ttft, tpot or e2e; None if it meets all."""
+        """First constraint that a load violates: capacity, ttft, tpot or e2e; None if it violates none."""
         if load.saturated or load.utilization > self.fullest * (1.0 + 1e-9):
             return "capacity"
         return next((name for name, seconds in self.given.items() if self.statistic(name, load) > seconds), None)
@@ -287,9 +291,10 @@ class Targets:
 def promised_rates(layouts: Services, targets: Targets) -> Array:
     """Largest steady request rate of each layout with mean latencies within the SLOs [1/s]; 0 if there is none.
 
-    Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. Under
-    load, a latency percentile is at least the latency of a request of that length on an idle instance. Requests at
-    percentiles below the median may meet few other requests at any load, so this bound does not apply to them.
+    Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. The
+    rates are upper bounds also for SLOs on percentiles. The reason: under load, a percentile of the latency is at least
+    the latency of a request of that length without queueing. Requests at percentiles below the median may meet few
+    other requests at any load, so this bound does not apply to them.
     """
     states = layouts.states
     tpot, ttft, e2e = (_least_seconds(layouts, name, targets) for name in ("tpot", "ttft", "e2e"))
@@ -301,7 +306,7 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
         (ttft, targets.ttft_seconds / by.ttft),
         (e2e, targets.e2e_seconds / by.e2e),
     ):
-        # States that meet the SLOs precede all others: count them, and interpolate to the next one.
+        # States that meet the SLOs come first. Count them, then interpolate to the next state.
         kept = np.count_nonzero(values <= limit[:, None], axis=1)
         low, high = (np.take_along_axis(values, np.clip(kept[:, None] + k, 0, last), axis=1)[:, 0] for k in (-1, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -315,9 +320,9 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
 
 
 def _least_seconds(layouts: Services, name: str, targets: Targets) -> Array:
-    """Lower bound on the latency at the SLO's percentile, in every steady state, shape (n, k) [s].
+    """Lower bound on the latency at the percentile of an SLO, in every steady state, shape (n, k) [s].
 
-    The bound is the time of a single prompt or output whose length is at that percentile.
+    It is the time of a request without queueing. The length of its prompt or output is at that percentile.
     """
     states, requests = layouts.states, layouts.requests
     fixed, share = states.fixed_seconds, percentiles.share(targets.percentile_of(name))
@@ -329,7 +334,7 @@ def _least_seconds(layouts: Services, name: str, targets: Targets) -> Array:
 
 
 def _least_of_length(layouts: Services, name: str, share: float) -> Array:
-    """Lower bound on the TTFT or end-to-end latency of requests whose length is at a quantile [s]."""
+    """Lower bound on the TTFT or end-to-end latency of requests with a length at a given quantile [s]."""
     states, requests, which = layouts.states, layouts.requests, np.array([share])
     prompt, shortest = (float(new_tokens(requests, some)[0]) for some in (which, np.array([_SHORTEST])))
     first, soonest = (
@@ -338,7 +343,7 @@ def _least_of_length(layouts: Services, name: str, share: float) -> Array:
     if name == "ttft":
         return first
     answer = max(float(quantiles(requests.osl, which)[0]) - 1.0, 0.0)
-    # A request that decodes with many others may meet none of their prompts.
+    # A request that decodes with many others may still meet none of their prefills.
     return np.maximum(first, soonest + answer * states.decode_seconds)
 
 
@@ -347,7 +352,8 @@ def check_mean(promises: Targets | None) -> Targets:
 
     Raises
     ------
-    InputError If an SLO does not apply to a mean: a steady state has no queue and no latency distribution.
+    InputError
+        If an SLO does not apply to a mean: a steady state has no queue and no latency distribution.
     """
     if promises is None:
         return Targets(percentile="mean")
@@ -362,15 +368,15 @@ def check_mean(promises: Targets | None) -> Targets:
 def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> npt.NDArray[np.bool_]:
     """True for states that meet the SLOs on means, shape (n, k).
 
-    ``seen`` has the mean latencies by name, including TPOT. A TPOT of NaN marks a state that does not exist, which
-    meets no SLO.
+    ``seen`` has the mean latencies by name, including TPOT. If the TPOT is NaN, the state does not exist, and it meets
+    no SLO.
     """
     kept = [seen[name] <= limit for name, limit in promises.given.items()]
     return np.asarray(np.logical_and.reduce([np.isfinite(seen["tpot"]), *kept]))
 
 
 def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> str:
-    """SLO that no state meets, with the smallest feasible value, as text."""
+    """Text with an SLO that no state meets, and its smallest feasible value."""
     promised = " and ".join(f"{name.upper()} of {1e3 * value:.4g} ms" for name, value in promises.given.items())
     least = []
     for name in promises.given:
@@ -388,7 +394,7 @@ def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], 
 
 
 def _upwards(seconds: float) -> str:
-    """Time rounded up to four digits [ms]."""
+    """Time rounded up to four digits, as text [ms]."""
     milliseconds = 1e3 * seconds
     digit = 10.0 ** (math.floor(math.log10(milliseconds)) - 3)
     return f"{math.ceil(milliseconds / digit) * digit:.4g}"
@@ -407,7 +413,7 @@ class Chances(NamedTuple):
     e2e: float | None
     """P(end-to-end SLO met)."""
     capacity: float | None
-    """P(instances sustain the request rate)."""
+    """P(capacity sufficient): probability that the instances sustain the request rate."""
 
 
 def least_chance(chances: Chances) -> float:
@@ -447,7 +453,7 @@ def _kept(instances: Instances, quantity: Quantity, promised: float, predicted: 
     """Probability that a latency is within its SLO [1]; None without an SLO."""
     if predicted is None:
         return None
-    # Outputs of one token have no TPOT and meet any TPOT SLO.
+    # Outputs of one token have no TPOT, so they meet any TPOT SLO.
     return 1.0 if predicted == 0.0 else _chance(instances, quantity, promised / predicted)
 
 
@@ -458,16 +464,16 @@ def _chance(instances: Instances, quantity: Quantity, slack: float) -> float | N
 def chances_record(chances: Chances) -> dict[str, float | None]:
     """Probabilities as plain data; null if unknown or without an SLO.
 
-    Error quantiles are known only from 5% to 95%. For this reason, 0.05 means at most 5%, and 0.95 means at least 95%.
+    Error quantiles are known only from 5% to 95%. Therefore 0.05 means at most 5%, and 0.95 means at least 95%.
     """
     names = {"capacity": "p_capacity_sufficient"}
     return {names.get(name, f"p_{name}_met"): value for name, value in chances._asdict().items()}
 
 
-#: Load of a nearly idle instance, and of one that never has two concurrent requests, as shares of the capacity [1].
+#: Load of an instance that is nearly idle, and load at which two requests never meet, as shares of the capacity [1].
 _IDLE, _ALONE = 1e-3, 1e-6
-#: Slack above the latency of an idle instance, which lets it serve more than one request [1]. While no number of
-#: instances meets the SLO, the slack grows by a factor [1], at most a number of times [1].
+#: First factor on the latency of an idle instance, so that it can serve more than one request [1]. If the SLO is not
+#: met, this factor is increased by the second number, up to a maximum number of times [1].
 _ROOM, _MORE, _TIMES = 1.02, 1.1, 12
 
 
@@ -491,12 +497,12 @@ class Relaxed:
 
 
 def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]) -> str:
-    """Compose the message that no deployment meets the SLOs. It names the SLO to relax and its smallest feasible value.
+    """Compose the message that no deployment meets the SLOs, with the SLO to relax and its smallest feasible value.
 
     Parameters
     ----------
     every : sequence of Services
-        Layouts of prefill and decode instances to choose from.
+        Layouts of all candidates.
     targets : Targets
         SLOs.
     keeps : callable
@@ -504,8 +510,8 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
 
     Notes
     -----
-    If requests exceed the maximum context of the model, no relaxation is searched. The user must then shorten requests,
-    and the search would take most of the run time.
+    If requests exceed the maximum context of the model, no relaxation is searched. The user must shorten requests
+    anyway, and the search would take most of the run time.
     """
     sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
     if too_long := beyond_model(every[0].setup.model, every[0].requests):
@@ -522,9 +528,9 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
 def relaxations(
     every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]
 ) -> Iterator[Relaxed]:
-    """Yield each SLO whose relaxation alone is sufficient, at its smallest feasible value.
+    """Yield each SLO that is sufficient to relax, with its smallest feasible value.
 
-    On instances that are nearly always idle, smaller values may be feasible.
+    If instances are almost always idle, smaller values may be feasible.
     """
     idle = [
         (service, _filled(service, _IDLE)) for layouts in every for service in map(layouts.service, range(len(layouts)))
@@ -546,9 +552,9 @@ def relaxations(
 def _least_kept(
     service: Service, targets: Targets, name: str, least: float, keeps: Callable[[Service, Targets], bool]
 ) -> float | None:
-    """Smallest feasible SLO of a service with all other SLOs met, searched from its idle latency upward [s].
+    """Smallest feasible value of one SLO if all other SLOs are met; None if there is none [s].
 
-    None if there is none.
+    The search starts at the latency of an idle instance.
     """
     wanted = least * _ROOM
     for _ in range(_TIMES):
@@ -560,7 +566,7 @@ def _least_kept(
 
 
 def _rounded_up(seconds: float) -> float:
-    """Next larger number that has two digits [s]."""
+    """Round a time up to two digits [s]."""
     unit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
     return float(f"{math.ceil(seconds / unit - 1e-9) * unit:.2g}")
 
@@ -578,7 +584,7 @@ def _label(service: Service) -> str:
 
 
 def best_reachable(every: Sequence[Services], targets: Targets) -> str:
-    """Latencies of the fastest layouts with one request, for each GPU, as text."""
+    """Text with the latencies of the fastest layout of each GPU, for a single request."""
     chips: dict[str, list[tuple[Loaded, Service]]] = {}
     for layouts in every:
         services = map(layouts.service, range(len(layouts)))
@@ -595,12 +601,12 @@ def best_reachable(every: Sequence[Services], targets: Targets) -> str:
     return f"Best reachable: {'; '.join(best)}"
 
 
-#: Half width of the 80% interval of a normal distribution, in standard deviations [1].
+#: Half width of the 80% interval of a standard normal distribution [1].
 _HALF_WIDTH = float(special.normal_quantiles(np.array(0.9)))
 
 
-#: Function that returns the lowest costs, in any unit, at some speeds or above, shape (n,) [tokens/s]. Its second
-#: argument limits layouts to measured ones. Costs are infinite if no layout is as fast.
+#: Function that returns the lowest costs at some speeds or above, shape (n,) [tokens/s], in any unit. If its second
+#: argument is True, it uses only layouts of measured servers. Costs are infinite if no layout is as fast.
 LeastAt = Callable[[Array, bool], Array]
 
 
@@ -612,9 +618,9 @@ class Likely(NamedTuple):
     low: float | None
     """Lower end of the 80% interval; None without an error estimate."""
     high: float | None
-    """Upper end of the 80% interval; None without an error estimate, or if no deployment is fast enough at that end."""
+    """Upper end of the 80% interval. None without an error estimate, or if no deployment is fast enough at this end."""
     instances: Instances
-    """Instances that have this cost."""
+    """Instances with this cost."""
 
     @property
     def spread(self) -> tuple[float, float] | None:
@@ -628,18 +634,18 @@ class Likely(NamedTuple):
         return (low + high) / 2.0, (high - low) / 2.0 / _HALF_WIDTH
 
 
-#: Scales of :func:`interval_scale` [1], each set so that 80% of the servers of docs/evidence/costs.md lie inside:
-#: aggregated deployments with ``measured`` evidence, and with less; disaggregated ones, and those of them that
-#: speculate in layouts without measurements.
+#: Exponents of :func:`interval_scale` [1]. Each is set so that the intervals contain 80% of the servers in
+#: docs/evidence/costs.md. They are for aggregated deployments with ``measured`` evidence, and with other evidence. The
+#: last two are for disaggregated deployments, and for disaggregated ones with speculation in unmeasured layouts.
 _WIDTH_MEASURED, _WIDTH_UNMEASURED, _WIDTH_DISAGGREGATED, _WIDTH_UNKNOWN = 0.55, 0.85, 0.6, 1.1
 
 
 def interval_scale(instances: Instances) -> float:
     """Exponent that narrows or widens the 80% interval of a cost [1].
 
-    :func:`likely_ends` raises the ratio of each end to the predicted cost to the power of this exponent. The interval
-    ends combine the errors of speed and throughput. Both errors result from the same step times, so the combined
-    interval is usually too wide. Deployments without measurements have larger errors.
+    :func:`likely_ends` raises the ratio of each end to the predicted cost to the power of this exponent. The ends
+    combine the errors of speed and throughput. Both errors result from the same step times, so the combined interval is
+    usually too wide. Deployments without measurements have larger errors.
     """
     setup, levels = instances.setup, instances.setup.levels
     if levels is not None and levels.apart:
@@ -661,20 +667,20 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
     speeds : ndarray, shape (n,)
         Output speeds of a user [tokens/s].
     instances : Instances
-        Cheapest instances; the intervals use their prediction errors.
+        Instances with the lowest costs. Their prediction errors determine the intervals.
 
     Returns
     -------
     (ndarray, ndarray), shape (n,)
-        The lower end is the cost with TPOT at the low end of its error interval, and throughput at the high end. The
-        upper end is the cost with TPOT at the high end, and throughput at the low end. Both ends are NaN without an
-        error estimate, and infinite if no deployment reaches the speed.
+        Lower and upper ends. The lower end is the cost if TPOT is at the low end of its error interval, and throughput
+        at the high end. The upper end is the opposite case. Both ends are NaN without an error estimate, and infinite
+        if no deployment reaches the speed.
 
     Notes
     -----
-    The cheapest of many candidates is probably more expensive than predicted, especially if its layout was never
-    measured. A user can switch to a measured layout instead. The upper end is therefore at least that of the cheapest
-    measured layout, which is assumed to have the same errors.
+    The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
+    measured. A user can switch to a measured layout instead. The upper end is therefore at least the upper end of the
+    cheapest measured layout. The errors of both are assumed to be equal.
     """
     tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
     if tpot is None or rate is None:
@@ -691,7 +697,7 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
 
 
 def of_throughput(dollars: float, instances: Instances) -> Likely:
-    """Cost with its interval, if the cost is inversely proportional to the throughput."""
+    """Cost with its interval. The cost is inversely proportional to the throughput."""
     likely = bounds.around(instances, "throughput")
     if likely is None:
         return Likely(dollars, None, None, instances)
@@ -713,8 +719,9 @@ def chance_below(first: Likely, second: Likely) -> float | None:
 
     Notes
     -----
-    For both costs, ln(measured / predicted) is assumed normal. Mean and width follow from the 80% interval, and the
-    correlation from :func:`shared_share`. The difference of the logarithms is then also normal.
+    For both costs, ln(measured / predicted) is assumed to be normally distributed. Mean and width follow from the 80%
+    interval, and the correlation follows from :func:`shared_share`. The difference of the logarithms is then also
+    normal.
     """
     spread, other = first.spread, second.spread
     if spread is None or other is None:
@@ -730,14 +737,15 @@ def chance_below(first: Likely, second: Likely) -> float | None:
 def shared_share(first: Instances, second: Instances) -> float:
     """Share of the error variance that two predictions have in common [1].
 
-    The share is 0 if the profiles, models or GPUs differ. For two GPUs with the same engine, model and load, TPOT
-    errors are nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate error-correlations``).
+    The share is 0 if the profiles, models or GPUs differ, or without measured corrections. For two GPUs with the same
+    engine, model and load, TPOT errors are nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate
+    error-correlations``).
 
     For one model, GPU and profile, the share follows from the variances of the measured corrections
-    (:class:`inference_econ.inputs.MeasuredLevels`). Both predictions share the variance of the model on the GPU, and
-    the variance of the engine version. They share the variance of speculation if both or neither use it, and the
-    variance of the layout if their layouts are equal. Without measured corrections, the share is 0. A what-if variant
-    of a GPU or model has the errors of the original, so the two share all of their variance.
+    (:class:`inference_econ.inputs.MeasuredLevels`). Two predictions always share the variances of the model on the GPU
+    and of the engine version. They also share the variance of speculation if both or neither use it, and the variance
+    of the layout if their layouts are equal. A what-if variant of a GPU or model has the errors of the original, so its
+    share is 1.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Largest number of steady states and concurrencies that are evaluated [1].
+#: Maximum number of steady states and of concurrencies [1].
 _STATES = 400
-#: Speedups below this are treated as none [1].
+#: Speedups below this value count as no speedup [1].
 _NONE = 1e-6
 #: Columns of a file of log-probabilities.
 _TARGET, _DRAFT, _POSITION = "target_logprob", "draft_logprob", "position"
@@ -58,7 +58,7 @@ class Speculated(Shown):
         Service without speculation, and service with speculation, in the same layout. With speculation, fewer requests
         may fit, because the draft model needs memory.
     concurrency : ndarray
-        Numbers of concurrent requests: ascending integers up to the memory limit of ``speculating`` [1].
+        Numbers of concurrent requests [1]: ascending integers up to the memory limit of ``speculating``.
     plain_state, state : Steady
         Steady states without and with speculation.
     drafted : ndarray of int
@@ -66,7 +66,7 @@ class Speculated(Shown):
     tokens : ndarray
         Expected tokens per speculation round [1].
     draft_seconds : ndarray
-        Time to draft one token for every sequence [s]; ``inf`` if the draft model fits in no layout.
+        Time to draft one token for every sequence [s]; ``inf`` if no layout fits the draft model.
     """
 
     page = "report.questions.speculate:SpeculationPage"
@@ -101,7 +101,7 @@ class Speculated(Shown):
         return money.dollars_per_million_tokens(self.plain.accelerators, 1.0, tokens, self.dollars_per_accelerator_hour)
 
     def at(self, wanted: npt.ArrayLike) -> Speculated:
-        """Results at the given concurrencies, or at the next larger concurrencies that were evaluated."""
+        """Results at the given concurrencies. If one was not evaluated, the next larger one is used."""
         chosen = np.searchsorted(self.concurrency, np.asarray(wanted, dtype=float).clip(1.0, self.concurrency[-1]))
         concurrency = self.concurrency[chosen]
         return replace(
@@ -115,7 +115,7 @@ class Speculated(Shown):
         )
 
     def subjects(self) -> tuple[Instances]:
-        """Deployments with and without speculation, at the concurrencies of :attr:`powers`."""
+        """Deployments with and without speculation, each at the concurrencies of :attr:`powers`."""
         requests, flights = self.plain.requests, self.powers
         sizes = [float(self.plain.accelerators)] * len(flights)
         layouts = layout_keys(self.plain.plans, self.plain.setup.assumptions.layout)
@@ -127,7 +127,7 @@ class Speculated(Shown):
 
     @property
     def powers(self) -> list[float]:
-        """Powers of two and the largest evaluated concurrency [1]."""
+        """Powers of two up to the largest evaluated concurrency, followed by this concurrency [1]."""
         last = float(self.concurrency[-1])
         powers = 2.0 ** np.arange(np.floor(np.log2(last)) + 1.0)
         return [*powers[powers < last].tolist(), last]
@@ -166,7 +166,7 @@ class Speculated(Shown):
         }
         ends = bounds.ends(instances, _FOLLOWS)
         lines = zip(*(column.tolist() for column in columns.values()), strict=True)
-        # A separately placed draft model may have no room for large batches.
+        # If the draft model has its own layout, large batches may leave no memory for it.
         rows = [bounds.bounded(finite(dict(zip(columns, line, strict=True))), ends) for line in lines]
         full_plain, full = self.full_dollars()
         return {
@@ -207,8 +207,8 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     speculation : Speculation
         Speculation method and acceptance rate.
     pins : Pins, optional
-        Parallelism degrees of the deployment. Degrees that are not given are 1. By default, expert parallelism has the
-        degree with the highest throughput that an engine supports.
+        Parallelism degrees of the deployment. Degrees that are not given are 1. By default, the degree of expert
+        parallelism is the one with the highest throughput that an engine supports.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     layout = Pins() if pins is None else pins
     pinned = replace(layout, tp=layout.tp or 1, dp=layout.dp or 1, pp=layout.pp or 1)
     layouts = offer(setup, requests, Space(pinned))
-    # Layouts differ in expert parallelism only. Select the one with the most throughput, as for open layouts.
+    # Layouts differ only in expert parallelism. The one with the most throughput is used.
     best = int(np.argmax(layouts.states.requests_per_second[:, -1]))
     plans, setup = layouts.plans.row(best), layouts.setup
     slots = slots_of(setup, plans, speculation)
@@ -254,24 +254,24 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
 
 
 def measured_acceptance(path: Path | str, longest: int | None) -> float | list[float]:
-    """Read acceptance rates from a CSV file that has one line per draft token [1].
+    """Read acceptance rates from a CSV file with one line per draft token [1].
 
-    The result has one rate per position, or one for all.
+    The result is one rate per position, or a single rate for all positions.
 
     Parameters
     ----------
     path : Path or str
         File with the columns ``target_logprob`` and ``draft_logprob``, and optionally ``position`` (1 for the first
-        token of a draft). The first two columns are natural logarithms of the probability that each model assigns to
-        the token. A rate at a position assumes that all earlier tokens were accepted, so leave out tokens after a
-        rejection.
+        token of a draft). The first two columns are the natural logarithms of the probabilities that the target and the
+        draft model assign to the token. The rate of a position assumes that all earlier tokens were accepted, so leave
+        out tokens after a rejection.
     longest : int or None
         Maximum draft length [1]; None for all positions of the file.
 
     Raises
     ------
     InputError
-        If the file cannot be read, lacks a column, line or position, or has an invalid entry.
+        If the file cannot be read, lacks a column, a line or a position, or has an invalid entry.
     """
     frame = _frame(path)
     target, draft = (_numbers(path, frame, name) for name in (_TARGET, _DRAFT))
@@ -328,7 +328,7 @@ def _numbers(path: Path | str, frame: pd.DataFrame, name: str) -> Array:
     return np.array(values)
 
 
-#: Latency columns, and the errors that apply to them.
+#: Latency columns, and the error statistic that applies to each.
 _FOLLOWS: bounds.Follows = {
     **dict.fromkeys(("plain_ttft_seconds", "ttft_seconds"), ("ttft", 1)),
     **dict.fromkeys(("plain_tpot_seconds", "tpot_seconds"), ("tpot", 1)),

@@ -22,23 +22,23 @@ from inference_econ.formulas.stack_distance import StackDistances
 from inference_econ.inputs import Requests, TrafficSpec
 from inference_econ.inputs.workload import traces
 
-#: Window sizes for the index of dispersion [s], and the most windows of one size [1].
+#: Window sizes for the index of dispersion [s], and maximum number of windows of one size [1].
 WINDOWS, _MOST_WINDOWS = (1, 10, 60), 600_000
-#: Requests kept from a trace [1]: the first ones for replay, and a random sample for lengths.
+#: Number of requests that are stored [1]: the first ones for replay, and a random sample for lengths.
 KEPT = 50_000
-#: Number of sessions that are tracked [1]; each time that it is exceeded, a random half is kept.
+#: Maximum number of sessions that are tracked [1]. When it is reached, a random half of them is dropped.
 _SESSIONS = 1 << 18
-#: Invalid lines that are quoted [1]; the rest are counted.
+#: Number of invalid lines that are quoted [1]; the others are only counted.
 _TOLD = 3
-#: Quantiles of new tokens, and of outputs within them, that bound the rows of the fitted table [1].
+#: Quantiles that separate the rows of the fitted table [1]. They apply to new tokens, and within each group to outputs.
 _EDGES = (*np.arange(0.0, 0.9, 0.1), 0.9, 0.95, 0.99, 1.0)
-#: Intervals of fitted rates, each with the window that separates rates from bursts [s]. The first interval with this
-#: mean number of requests is used [1].
+#: Possible intervals of fitted rates, each with the window that separates rates from bursts [s]. The first interval
+#: with at least this mean number of requests is used [1].
 _INTERVALS, _LEAST_REQUESTS = ((60, 10), (600, 60), (3600, 60)), 50
 _HOUR, _DAY = 3600.0, 86_400.0
 #: Windows per interval that are needed to separate a rate from bursts [1].
 _LEAST_WINDOWS = 5
-#: Largest squared coefficient of variation of gaps in a workload [1].
+#: Largest squared coefficient of variation of interarrival times in a workload [1].
 _MOST_SCV = 1000.0
 #: Cache sizes for which the hit rate is reported [blocks].
 _ROOMS = tuple(round(10 ** (power / 2)) for power in range(2, 17))
@@ -91,13 +91,13 @@ class TraceProfile(Shown):
     times : ndarray, shape (n,)
         Arrival times of the first requests, relative to the first arrival, ascending [s]; empty if unknown.
     first, sample : ndarray, shape (n, 3)
-        Input, output and reused input tokens per request, for two samples: the earliest requests (``first``), and
-        random requests (``sample``) [tokens].
+        Input, output and reused input tokens per request [tokens]. ``first`` has the earliest requests, ``sample`` has
+        random requests.
     distances : StackDistances
-        Reuse of blocks, if the trace has block hashes.
+        Reuse distances of blocks; empty if the trace has no block hashes.
     block_tokens : int
-        Tokens per block; 0 without block hashes [tokens].
-    sessions : Sessions or None
+        Number of tokens per block [tokens]; 0 without block hashes.
+    sessions : TraceSessions or None
         Sessions; None if the trace does not identify them.
     blocks : tuple of tuple of int
         Blocks of the prompts in ``first``; empty tuples without block hashes.
@@ -136,7 +136,7 @@ class TraceProfile(Shown):
 
     @property
     def dispersion(self) -> dict[int, float]:
-        """Index of dispersion of the requests per window [1]: variance divided by mean, 1 for Poisson arrivals."""
+        """Index of dispersion by window size [1]: variance over mean of the requests per window; 1 for Poisson."""
         full = {size: np.array(counts[:-1]) for size, counts in self.windows.items() if len(counts) > _LEAST_WINDOWS}
         return {size: float(np.var(counts) / np.mean(counts)) for size, counts in full.items()}
 
@@ -160,7 +160,7 @@ class TraceProfile(Shown):
     def reused(self) -> float | None:
         """Share of prompt blocks that occurred in earlier requests [1].
 
-        If the trace has no blocks, a share of prompt tokens.
+        If the trace has no blocks, it is the share of reused prompt tokens.
         """
         if self.block_tokens:
             return self.distances.share
@@ -178,7 +178,7 @@ class TraceProfile(Shown):
 
     @cached_property
     def traffic(self) -> TrafficSpec:
-        """Workload that is fitted to the trace: rates and bursts, a table of lengths, and prefix reuse."""
+        """Workload that is fitted to the trace, with rates, bursts, a table of lengths, and prefix reuse."""
         fitted: dict[str, Any] = {"arrivals": _fitted_arrivals(self), "lengths": _fitted_lengths(self.sample)}
         if self.reused is not None:
             reuse = self.found
@@ -198,7 +198,7 @@ class TraceProfile(Shown):
 
     @property
     def replay(self) -> Requests:
-        """First requests of the trace, for a replay at their recorded times.
+        """First requests of the trace, with their recorded times for a replay.
 
         Raises
         ------
@@ -211,7 +211,7 @@ class TraceProfile(Shown):
                 "workload to its lengths with 'inference-econ show traffic FILE -o mine.yaml', and give "
                 "--traffic mine.yaml"
             )
-        # The gap before the first request is the mean gap, so that the mean rate is that of the trace.
+        # The first request has no gap before it. The mean gap is used, which keeps the mean rate of the trace.
         gaps = np.diff(self.times, prepend=self.times[0] - float(np.mean(np.diff(self.times))))
         isl, osl, cached = (tuple(map(float, self.first[:, column])) for column in range(3))
         spec = TrafficSpec.build(
@@ -254,7 +254,7 @@ class TraceProfile(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return the number of requests per minute."""
+        """Return one record per minute with its number of requests."""
         return [{"minute": minute, "requests": count} for minute, count in enumerate(self.windows.get(60, ()))]
 
 
@@ -272,8 +272,8 @@ def trace(path: Path | str) -> TraceProfile:
     Returns
     -------
     TraceProfile
-        Profile of the requests in the trace. Run time is proportional to the number of lines in the file, memory to the
-        number of windows.
+        Profile of the requests in the trace. Run time is proportional to the number of lines. Memory is proportional to
+        the number of windows.
 
     Raises
     ------
@@ -299,7 +299,7 @@ class _TraceCounts:
         self.zero, self.begin, self.end, self.longest = 0.0, math.inf, -math.inf, (0, 0)
         self.windows: dict[int, Counter[int]] = {size: Counter() for size in WINDOWS}
         self.first: list[tuple[float, int, int, int]] = []
-        #: Blocks of the prompts, numbered in order of appearance.
+        #: Blocks of the stored prompts. Blocks are numbered in order of appearance.
         self.blocks: list[tuple[int, ...]] = []
         self.numbers: dict[Hashable, int] = {}
         self.sample: list[tuple[int, int, int]] = []
@@ -383,7 +383,7 @@ class _TraceCounts:
 
 
 def _filled(counts: Counter[int]) -> tuple[int, ...]:
-    """Number of requests in consecutive windows, including empty ones.
+    """Number of requests in consecutive windows, including empty windows.
 
     The result is empty if there are too many windows.
     """
@@ -392,9 +392,9 @@ def _filled(counts: Counter[int]) -> tuple[int, ...]:
 
 
 def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:
-    """Rates by interval, and the variation of interarrival times that reproduces the dispersion within intervals.
+    """Rate of each interval, and the variation of interarrival times that reproduces the dispersion within intervals.
 
-    The index of dispersion of a renewal process tends to the squared coefficient of variation of its interarrival
+    For a renewal process, the index of dispersion tends to the squared coefficient of variation of the interarrival
     times: Cox and Lewis (1966), section 4.4.
     """
     span, rate = profile.seconds, profile.rate
@@ -423,15 +423,15 @@ def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:
 
 
 def _digits(value: float) -> float:
-    """Number in five digits; integers without a decimal point."""
+    """Round a number to five digits; integers are written without a decimal point."""
     short = float(f"{value:.5g}")
     return int(short) if short.is_integer() else short
 
 
 def _fitted_lengths(sample: Array) -> dict[str, Any]:
-    """Table of mean lengths.
+    """Table of mean lengths for groups of requests.
 
-    Requests are grouped by quantiles of new tokens, and within a group by quantiles of outputs.
+    Requests are grouped by quantiles of new tokens. Within each group, they are grouped by quantiles of outputs.
     """
     rows: list[tuple[float, float, float, float]] = []
     for prompts in _between(sample, sample[:, 0] - sample[:, 2]):
@@ -443,7 +443,7 @@ def _fitted_lengths(sample: Array) -> dict[str, Any]:
 
 
 def _between(rows: Array, values: Array) -> Iterable[Array]:
-    """Nonempty groups of rows between quantiles of a value."""
+    """Groups of rows between quantiles of a value. Empty groups are left out."""
     order = np.argsort(values, kind="stable")
     ends = np.unique(np.rint(np.array(_EDGES) * len(rows)).astype(int))
     return (rows[order[begin:end]] for begin, end in pairwise(ends))

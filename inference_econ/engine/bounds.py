@@ -11,13 +11,14 @@ from inference_econ.inputs import Calibration, Quantity, Range
 
 #: Probability of the intervals that results show [1].
 LEVEL = 0.8
-#: Result columns with the predicted quantity that they depend on, and its exponent in the column [1].
+#: For each result column: the predicted quantity that determines it, and the exponent of this quantity in the column
+#: [1].
 Follows = Mapping[str, tuple[Quantity, int]]
 #: Factors from predicted values to the low and high bound of measured values [1]; None if unknown.
 Factors = tuple["float | Array | None", "float | Array | None"]
-#: Factors by column [1].
+#: Factors of each column [1].
 Ends = Mapping[str, Factors]
-#: Columns of a decode step with its batch.
+#: Columns of a decode step with a given batch.
 STEP: Follows = {
     "tokens_per_second_per_user": ("tpot", -1),
     "dollars_per_million_output_tokens": ("tpot", 1),
@@ -31,7 +32,7 @@ STEP: Follows = {
 PREFILL: Ends = dict.fromkeys(
     ("tokens_per_second_per_user", "dollars_per_million_input_tokens", "step_seconds"), (None, None)
 )
-#: Columns of a service under a given load. Its cost is exact.
+#: Columns of a service under a given load. The cost has no error, because the number of GPUs and the load are given.
 LOAD: Follows = {
     "ttft_seconds": ("ttft", 1),
     "tpot_seconds": ("tpot", 1),
@@ -57,15 +58,15 @@ FULL: Follows = {
 
 
 def around(instances: Instances, quantity: Quantity) -> Interval | None:
-    """Interval of measured / predicted that contains the intervals of all given instances [1]."""
+    """Interval of measured / predicted values that contains the intervals of all given instances [1]."""
     return _around(instances, [quantity])[quantity]
 
 
 def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
-    """Intervals of measured / predicted, one for each of several quantities [1].
+    """Interval of measured / predicted values for each quantity [1].
 
-    The interval of a request is at least as wide as the interval of its TPOT, because most of a request's time is
-    decoding.
+    The interval of the end-to-end latency is at least as wide as the interval of its TPOT, because most of this latency
+    is decoding.
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
     errors = {quantity: likely_errors(assumptions, quantity, subjects) for quantity in {*quantities, "tpot"}}
@@ -79,11 +80,11 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
 def subjects_of(instances: Instances) -> list[Subject]:
     """Subjects whose prediction errors apply to the given instances.
 
-    The first subject has the properties that all instances share. The other subjects are the instances that differ most
-    from measured ones.
+    The first subject has the properties that all instances share. The others are the instances that differ most from
+    measured ones.
 
     With speculative decoding, the list is empty if no similar server was measured. The widest errors of the profile
-    apply to an empty list.
+    then apply.
     """
     calibration = instances.setup.assumptions.calibration
     if calibration is None or (instances.speculates and not instances.subject.corrected):
@@ -93,12 +94,12 @@ def subjects_of(instances: Instances) -> list[Subject]:
 
 
 def extremes(instances: Instances, calibration: Calibration) -> Iterator[Subject]:
-    """Subjects whose instance size, or number of requests per accelerator, is outside the measured range."""
+    """Subjects with an instance size, or a number of requests per accelerator, outside the measured range."""
     for size in _beyond(instances.accelerators, calibration.accelerators):
         yield instances.subject._replace(accelerators=size)
     pairs = zip(instances.concurrency, instances.accelerators, strict=True) if instances.concurrency else ()
     loads = [flight / size for flight, size in pairs]
-    # A measured size, so that only the load differs.
+    # A measured instance size, so that only the load differs from the measurements.
     usual = float(calibration.accelerators.low)
     for load in _beyond(loads, calibration.requests_per_accelerator):
         yield instances.subject._replace(accelerators=usual, concurrency=load * usual)

@@ -30,7 +30,7 @@ def kv_bytes_per_sequence(
 
 
 def _held_share(model: ModelSpec, assumptions: Assumptions | None) -> float:
-    """Share of the layers whose cache must be in memory at the same time [1]."""
+    """Share of the layers that must have their cache in memory at the same time [1]."""
     recomputed = assumptions is not None and assumptions.attention.cache == "recomputed"
     return 1.0 / model.layers if recomputed else 1.0
 
@@ -53,7 +53,7 @@ def _kept(
 
 
 def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAssumptions | None) -> float:
-    """Index keys that one layer caches per token of context [B]."""
+    """Index keys (of sparse attention) that one layer caches per token of context [B]."""
     elements = spec.cache.index_elements
     if assumed is not None and assumed.index_keys == "eight_bit" and not spec.index_keys_as_cache:
         return eight_bit_key_bytes(elements)
@@ -89,7 +89,10 @@ def held_cache(
 
 
 def _in_separate_pools(held: dict[str, Array | float], assumed: CapacityAssumptions) -> dict[str, Array | float]:
-    """Memory that a sequence uses in two pools of fixed sizes; the pool that is full first limits both."""
+    """Memory of a sequence, if cache and states have separate pools of fixed sizes [B].
+
+    The pool that is full first limits the number of sequences.
+    """
     share, states, keys = assumed.state_share, held["state"], held["kv_cache"]
     if share is None or np.all(np.asarray(states) == 0.0) or np.all(np.asarray(keys) == 0.0):
         return held
@@ -98,9 +101,10 @@ def _in_separate_pools(held: dict[str, Array | float], assumed: CapacityAssumpti
 
 
 def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | None:
-    """Tokens whose keys and values fit in a page, if pages also store recurrent states [tokens]; None without pages.
+    """Number of tokens whose keys and values fill one page [tokens].
 
-    A page has the size of a recurrent layer's state on one rank, rounded up to full attention blocks.
+    None if recurrent states do not use the same pages as keys and values. A page is as large as the state of a
+    recurrent layer on one rank, rounded up to full attention blocks.
     """
     if not assumptions.capacity.state_pages:
         return None
@@ -144,5 +148,5 @@ def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool
 
 
 def _apart(spec: Attention, assumed: AttentionAssumptions) -> float:
-    """Number of heads whose cache or state can be on different chips [1]."""
+    """Number of heads of the cache or state that can be placed on different chips [1]."""
     return spec.heads if spec.cache.has_state or _decompressed(spec, assumed) else spec.cache.heads

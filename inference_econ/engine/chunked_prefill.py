@@ -25,19 +25,19 @@ def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float,
     tokens, cached : float
         New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts : ndarray, shape (...)
-        Prompts of a micro-batch, distributed over its attention-DP groups [1].
+        Number of prompts in a micro-batch, which are distributed over its attention-DP groups [1].
 
     Returns
     -------
     ndarray, shape (...)
-        Time of one forward pass [s]. The pass reads weights and launches each kernel once for decode and prefill tokens
-        together. Decode attention and prefill attention run one after the other.
+        Time of one forward pass [s]. The pass reads the weights once and launches each kernel once, for all decode and
+        prefill tokens. Decode attention and prefill attention run one after the other.
     """
     groups = reading_groups(setup, plans)
     fullest = dealt(prompts, groups) * groups / prompts
     step = fastest_cut(setup, replace(plans, riding=prompts * tokens, riding_fullest=fullest))
     reading = replace(plans, batch=prompts * plans.pp, new_tokens=tokens, prefill=True, fullest=fullest)
-    # Operators that read the cache: scores, and decompression for them.
+    # Operators that read the cache: attention scores, and the decompression of latents for them.
     after = replace(setup, context=cached)
     work = after.work(reading)
     rows = [row for row in work.operators if row.kind == "scores" or np.any(row.kv_bytes_per_sequence)]
@@ -57,7 +57,7 @@ def saved_seconds(
     if alone is None:
         alone = group_steps(setup, plans, tokens, cached, prompts, dealt(prompts, reading_groups(setup, plans)))
     both = mixed_step_seconds(bare, plans, tokens, cached, prompts)
-    # Sharing weights and launches saves time of operators only, so the engine's overhead of prefill is removed.
+    # The engine's overhead of prefill is removed, because only the operators of both steps share weights and launches.
     reading = replace(plans, batch=prompts * plans.pp)
     operators = alone / over_operators(setup, reading)
     decoding, prefilling = (setup.measured_factor(plans, prefill=prefill) for prefill in (False, True))

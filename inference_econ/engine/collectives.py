@@ -32,10 +32,11 @@ class Network:
     model : NcclTree, Mesh or Free
         Model that computes the time of collectives.
     protocols, exchange_protocols : sequence of Protocol
-        Protocols from which NCCL and engines choose: for all-reduces, and for other collectives.
+        Protocols among which NCCL and engines choose. The first field is for all-reduces, the second for other
+        collectives.
     inside, between : float
-        Sustained one-way bandwidth of a chip within a link domain, and between domains [B/s]. A missing link is
-        infinitely fast here, because plans that need it are rejected elsewhere.
+        Sustained one-way bandwidth of a chip, within a link domain and between domains [B/s]. A missing link is
+        infinitely fast here, because other checks reject the plans that need it.
     overhead : float
         Synchronization time of the ranks before a collective [s].
     neighbours : float or None
@@ -69,13 +70,13 @@ class Network:
         nearest, tree = link or nic, model if isinstance(model, NcclTree) else None
         between = np.inf if nic is None else nic * share
         if tree is not None and tree.network_factor is not None and nic is not None:
-            # Bandwidth factors of protocols multiply this bandwidth, so the measured factor of the network is divided
-            # by them.
+            # The measured bandwidth already includes the bandwidth factor of the fastest protocol, so it is divided by
+            # that factor.
             most = max(protocol.bandwidth_factor for protocol in tree.protocols.values())
             between = nic * share * (tree.network_factor / most)
         inside = np.inf if link is None else link * share
         if tree is not None and tree.chain is not None and nic is not None:
-            # Chips of a domain can use the network, too.
+            # Chips of a link domain can also communicate over the network.
             inside = max(inside, between)
         slower = assumed.latency_factor
         return Network(
@@ -92,11 +93,11 @@ class Network:
         )
 
     def for_kind(self, kind: nccl.Kind) -> Sequence[nccl.Protocol]:
-        """Protocols for a kind of collective."""
+        """Protocols that a kind of collective can use."""
         return self.protocols if kind == "all_reduce" else self.exchange_protocols
 
     def inside_for(self, ranks: Array, domains: Array) -> Array | float:
-        """Bandwidth of a chip to the members of its group within the link domain [B/s]."""
+        """Bandwidth from a chip to the other chips of its group within the link domain [B/s]."""
         return self.inside if self.peers is None else self.inside * nccl.mesh_share(ranks, domains, self.peers)
 
 
@@ -120,7 +121,7 @@ def _sent(
     size, domains = collective.bytes_per_token * tokens, collective.domains
     per_byte = _seconds_per_byte(network, model, collective, domains)
     if model.chain is not None and not np.all(np.less_equal(domains, 1.0)):
-        # Data that cross between domains also pass the links of a chip.
+        # Data that cross between domains also occupy the links within the chip's own domain.
         per_byte = np.maximum(per_byte, _seconds_per_byte(network, model, collective, np.ones_like(domains)))
     return collective.kind, collective.ranks, domains, size, network.for_kind(collective.kind), per_byte
 
@@ -189,7 +190,8 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
     inside = network.inside_for(collective.ranks, domains)
     between, overlap = network.between, model.domains_overlap
     if collective.own_link:
-        # The formula halves the traffic of collectives other than all-reduces. This traffic is exact, so it is doubled.
+        # The formula halves the traffic of collectives other than all-reduces. Here the traffic is exact, so it is
+        # doubled first.
         return 2.0 * nccl.exchange_seconds_per_byte(
             collective.ranks, domains, inside, between, crossing=collective.crossing, overlap=overlap
         )
@@ -197,9 +199,10 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
 
 
 def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:
-    """Lower bound on the time of a collective, valid for every number of ranks between two given numbers [s].
+    """Lower bound on the time of a collective [s].
 
-    The tensor of a group must not grow with the number of its ranks.
+    It is valid for any number of ranks between those of ``first`` and ``last``. It requires that the tensor of a group
+    does not grow with the number of its ranks.
     """
     model = network.model
     if not isinstance(model, NcclTree):

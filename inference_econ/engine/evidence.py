@@ -1,4 +1,4 @@
-"""Evidence for a predicted deployment: the number of measured servers that are similar to it."""
+"""Evidence for a predicted deployment: the number of similar servers that were measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inference_econ.engine.setup import Setup
 from inference_econ.inputs import HardwareSpec, ModelSpec, Precision, catalog
 from inference_econ.inputs.units import integer
 
-#: How closely a deployment was measured.
+#: How similar the measured servers are to a deployment.
 Kind = Literal["measured", "near", "model only"]
 KINDS: tuple[Kind, ...] = ("measured", "near", "model only")
 
@@ -94,7 +94,7 @@ def bare_name(model: str, weights: str) -> str:
 def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evidence:
     """Evidence for a deployment of one engine; ``model only`` if the setup does not fix an engine.
 
-    The source is ``scenarios/measured/evidence.csv``, which lists the runs of all measurements in the package.
+    The runs come from ``scenarios/measured/evidence.csv``, a table of all measurements in the package.
     """
     arrangement = "disaggregated" if disaggregated else "aggregated", speculates
     engine = setup.engines[0].name if len(setup.engines) == 1 else ""

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 
 class KnownLayouts(NamedTuple):
-    """Layouts of measured servers for a model on a GPU, under any engine; expert-parallel degrees are left out."""
+    """Layouts of measured servers for a model on a GPU, under any engine.
+
+    The names have no expert-parallel degrees.
+    """
 
     aggregated: frozenset[str]
     decode: frozenset[str]
@@ -50,7 +53,7 @@ def engine_releases(engine: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SetupLevels:
-    """Measured corrections of an engine for a model on a GPU: factors on the time of every step.
+    """Measured corrections of an engine for a model on a GPU. They are factors on the step times.
 
     Attributes
     ----------
@@ -64,24 +67,24 @@ class SetupLevels:
     ways : tuple of MeasuredWay
         Serving modes measured with the version; empty if the version was not measured.
     shared : tuple of SharedLevel
-        Corrections over all models and GPUs, of engine releases up to that of the setup and of speculative decoding.
+        Corrections over all models and GPUs: of engine releases up to the setup's, and of speculative decoding.
     weights : str
         Number format of the weights.
     apart, speculates : bool
         Serving mode: disaggregated, and with speculative decoding.
     pull : (float, float)
-        For an engine without measurements of the model on the GPU: ln of the factors on decode and prefill steps [1].
-        These factors move the times of the engine toward the times of other engines, see
+        Set if the engine was not measured with the model on the GPU: ln of the factors on decode and prefill steps [1].
+        These factors move the engine's times toward the times of other engines, see
         :mod:`inference_econ.engine.posterior`.
     known : KnownLayouts or None
-        Layouts measured with the model on the GPU, under any engine; None if layouts without measurements get no
+        Layouts measured with the model on the GPU, under any engine. None if layouts without measurements get no extra
         factor.
     unknown : float
         ln of the factor on steps of layouts without measurements [1].
     newest : str
         Newest measured release of the engine; empty if unknown.
     ahead : int
-        Number of newer releases in the engine's file, up to the release of the setup [1].
+        Number of newer releases in the engine's catalog file, up to the release of the setup [1].
     """
 
     engine: str
@@ -110,9 +113,9 @@ class SetupLevels:
     ) -> SetupLevels | None:
         """Corrections of a model on a GPU under an engine version; None if nothing similar was measured.
 
-        An empty version means measurements of an unknown version. Without a version, the newest version in the catalog
-        is used. ``release`` is the catalog entry that applies to the version; empty if none applies. By default, it is
-        the entry at the version.
+        An empty version means that the version was not recorded. Without a version, the newest one in the catalog is
+        used. ``release`` is the catalog entry that describes the version; empty if there is none. The default is the
+        entry of this version.
         """
         if levels is None:
             return None
@@ -159,16 +162,16 @@ class SetupLevels:
 
     @property
     def counted(self) -> tuple[SharedLevel, ...]:
-        """Shared corrections that apply to this serving mode."""
+        """Shared corrections that apply to this serving mode, for example those of speculative decoding."""
         return tuple(level for level in self.shared if self.speculates or not level.speculates)
 
     @property
     def _beside(self) -> tuple[float, float]:
-        """Sums of the shared log corrections, for decode steps and for prefill steps [1]."""
+        """Sums of the shared corrections, for decode steps and for prefill steps, as ln of the factors [1]."""
         return sum(level.decode for level in self.counted), sum(level.prefill for level in self.counted)
 
     def level(self, layout: str) -> MeasuredLevel | None:
-        """Most specific correction for a layout (a :func:`layout_key`), plus the shared corrections."""
+        """Most specific correction for a layout (see :func:`layout_key`), multiplied by the shared corrections."""
         nearest = self._nearest(layout)
         decode, prefill = self._beside
         if nearest is not None:
@@ -181,9 +184,9 @@ class SetupLevels:
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
     def unseen(self, layouts: Sequence[str]) -> Unseen:
-        """Property in which the least similar of some layouts differs from all measurements of the engine.
+        """Property in which the least-measured layout differs from all measurements of the engine.
 
-        An empty list represents a layout without measurements.
+        With an empty list, the layout counts as not measured.
         """
         if self.widest is None:
             return "subject"
@@ -216,7 +219,7 @@ class SetupLevels:
         return factor
 
     def takes_as(self, other: SetupLevels) -> bool:
-        """True if the times of steps equal those under the corrections of another serving mode."""
+        """Return True if step times are the same as under the corrections of another serving mode."""
         mine, others = ((it._way or it.widest, it._deployments, it.pull, it._known) for it in (self, other))
         return mine == others
 
@@ -231,6 +234,6 @@ class SetupLevels:
         return self.known.decode if self.apart else self.known.aggregated
 
     def served(self, *, apart: bool = False, speculates: bool = False) -> SetupLevels:
-        """Corrections for prefill-only or decode-only instances (``apart``), or for speculative decoding."""
+        """Corrections for another serving mode: disaggregated instances (``apart``), or speculative decoding."""
         pull = (0.0, 0.0) if speculates else self.pull
         return replace(self, apart=self.apart or apart, speculates=self.speculates or speculates, pull=pull)

@@ -1,4 +1,4 @@
-"""Memory of a deployment for weights, KV cache and workspace, and the check whether they fit."""
+"""Memory that a deployment needs for weights, KV cache and workspace, and whether this memory fits."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ REASONS = (
     "no serving engine can start it",
 )
 FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE, ENGINE = range(7)
-#: Reasons that more memory does not remove.
+#: Reasons that concern the layout. More memory does not help.
 LAYOUT = (NETWORK, DIVIDE, ENGINE)
-#: Weights outside the transformer layers. They are never in host memory, and uneven stages do not affect them.
+#: Groups of weights outside the transformer layers. They are never in host memory, and uneven pipeline stages do not
+#: affect them.
 _BESIDE_LAYERS = ("embeddings", "vision", "adapters")
 
 
@@ -64,7 +65,7 @@ class Memory:
     weight_bytes : ndarray, broadcastable to (...)
         Weights [B].
     kv_bytes : ndarray, broadcastable to (...)
-        KV cache and states that must fit on the accelerators [B].
+        KV cache and recurrent states that must fit on the accelerators [B].
     available_bytes : ndarray, broadcastable to (...)
         Memory for weights and cache, without the workspace [B].
     workspace_bytes : ndarray, broadcastable to (...)
@@ -106,9 +107,10 @@ class Memory:
 
     @property
     def filled(self) -> float:
-        """Share of the available memory that a single plan needs for weights and cache [1].
+        """Share of the available memory that weights and cache of a single plan need [1].
 
-        It is the larger of two shares: of accelerator memory without the pageable cache, and of all memory with it.
+        The share is calculated for accelerator memory without the pageable cache, and for all memory with it. The
+        larger value is returned.
         """
         least = self.weight_bytes + self.kv_bytes
         most = (least + self.pageable_bytes) / (self.available_bytes + self.host_bytes)
@@ -131,9 +133,9 @@ def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0
 
 
 def streamed_bytes(setup: Served, plans: Plans) -> Array:
-    """Weights that each accelerator reads from host memory while a step passes through all stages [B].
+    """Weights that each accelerator reads from host memory during one step [B].
 
-    Each accelerator reads its own copies. In a pipeline, the stage with the most weights determines the time.
+    Each accelerator reads its own copies. In a pipeline, the value is that of the stage with the most weights.
     """
     layers = {**_all_weights(setup, plans), **dict.fromkeys(_BESIDE_LAYERS, 0.0)}
     return np.asarray(setup.assumptions.capacity.host_weights * sum(layers.values()) / plans.stage)
@@ -184,9 +186,9 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
     """Weights of all accelerators of an instance, by group [B]; copies and weights in host memory are included.
 
     Each attention-DP group has a copy of attention and shared experts. Matrices that all heads share are copied to
-    every rank if engines do not split them. In MoE models, each group may also have a copy of all weights except routed
-    experts. Every rank then has the full routers. Expert-parallel ranks may have additional copies of some experts. All
-    pipeline stages are assumed to have as many layers as the largest one.
+    every rank if the engine does not split them. In MoE models, each group may also have a copy of all other weights
+    except routed experts. In this case, every rank has the full routers. Expert-parallel ranks may have additional
+    copies of some experts. All pipeline stages are assumed to have as many layers as the largest one.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
@@ -207,7 +209,7 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
         experts = max(mixture.experts for mixture in model.mixtures)
         groups["experts"] = groups["experts"] * (expert_slots(experts, plans.ep, assumptions.experts) / experts)
     if copied_by_groups(model, assumptions.layout):
-        # Routers, and projections into the experts' space, are never split.
+        # Routers, and projections to the input width of experts, are never split.
         whole = sum(block.layers * block.feed_forward.parameters(model.hidden_size).whole for block in model.blocks)
         whole *= BYTES_PER_ELEMENT[precision.weights]
         groups["embeddings"] = groups["embeddings"] * copies
@@ -222,11 +224,12 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 def workspace_bytes(setup: Served, plans: Plans) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
-    The step has ``workspace_tokens`` tokens. Activations are the residual stream, its normed copy, queries, and
+    The step has ``workspace_tokens`` tokens. Activations are the residual stream, a normalized copy of it, queries, and
     attention output. They also include the intermediate values of the widest layer, and 32-bit logits of the sequences.
-    A profile run may need more memory if it samples for the maximum number of sequences, or encodes images. The largest
-    of these amounts is used. If MLA decompresses keys and values in each step, the decompressed values of one layer are
-    added.
+    If MLA decompresses keys and values in each step, the decompressed values of one layer are added.
+
+    At startup, engines measure their memory use with a profile run. This run may sample for the maximum number of
+    sequences, or encode images, and then needs more. The largest of these amounts is used.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     assumed, tokens, width = assumptions.capacity, assumptions.capacity.workspace_tokens, BYTES_PER_ELEMENT
@@ -243,12 +246,13 @@ def workspace_bytes(setup: Served, plans: Plans) -> Array:
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
     logits = np.minimum(of_group, tokens) * model.vocab_size * width["fp32"]
     activations = elements * width[precision.activations]
-    # A profile run samples for all slots, after the activations of the layers are freed.
+    # The profile run samples for the maximum number of sequences, after the activations of the layers are freed.
     sampling = assumed.sampled_logits * model.vocab_size * width["fp32"]
     images: Array | float = 0.0
     tower = model.vision
     if tower is not None and assumed.vision_tower and assumed.profiled_images:
-        # The same activations as for the language model, before and after the activation function.
+        # The vision tower has the same kinds of activations as the language model, before and after the activation
+        # function.
         of_patch = 4.0 * tower.hidden_size + 2.0 * tower.intermediate_size / plans.attention_ranks
         images = tower.profiled_patches(tokens) * of_patch * width[precision.activations]
     return np.asarray(np.maximum(np.maximum(activations + logits, sampling), images) + expanded)
@@ -314,7 +318,7 @@ def cpu_weight_bytes(setup: Served) -> float:
 
 
 def mixed(parts: Sequence[Memory], contexts: Contexts, plans: Plans) -> Memory:
-    """Memory of plans whose sequences have different contexts: the mean of the memory at each context."""
+    """Memory of plans with sequences of different contexts: the mean of the memory at each context."""
     counts = [count for _, count in contexts]
     cache, pageable, on_cpu = (
         np.average([np.broadcast_to(held, plans.shape) for held in of_parts], axis=0, weights=counts)
@@ -345,7 +349,7 @@ def paged_bytes(needed: Memory, plans: Plans, assumptions: Assumptions) -> Array
 
 
 def _counted(plans: Plans, assumptions: Assumptions) -> Array:
-    """Number of sequences whose cache must fit, if all attention-DP groups are as full as the fullest one [1]."""
+    """Number of sequences that must fit, if all attention-DP groups have the number of the fullest one [1]."""
     sequences = plans.batch if assumptions.capacity.kv == "batch" else plans.micro_batch
     groups = attention_groups(plans, assumptions.layout)
     if not plans.whole or plans.fullest is not None or np.all(np.asarray(groups) == 1.0):
@@ -405,8 +409,8 @@ def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Ass
     Returns
     -------
     ndarray
-        Capacity in tokens, broadcastable to the plans; 0 if the weights do not fit. Engines print this number as their
-        cache size.
+        Capacity in tokens, broadcastable to the plans; 0 if the weights do not fit. Engines print it at startup as the
+        size of the KV cache.
     """
     of_one = needed.kv_bytes / _counted(plans, assumptions)
     return np.asarray(np.maximum(needed.available_bytes - needed.weight_bytes, 0.0) / of_one * context)
@@ -422,7 +426,7 @@ def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
 
 
 def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -> npt.NDArray[np.intp]:
-    """Code in :data:`REASONS` for each plan: 0, or the reason why it cannot run; broadcastable to ``plans.shape``.
+    """Code of each plan in :data:`REASONS`: 0, or why the plan cannot run; broadcastable to ``plans.shape``.
 
     Parameters
     ----------
@@ -431,7 +435,7 @@ def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -
     needed : Memory
         From :func:`need`.
     plans : Plans
-        Deployments that need this memory.
+        Deployments for which ``needed`` was computed.
     layout : {'1d', '2d'}
         How weight matrices are split.
     """

@@ -11,18 +11,21 @@ from inference_econ.inputs import ServingEngine, check_dtype, engines_for, lacks
 
 
 def has_recipes(setup: Setup) -> bool:
-    """True if recipes of engines apply to a setup, which requires the default profiles as assumptions."""
+    """True if published recipes of engines apply to a setup. They apply only under the default profiles."""
     return setup.left_open is not None and setup.left_open.assumptions == setup.assumptions
 
 
 def lacks_engine(setup: Setup) -> bool:
-    """True if no known engine can run the model on the chip in these formats; always False for the published study."""
+    """True if no known engine can run the model on the chip in these formats.
+
+    Always False for the published study, which assumes no engine.
+    """
     idle = setup.assumptions.layout.attention_groups == "idle"
     return not setup.engines and not idle and not engines_for(setup.model, setup.hardware, setup.precision)
 
 
 def with_cache(setup: Setup, kv: str | None) -> Setup:
-    """Setup with the KV-cache format of a recipe, if the query leaves this format open.
+    """Setup with the KV-cache format of a recipe, if the query does not set a format.
 
     A recipe without a cache format (None) uses the format of the activations.
 
@@ -43,9 +46,11 @@ def with_cache(setup: Setup, kv: str | None) -> Setup:
 
 
 def for_engine(setup: Setup, engine: ServingEngine) -> Setup:
-    """Setup for one engine, with its profile, its KV-cache format, and only layouts that it can start.
+    """Setup for one engine.
 
-    If the setup needs no engine support, only the profile changes.
+    It has the engine's profile and KV-cache format, and only layouts that the engine can start.
+
+    If the setup allows any layout, only the profile changes.
 
     Raises
     ------

@@ -31,10 +31,9 @@ class OperatorCosts:
     collective_bytes : float
         Size of the tensors that a group of ranks reduces or exchanges in collectives [B].
     compute_seconds, memory_seconds, network_seconds, launch_seconds : float
-        Time of each part alone, without overlap [s].
+        Time of each part on its own, without overlap [s].
     achieved : float
-        Share of the theoretical limit that the row reaches [1]. The limit is the arithmetic peak or the memory
-        bandwidth, whichever gives the larger share.
+        Efficiency of the row: the larger of its shares of the arithmetic peak and of the memory bandwidth [1].
     together_seconds : float
         Time of arithmetic and memory traffic with the assumed overlap [s].
     joules : float or None
@@ -88,8 +87,7 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
     Returns
     -------
     list of OperatorCosts
-        Rows that take time, in the order of a step. The network times of all rows add up to the network time of the
-        step.
+        Rows that take time, in the order of a step. Their network times add up to the network time of the step.
     """
     rows, chip = _every_row(setup, setup.work(plans), layout), chip_power(setup.hardware)
     if chip is not None:

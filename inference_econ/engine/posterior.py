@@ -1,4 +1,4 @@
-"""Expected step times of engines without measurements of a model on a GPU; they use the measurements of all engines."""
+"""Expected step times of an engine without measurements of a model on a GPU, derived from other engines."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ from inference_econ.inputs import (
 )
 from inference_econ.inputs.engine import profiles
 
-#: Share of the way from an engine's own prediction to the mean of all engines [1].
+#: Weight of the mean of all engines in the expected step time; the rest is the engine's own prediction [1].
 #:
-#: Predicted differences between engines without measurements are unreliable. Over 89 held-out pairs, measured
-#: differences have a standard deviation of 0.46 and predicted ones of 0.31, with a correlation of 0.26. The regression
-#: of measured on predicted differences has a slope of 0.47, so about half of a predicted difference remains.
+#: Predicted differences between engines without measurements are unreliable. In 89 pairs that were left out of the
+#: fits, measured differences (ln) have a standard deviation of 0.46. Predicted ones have 0.31, and the correlation is
+#: 0.26. The regression of measured on predicted differences has a slope of 0.47, so about half of a predicted
+#: difference remains.
 PULL = 0.5
 #: ln of the factor on step times in layouts that were not measured with any engine [1]. It applies if other layouts of
 #: the model were measured on the GPU. The key is True if the engine itself was measured.
@@ -43,7 +44,7 @@ PULL = 0.5
 #: median of 16 % if the engine was measured and of 30 to 50 % if not. Results in measured layouts were unbiased.
 #: A step that is longer by 1 % raises the cost of a token at equal speed by about 1.7 %.
 UNKNOWN_LAYOUT = {True: 0.1, False: 0.25}
-#: Batches [1] and context and prompt length [tokens] at which engines are compared.
+#: Batches [1], and context and prompt length [tokens], at which step times of engines are compared.
 _BATCHES, _TOKENS = (8.0, 64.0), 2000.0
 
 
@@ -65,9 +66,10 @@ def expected(setup: Setup) -> Setup:
     -------
     Setup
         Setup with up to two corrections. First, layouts without measurements take longer if other servers of the model
-        on the GPU were measured, see :data:`UNKNOWN_LAYOUT`. Second, if the engine itself was not measured, its times
-        move by :data:`PULL` toward the geometric mean of all engines that support the model. This applies to decode and
-        prefill. Speculation rounds do not change, because engines support different speculation methods.
+        on the GPU were measured; see :data:`UNKNOWN_LAYOUT`. Second, if the engine itself was not measured, its times
+        move toward the geometric mean of all engines that support the model. :data:`PULL` is the weight of this mean.
+        Both corrections apply to decode and prefill. Speculation rounds do not change, because engines support
+        different speculation methods.
     """
     left = setup.left_open
     if left is None or len(setup.engines) != 1 or setup.assumptions != left.assumptions:
@@ -92,9 +94,9 @@ def expected(setup: Setup) -> Setup:
 
 
 class _Question(NamedTuple):
-    """Model, GPU and formats for which engines are compared.
+    """Model, GPU and formats for which step times of engines are compared.
 
-    Equal specifications in different objects are different keys of the cache.
+    The key of the cache is the identity of the specifications: equal ones in different objects are different keys.
     """
 
     model: ModelSpec
@@ -108,7 +110,7 @@ class _Question(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _times(question: _Question) -> Mapping[str, Array]:
-    """Mean ln of decode and of prefill step times in common layouts, by engine, shape (2,) [1]."""
+    """Mean of ln(step time) over common layouts, for decode and for prefill, by engine; shape (2,) [1]."""
     model, hardware, precision, changes = question
     least = weight_bytes(model, precision) / hardware.hbm_bytes
     sizes = [size for size in (1.0, 2.0, 4.0, 8.0) if size > least] or [16.0]

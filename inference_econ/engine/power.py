@@ -24,15 +24,15 @@ class ChipPower:
     Attributes
     ----------
     shares : PowerShares
-        Shares of the board power from which the other values follow.
+        Parts of the board power, from which the energies below are calculated.
     limit_watts, idle_watts : float
         Power limit of the board, and power with a loaded model but no work [W].
     joules_per_byte, joules_per_link_byte : float
         Energy of memory traffic, and of collectives [J/B].
     arithmetic_watts : float
-        Power of arithmetic when a math unit works at its peak [W].
+        Power of arithmetic at the peak rate of a math unit [W].
     host_watts, provisioned_host_watts : float
-        Power of the host and network per accelerator [W]: constant draw, and power to provision.
+        Power of the host and network per accelerator [W]: actual draw, and power to provision.
     pue : float
         Power of the facility divided by the power of its servers (PUE) [1].
     """
@@ -118,7 +118,7 @@ def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[O
     Returns
     -------
     list of (Operator, ndarray)
-        Energy of all occurrences of each row, averaged over the accelerators [J]. Load imbalance affects times, but not
+        Energy of all occurrences of each row, as the mean over accelerators [J]. Load imbalance changes times, but not
         energy.
     """
     even = setup.assumptions.changed({"experts.spread": "even", "experts.imbalance": 1.0})
@@ -140,8 +140,8 @@ def step_joules(setup: Setup, chip: ChipPower, plans: Plans) -> Array:
     return np.broadcast_to(sum(joules for _, joules in operator_joules(setup, chip, plans)), plans.shape)
 
 
-#: Clocks that are tried under a power cap, relative to the clock without a cap [1]. If the lowest clock still exceeds
-#: the cap, chips pause.
+#: Clocks to try under a power cap, relative to the clock without a cap [1]. If power exceeds the cap even at the lowest
+#: clock, chips pause.
 CLOCKS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
 
@@ -152,7 +152,7 @@ def no_watts(chip: str) -> InputError:
 
 
 def at_clock(setup: Setup, clock: float) -> Setup:
-    """Setup with math units at a reduced clock and without a power cap; memory and links are unchanged."""
+    """Setup in which math units run at a lower clock and no power cap applies; memory and links are unchanged."""
     peaks = {unit: clock * peak for unit, peak in setup.peaks.items()}
     chip = setup.hardware.model_copy(update={"dense_flops_per_second": peaks, "power_cap": None})
     return replace(setup, hardware=chip)
@@ -164,7 +164,7 @@ def capped_seconds(joules: Array, times: list[Array], chip: ChipPower) -> Array:
     Parameters
     ----------
     joules : ndarray, shape (...)
-        Energy at full clock in addition to idle power [J].
+        Energy at full clock, in addition to idle power [J].
     times : list of ndarray, shape (...)
         Time at each of :data:`CLOCKS` [s].
     chip : ChipPower

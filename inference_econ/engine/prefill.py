@@ -22,7 +22,7 @@ from inference_econ.engine.step import host_seconds, overhead_seconds, step_seco
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions
 
 Number = TypeVar("Number", float, Array)
-#: Tokens of a step without a limit [tokens].
+#: Token budget of a step that stands for "no limit" [tokens].
 _NO_LIMIT = 2.0**17
 
 
@@ -35,14 +35,14 @@ class Prefill:
     seconds : ndarray, shape (...)
         Time from start to first token on an idle instance [s].
     busy_seconds : ndarray, shape (...)
-        Time that one prompt occupies the instance [s]. This time is less than ``seconds`` if other pipeline stages
-        process other prompts. Attention-DP groups step together, so groups without a prompt wait.
+        Time during which one prompt occupies the instance [s]. It is less than ``seconds`` if other pipeline stages
+        process other prompts at the same time. Attention-DP groups step together, so groups without a prompt wait.
     full_seconds : ndarray, shape (...)
-        Time that one prompt occupies the instance if every group has a prompt [s].
+        Value of ``busy_seconds`` per prompt if every group has a prompt [s].
     chunks : int
-        Steps of the prefill [1].
+        Number of prefill steps [1].
     chip_share : ndarray, shape (...)
-        Share of the time in which the chips work [1]; for short prompts, they often wait for kernel launches.
+        Share of the time in which the GPUs compute [1]. With short prompts, they often wait for kernel launches.
     """
 
     seconds: Array
@@ -81,18 +81,18 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     Returns
     -------
     Prefill
-        Times of a prefill on one attention-DP group; the other groups wait. With ``prefill_split: context``, all groups
-        share the prompt. Each pipeline stage works on another prompt.
+        Times of a prefill on one attention-DP group, while the other groups wait. With ``prefill_split: context``, all
+        groups share the prompt. Other pipeline stages process other prompts.
 
     Notes
     -----
     Groups step together. With k_r prompts on group r of R, a step takes A max(k_r) + M sum(k_r) / R. A is the time of a
-    group's own work on a prompt, mainly attention. M is the time of R prompts in layers that all chips share, such as
+    group's own work on a prompt, mainly attention. M is the time of R prompts in layers that all groups share, such as
     experts. A single prompt takes A + M / R, and R prompts take A + M.
 
     Attention is causal: a new token attends to cached tokens and to new tokens before it. With ``prefill_chunk``, a
-    prompt is processed in equal chunks, each of which reads the cache of the chunks before. Without a cache, all tokens
-    are processed at once.
+    prompt is processed in equal chunks. Each chunk reads the KV cache of the chunks before it. Without
+    ``prefill_chunk``, one step processes all tokens.
     """
     together = prompts_together(setup, plans)
     factor = over_operators(setup, replace(plans, batch=together, new_tokens=tokens))
@@ -111,7 +111,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     work = halfway.work(reading)
     step = fastest_cut(halfway, reading, work) + gathering
 
-    # This is the time of the chips alone, without waits for kernel launches.
+    # Time in which the GPUs compute, without their waits for kernel launches.
     worked = step - gathering
     if not np.all(worked > (host_seconds(halfway, work) + overhead_seconds(halfway, reading)) * (1.0 + 1e-9)):
         worked = fastest_cut(unhindered(halfway), reading, work)
@@ -120,7 +120,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     if np.any(together > reading.batch):
         full = fastest_cut(halfway, replace(reading, batch=together, fullest=1.0))
 
-    # Chunks follow each other through the pipeline; the first one does not wait for a fuller stage.
+    # Chunks of one prompt follow each other through the pipeline. The first chunk does not wait for a fuller stage.
     passed = step - gathering
     if not isinstance(fullest_over_mean(setup.model.layers, reading, assumed.layout), float):
         even = replace(halfway, assumptions=halfway.assumptions.changed({"layout.pipeline_stages": "even"}))
@@ -131,9 +131,9 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
 
 
 def over_operators(setup: Setup, plans: Plans) -> Array | float:
-    """Time of prefill steps on measured servers divided by the time of their operators [1].
+    """Time of prefill steps on measured servers, divided by the predicted time of their operators [1].
 
-    With two-batch overlap the factor is 1, because each half fills the gaps of the other.
+    With two-batch overlap the factor is 1, because each half of a batch computes while the other half communicates.
     """
     factor, turns = setup.assumptions.serving.prefill_factor, takes_turns(setup, replace(plans, prefill=True))
     overhead: Array | float = factor if turns is None else np.where(turns, 1.0, factor)
@@ -151,7 +151,7 @@ def _without_launches(assumptions: Assumptions) -> Assumptions:
 
 
 def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
-    """Time to all-gather the cache entries of new tokens over the groups that share a prompt, over all layers [s]."""
+    """Time to all-gather the cache entries of new tokens over the groups that share a prompt, for all layers [s]."""
     groups = np.asarray(plans.stage / plans.attention_ranks)
     spread = np.minimum(groups, np.ceil(plans.stage / setup.hardware.link_domain))
     network, total = Network.of(setup.hardware, setup.assumptions.network), np.zeros(())
@@ -165,7 +165,7 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
 
 
 def request_seconds(setup: Setup, cached: Number) -> Number:
-    """CPU time per request before its first token, for a given number of cached prompt tokens [s]."""
+    """CPU time per request before its first token [s]. It depends on the number of ``cached`` prompt tokens."""
     host = setup.assumptions.host
     return host.request_overhead + host.cached_token_overhead * cached
 
@@ -176,7 +176,7 @@ def prompts_together(setup: Setup, plans: Plans) -> Array:
 
 
 def reading_groups(setup: Setup, plans: Plans) -> Array:
-    """Number of attention-DP groups in a stage that prefill their own prompts and step together [1]."""
+    """Number of attention-DP groups in a pipeline stage that prefill different prompts and step together [1]."""
     if setup.assumptions.serving.prefill_split != "prompts":
         return np.ones(np.shape(plans.pp))
     return np.asarray(prompts_together(setup, plans) / plans.pp)
@@ -185,7 +185,7 @@ def reading_groups(setup: Setup, plans: Plans) -> Array:
 def prompts_of_a_step(setup: Setup, tokens: float) -> float:
     """Number of prompts with ``tokens`` new tokens that fit in one step of an attention-DP group, at least one [1].
 
-    Without a limit (``prefill_chunk: 0``), a large limit is assumed; steps above it would save no time.
+    Without a token budget (``prefill_chunk: 0``), a large budget is assumed. Larger steps would not be more efficient.
     """
     return max((setup.assumptions.serving.prefill_chunk or _NO_LIMIT) // tokens, 1.0)
 
@@ -208,8 +208,8 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
     Returns
     -------
     ndarray, shape (...)
-        Ratio, at most 1 [1]. A step reads weights, launches kernels and sends messages once for all of its prompts, and
-        groups do not idle.
+        Ratio, at most 1 [1]. It is below 1 because a step reads weights, launches kernels and sends messages once for
+        all of its prompts, and because no group waits without a prompt.
     """
     groups = reading_groups(setup, plans)
     of_a_stage = np.clip(np.asarray(prompts, dtype=float) / plans.pp, 1.0, prompts_of_a_step(setup, tokens) * groups)
@@ -232,7 +232,7 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
     tokens, cached : float
         New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts, most : ndarray, shape (...)
-        Prompts of a micro-batch, and of its fullest group [1].
+        Number of prompts in a micro-batch, and number in its fullest group [1].
     """
     groups, batch = reading_groups(setup, plans), prompts * plans.pp
     fullest: Array | float = 1.0 if np.all(groups == 1.0) else most * groups / prompts
@@ -241,6 +241,6 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
 
 
 def fastest_cut(setup: Setup, plans: Plans, work: Work | None = None) -> Array:
-    """Time of a step with the faster method of splitting matrices [s]; see :func:`step_seconds` for ``work``."""
+    """Time of a step under the fastest way to split weight matrices [s]; see :func:`step_seconds` for ``work``."""
     times = step_seconds(setup, plans, work)
     return times[0] if len(times) == 1 else np.minimum.reduce(times)

@@ -1,4 +1,4 @@
-"""Price of an accelerator-hour: listed, given by the user, or computed for a purchased accelerator."""
+"""Price of an accelerator-hour. It is listed, given by the user, or calculated for a purchased accelerator."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, p
 
 
 def or_unpriced(chip: catalog.Name, price: float | str | None) -> float | str | None:
-    """Price of a chip as given by the user.
+    """Price that the user gave, or None for the listed price.
 
-    If there is neither a given nor a listed price, a marker that removes costs from the result.
+    If the user gave none and the chip's file lists none, the result is a marker that removes costs from the output.
     """
     unknown = price is None and hour_price(catalog.hardware(chip), None) is None
     return prices.UNPRICED if unknown else price
@@ -69,15 +69,15 @@ def no_price(chip: HardwareSpec) -> InputError:
 
 
 def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPrice:
-    """Cost per hour of use for an accelerator that is purchased at its list price, under the default ownership terms.
+    """Cost per hour of use of an accelerator that is bought at its list price, with the default terms of ownership.
 
     Parameters
     ----------
     chip : HardwareSpec
         The accelerator.
     utilisation : float, optional
-        Share of all hours in which the accelerator works [1]; by default from the ownership terms. Use 1 if idle hours
-        are billed separately.
+        Share of all hours in which the accelerator works [1]; the default is in the terms of ownership. Use 1 if you
+        bill idle hours separately.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def hour_cost(
     purchase_dollars : float
         Purchase price of one accelerator with its share of host and network [USD].
     terms : Ownership
-        Terms of use and financing.
+        Terms of use and financing, such as lifetime and interest.
     board_watts : float, optional
         Power of the board at work [W]; by default from the chip's file.
 

@@ -23,7 +23,7 @@ PROPOSERS: Mapping[ProposerName, str] = {
     "eagle": "EAGLE head",
     "ngram": "n-grams of the text so far",
 }
-#: Maximum draft tokens per round [1].
+#: Maximum number of draft tokens per round [1].
 _MOST = 64
 
 
@@ -36,8 +36,8 @@ class UsualDrafts:
     who : str
         Speculation method and target model as text.
     acceptance : tuple of float
-        Probability that the first, second, .. draft token is accepted, given that all before it were [1]. Unpublished
-        positions are missing.
+        Probability that the first, second, ... draft token is accepted, if all draft tokens before it were accepted
+        [1]. Positions without a published rate are missing.
     longest : int
         Maximum draft tokens per round [1].
     """
@@ -48,9 +48,10 @@ class UsualDrafts:
 
     @classmethod
     def of(cls, proposer: ProposerName, setup: Setup | None = None) -> UsualDrafts:
-        """Defaults from the setup's assumptions.
+        """Default acceptance rates and draft length of a speculation method.
 
-        If these have none, published rates are used, and the recipe of the setup's only engine.
+        They come from the assumptions of the setup. If these have none, published rates are used. The draft length then
+        comes from the recipe of the setup's engine, if the setup has exactly one engine.
 
         Parameters
         ----------
@@ -108,25 +109,25 @@ class Speculation:
         ``draft`` (a smaller model), ``mtp`` (layers published with the target), ``eagle`` (one extra layer trained for
         the target) or ``ngram`` (a lookup in the text so far).
     acceptance : tuple of float
-        Probability that the first, second, .. draft token of a round is accepted, given that all before it were [1].
-        The number of entries is the maximum draft length.
+        Probability that the first, second, ... draft token of a round is accepted, if all draft tokens before it were
+        accepted [1]. The number of entries is the maximum draft length.
     model : ModelSpec or None
         The draft model; None for methods without one.
     weights : str or None
-        Number format of the draft model or head. The default is the published format of a draft model; for a head, it
-        is the format of the target.
+        Number format of the draft model or head. By default, a draft model has its published format, and a head has the
+        format of the target.
     shortest : int
-        Minimum draft tokens per round [1]. With 0, plain decoding is possible. With the maximum, all rounds have the
-        same length (:meth:`fixed`).
+        Minimum number of draft tokens per round [1]. If it is 0, plain decoding is possible. If it equals the maximum,
+        all rounds have the same length (:meth:`fixed`).
     host_seconds : (float, float)
-        CPU time per round, and CPU time per sequence of a round, that delay the chips [s]. They were measured on
+        CPU time per round, and CPU time per sequence of a round, that delay the chips [s]. Both were measured on
         servers that do not prepare the next round in advance.
 
     Raises
     ------
     InputError
-        If the method is unknown, a probability is not from 0 to 1, or their number is 0 or too large. Also if the
-        minimum exceeds the maximum, or a draft model is missing or given for another method.
+        If the method is unknown, a probability is not from 0 to 1, or their number is 0 or too large. Also raised if
+        the minimum exceeds the maximum, or if a draft model is missing or given for another method.
     """
 
     proposer: ProposerName
@@ -163,28 +164,28 @@ class Speculation:
         weights: str | None = None,
         setup: Setup | None = None,
     ) -> Speculation:
-        """Create a speculation method from acceptance rates: one for all positions, one per position, or published.
+        """Create a speculation method from acceptance rates, which are given or published.
 
         Parameters
         ----------
         proposer : str
             Speculation method; see the attributes.
         acceptance : float or sequence of float, optional
-            Acceptance rate of every draft token, or one rate for each position [1]. By default the published rates of
-            the method and the target, see :class:`UsualDrafts`.
+            Acceptance rate of every draft token, or one rate for each position [1]. The default is the published rate
+            for the method and the target, see :class:`UsualDrafts`.
         longest : int, optional
-            Maximum draft tokens per round [1]. Maximum draft length [1]. The default is the number of given rates, the
-            value of the engine's recipe, or the published value.
+            Maximum number of draft tokens per round [1]. The default is the number of given rates, the value in the
+            engine's recipe, or the published value.
         model, weights
             Speculation method; see the attributes.
         setup : Setup, optional
-            Target, whose model, engine and assumptions determine the defaults.
+            Setup of the target. Its model, engine and assumptions determine the defaults.
 
         Raises
         ------
         InputError
-            If the number of probabilities differs from ``longest``, or the acceptance of some positions is unknown.
-            Also for the reasons that the class lists.
+            If the number of probabilities differs from ``longest``, or the acceptance of some positions is unknown. The
+            reasons in the class docstring apply as well.
 
         Examples
         --------
@@ -220,7 +221,7 @@ class Speculation:
         model: ModelSpec | None = None,
         weights: str | None = None,
     ) -> Speculation:
-        """Speculation rounds of a fixed draft length, from their mean acceptance length.
+        """Speculation method in which all rounds have the same draft length and a given mean acceptance length.
 
         Parameters
         ----------
@@ -229,20 +230,20 @@ class Speculation:
         length : int
             Draft tokens of every round [1].
         tokens : float
-            Mean acceptance length: accepted draft tokens plus the token from the target [1].
+            Mean acceptance length: accepted draft tokens plus the token that the target generates [1].
         model, weights
             Speculation method; see the attributes.
 
         Raises
         ------
         InputError
-            If a round cannot yield that number of tokens. Also for the reasons that the class lists.
+            If a round cannot yield this number of tokens. The reasons in the class docstring apply as well.
 
         Notes
         -----
         Times depend only on the mean acceptance length. The assumed distribution has the smallest possible variance, as
-        in engines with a synthetic acceptance length. The first floor(tokens - 1) draft tokens are always accepted. The
-        next token is accepted with the remaining probability, and later tokens are never accepted.
+        engines with a synthetic acceptance length assume. The first floor(tokens - 1) draft tokens are always accepted.
+        The next token is accepted with the remaining probability. Later tokens are never accepted.
 
         Examples
         --------
@@ -288,7 +289,7 @@ class Speculation:
         return len(self.acceptance)
 
     def tokens(self, assumptions: ServingAssumptions) -> Array:
-        """Expected number of tokens from a round with 0, 1, .. draft tokens [1], shape (k + 1,).
+        """Expected number of tokens from a round with 0, 1, ... draft tokens [1], shape (k + 1,).
 
         Examples
         --------
@@ -301,12 +302,12 @@ class Speculation:
         return gains if assumptions.expected_tokens == "draft_length_plus_one" else np.append(1.0, gains[:-1])
 
     def verified(self, assumptions: ServingAssumptions) -> tuple[int, ...]:
-        """Number of tokens per sequence that the target processes in a round with 0, 1, .. draft tokens [1]."""
+        """Number of tokens per sequence that the target processes in a round with 0, 1, ... draft tokens [1]."""
         one_more = assumptions.expected_tokens == "draft_length_plus_one"
         return (1, *(length + one_more for length in range(1, self.longest + 1)))
 
     def record(self) -> dict[str, object]:
-        """Speculation as plain data."""
+        """Convert the method to plain data."""
         return {
             "method": self.proposer,
             "draft_model": None if self.model is None else self.model.name,
@@ -317,7 +318,7 @@ class Speculation:
 
 
 def recorded_speculation(record: Mapping[str, Any]) -> Speculation:
-    """Speculation method from a :meth:`Speculation.record`, for methods without a draft model.
+    """Create a speculation method from a :meth:`Speculation.record`, for methods without a draft model.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Setup interface that layouts, operator tables and memory use."""
+"""Interface of a setup for the modules on layouts, operator tables and memory."""
 
 from __future__ import annotations
 

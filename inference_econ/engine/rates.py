@@ -28,7 +28,7 @@ from inference_econ.inputs import (
 )
 
 _SIXTEEN_BIT = ("bf16", "fp16")
-#: Halvings from 16 bits to the width of a math unit [1].
+#: For each narrow number format, how often 16 bits are halved to get its width [1].
 _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 
@@ -48,7 +48,7 @@ class ChipRates:
         return cast("Mapping[str, float]", self.hardware.dense_flops_per_second)
 
     def unit(self, dtype: str, kind: OperatorKind = "dense") -> str:
-        """Math unit that multiplies by weights of ``dtype``, or computes attention scores with such weights."""
+        """Math unit that multiplies by weights of format ``dtype``, or that computes attention scores."""
         unit = self._units.get((dtype, kind))
         if unit is None:
             unit = self._units[dtype, kind] = self._unit(dtype, kind)
@@ -59,7 +59,7 @@ class ChipRates:
         if follows == "fastest":
             units = (*math_units(dtype, peaks), *math_units(activations, peaks))
             unit = max(units, key=peaks.__getitem__)
-            # Scores multiply the cache, but the study runs them on the unit of the weights.
+            # Scores multiply the cache, but the study of Erdil (2025) runs them on the math unit of the weights.
             return unit if kind != "scores" else max(unit, self.unit(self.precision.attention), key=peaks.__getitem__)
         unit = math_unit(dtype, peaks, self.hardware.name)
         widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and unit != "fp4")
@@ -82,7 +82,7 @@ class ChipRates:
         return np.maximum(self.peaks[self.unit(operator.dtype)] * share / carried, bound)
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
-        """Sustained arithmetic rate of one kind of operator with weights of ``dtype`` [FLOP/s]."""
+        """Sustained arithmetic rate of one kind of operator with weights of format ``dtype`` [FLOP/s]."""
         rate = self._rates.get((dtype, kind))
         if rate is None:
             rate = self._rates[dtype, kind] = self._flops_per_second(dtype, kind)
@@ -94,7 +94,7 @@ class ChipRates:
             share = min(kernel.math_efficiency * self._kernel_efficiency(kind), 1.0)
             rate = self.peaks[self.unit(dtype)] * share
             if kernel.unit is None or kind == "experts":
-                # The efficiency of experts depends on the shape, and the correction for this chip with it.
+                # The efficiency of experts depends on the matrix shape. The correction for this chip depends on it too.
                 return rate
             there, alone = kernel.unit, min(kernel.math_efficiency / kernel.unit.efficiency, 1.0)
             return rate / float(self._carried(dtype, there.vendor, alone, there.per_vector))
@@ -104,21 +104,21 @@ class ChipRates:
         return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
 
     def _carried(self, dtype: str, vendor: str, unit_share: Array | float, per_vector: Array | float) -> Array | float:
-        """Arithmetic time on this chip divided by the time with the efficiency of the measured chips [1]."""
+        """Arithmetic time on this chip, divided by the time with the efficiency of the chips that were measured [1]."""
         vector = self.peaks.get("fp32")
         if vector is None or vendor != self.hardware.vendor:
             return 1.0
         return carried_share(unit_share, self.peaks[self.unit(dtype)] / vector / per_vector)
 
     def _kernel_efficiency(self, kind: OperatorKind) -> float:
-        """Efficiency of kernels in servers divided by their efficiency in isolated measurements [1]."""
+        """Efficiency of kernels in servers, divided by their efficiency in isolated benchmarks [1]."""
         assumed = self.assumptions
         if kind == "scores":
             return assumed.attention.score_efficiency
         return assumed.experts.kernel_efficiency if kind == "experts" else assumed.chip.product_efficiency
 
     def kernel(self, dtype: str, kind: OperatorKind) -> DenseKernel | ExpertKernel | None:
-        """Kernels that multiply by weights of ``dtype``; None for attention scores."""
+        """Measured kernels that multiply by weights of format ``dtype``; None for attention scores."""
         if kind == "dense":
             return self.assumptions.chip.product(dtype)
         return self.assumptions.experts.kernel(dtype) if kind == "experts" else None
@@ -133,7 +133,7 @@ class ChipRates:
     ) -> Array | float:
         """Sustained memory bandwidth for weights of a number format, in one kind of operator [B/s].
 
-        ``rates`` are the measured efficiencies of the operator, if there are any; they apply to experts.
+        ``rates`` are the measured efficiencies of the operator, if there are any. They apply only to experts.
         """
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         share: Array | float
@@ -166,7 +166,7 @@ class ChipRates:
         return min(link * tier.link_efficiency, tier.read_bytes_per_second or math.inf)
 
     def shown(self, operator: Operator) -> Array | float:
-        """Share of the shorter of arithmetic and memory time that does not overlap with the longer [1]."""
+        """Share of the shorter of arithmetic and memory time that is not hidden behind the longer one [1]."""
         assumed = self.assumptions
         if assumed.chip.overlap != "operator":
             return 1.0 if assumed.chip.overlap == "none" else 0.0
@@ -179,7 +179,7 @@ class ChipRates:
         """Kernels per occurrence of a row [1]: from the assumed engine if known, else from the operator table."""
         multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
         narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
-        # Activations of 16 bits are quantized first for a narrower unit.
+        # A unit with a narrower format needs one more kernel, which quantizes the 16-bit activations.
         kernels: Array | float = operator.launches + (1.0 if multiplies and narrow else 0.0)
         engine, generation = self.assumptions.host.engine, self.hardware.generation
         if engine is None:
@@ -190,7 +190,7 @@ class ChipRates:
         return kernels
 
     def fixed_seconds(self, operator: Operator, work: Work) -> Array | float:
-        """Fixed time of a row's kernels on the chip per occurrence, if they run in CUDA graphs [s]."""
+        """Fixed time of a row's kernels on the chip, per occurrence, if the kernels run in CUDA graphs [s]."""
         assumed = self.assumptions
         latent_launch = assumed.attention.latent_graph_launch if operator.attention == "latent" else None
         return self.kernels(operator, work) * (assumed.host.graph_launch if latent_launch is None else latent_launch)

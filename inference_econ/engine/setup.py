@@ -62,11 +62,11 @@ if TYPE_CHECKING:
     from inference_econ.inputs import Name
 
 
-#: Smallest rentable unit of a fleet: the smallest machines on offer, or full nodes.
+#: Smallest unit that can be rented: ``gpu`` for the smallest machines on offer, ``node`` for full nodes.
 Rent = Literal["gpu", "node"]
-#: Longest context that is accepted [tokens].
+#: Longest accepted context [tokens].
 _MOST_TOKENS = 1e12
-#: Range of prices that is accepted [USD/h]; values outside are typing errors and would overflow later.
+#: Range of accepted prices [USD/h]. Prices outside it are typing errors and would overflow later.
 _LEAST_PRICE, _MOST_PRICE = 1e-9, 1e9
 
 
@@ -80,11 +80,11 @@ class Open:
         True if any engine may be used, each under its own profile.
     cache : bool
         True if an engine's recipe may set the KV-cache format. Until a recipe is chosen, the setup has the format that
-        all recipes share.
+        the recipes of all engines share.
     changes : tuple of str
-        What-ifs on assumptions; they apply to the profile of every engine.
+        What-ifs on assumptions. They also apply to the profile of every engine.
     assumptions : Assumptions
-        Assumptions of the setup when it was created. If the setup's assumptions differ from these, engine profiles no
+        Assumptions of the setup when it was created. If the setup's assumptions have changed since, engine profiles no
         longer apply.
     """
 
@@ -98,7 +98,7 @@ class Open:
 class Setup:
     """Model on a chip in given number formats, under a set of assumptions, at a price.
 
-    Create a setup from names with :meth:`of`. Queries set the context. Use :func:`dataclasses.replace` for other
+    Create a setup from names with :meth:`of`. Commands set the context. Use :func:`dataclasses.replace` for other
     changes.
 
     Attributes
@@ -110,40 +110,41 @@ class Setup:
     precision : Precision
         Number formats.
     context : float
-        Tokens in the cache of each sequence [tokens].
+        Number of tokens in the cache of each sequence [tokens].
     assumptions : Assumptions
-        Assumptions, including the exceptions for the chip's family.
+        Assumptions; exceptions for the chip's family are already applied.
     price : HourPrice, float or None
         Price of one accelerator [USD/h]; None if unknown.
     spread : float
-        Width of the uniform distribution of contexts around ``context`` [tokens]. It extends from the prompt to the end
-        of the output; 0 if all contexts are equal or the distribution is unknown.
+        Width of the range of contexts around ``context`` [tokens]. Contexts are uniformly distributed from the prompt
+        length to the end of the output. The width is 0 if all contexts are equal or the range is unknown.
     shared_prefix : float
-        Tokens of the context that all sequences share, at most the context [tokens].
+        Number of tokens of the context that all sequences share, at most the context [tokens].
     contexts : tuple of (float, float)
         Context lengths, if sequences differ [tokens], each with the number or share of its sequences [1]. ``context``
         then is the mean of these contexts.
     rent : {'gpu', 'node'}
-        Unit of billing: the smallest machines that hold an instance, or full nodes. Chips without known machines are
-        billed by the accelerator.
+        Unit of billing: the smallest machines that hold an instance, or full nodes. If the machines of a chip are
+        unknown, it is billed per accelerator.
     grid : Grid or None
-        Electricity grid for emissions.
+        Electricity grid; it determines emissions.
     engines : tuple of ServingEngine
         Engines that can serve the setup. Layouts with integer parallelism degrees are limited to those that at least
-        one engine can start. If there are no engines, any layout is allowed.
+        one of these engines can start. Without engines, any layout is allowed.
     left_out : tuple of str
-        Engines of the query that cannot serve this setup, and disaggregated candidates that are not simulated, with
-        reasons.
+        Engines of the query that cannot serve this setup, with reasons. It also lists disaggregated candidates that the
+        simulator does not support.
     left_open : Open or None
         Choices that :mod:`inference_econ.answers.deployments.serving_options` makes later; None if all are fixed.
     levels : SetupLevels or None
-        Measured corrections of the engine; None without an engine, or without similar measured servers.
+        Measured corrections of the engine; None without an engine, or if no similar server was measured.
 
     Raises
     ------
     InputError
-        If the chip has no math unit for a format, does not support the cache format, or has no host link for host
-        weights. Also if the context or the price is out of range, or if nodes are requested and unknown.
+        If the chip has no math unit for a format, does not support the cache format, or has no host link for weights in
+        host memory. Also raised if the context or the price is out of range, or if nodes are requested but their size
+        is unknown.
     """
 
     model: ModelSpec
@@ -243,24 +244,25 @@ class Setup:
             Model, and chip that runs it.
         weights, activations, kv : str, optional
             Number formats; by default the published ones, or the 16-bit format that the chip supports. The default
-            KV-cache format is the format of the engines' recipes if they all agree, otherwise the format of the
-            activations. If assumptions are given, recipes apply only to a named engine.
+            KV-cache format is the one in the recipes of all engines, if they agree, and otherwise the format of the
+            activations. If you set assumptions, recipes apply only if you also name an engine.
         assumptions : Assumptions, name or path, optional
             Assumptions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.engine.profiles.assumed`).
         price : float or str, optional
-            Price of one accelerator [USD/h], or of a node (``23.60/node``). It may be a kind of price in the chip's
-            file (``on_demand``, ``spot``), or ``owned`` for the cost of a purchased chip. The default is the best price
-            of the file, see :func:`inference_econ.engine.pricing.hour_price`.
+            Price of one accelerator [USD/h], or of a node (``23.60/node``). It may also be a kind of price in the
+            chip's file (``on_demand``, ``spot``), or ``owned`` for the cost of a purchased chip. The default is the
+            best price of the file, see :func:`inference_econ.engine.pricing.hour_price`.
         context : float
-            Tokens in the cache of each sequence, for queries about single steps [tokens].
+            Number of tokens in the cache of each sequence, for queries about single steps [tokens].
         changes : iterable of str
             What-ifs on named inputs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
         engine : str or sequence of str, optional
-            An engine such as ``vllm`` or ``vllm@0.24.0``; its profile is used, and only layouts that it can start. With
-            several engines, layouts must be startable by at least one of them. Engines that cannot serve the setup are
-            listed in ``left_out``. ``any`` allows all layouts. By default, layouts must be startable by at least one
-            known engine. If no engine is known, any layout is allowed.
+            An engine such as ``vllm`` or ``vllm@0.24.0``. The setup then has the profile of this engine, and only
+            layouts that it can start. With several engines, at least one of them must be able to start a layout.
+            Engines that cannot serve the setup are listed in ``left_out``. ``any`` allows all layouts. By default, at
+            least one known engine must be able to start a layout; if no engine supports the model, any layout is
+            allowed.
 
         Returns
         -------
@@ -314,7 +316,7 @@ class Setup:
             weights = desk_weights(served, chip)
         wanted = (engine,) if isinstance(engine, str) else engine
         precision = precision_on(served, chip, weights, activations, kv, opinions.capacity.embedding_format, wanted)
-        # If attention ranks idle, as in the published study, no engine applies.
+        # Some assumptions leave attention ranks idle (study of Erdil, 2025). No engine does this.
         among = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
         left_out: tuple[str, ...] = ()
         if among is None or isinstance(among, str):
@@ -337,24 +339,24 @@ class Setup:
         return replace(setup, left_open=left_open)
 
     def __repr__(self) -> str:
-        """Model, chip, formats and assumptions in one line, because all fields would be far too long."""
+        """One line with model, chip, formats and assumptions; all fields would be far too long."""
         formats = f"weights {self.precision.weights}, KV {self.precision.kv}"
         return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
 
     def with_corrections(
         self, engine: str | None = None, version: str | None = None, release: str | None = None
     ) -> Setup:
-        """Setup with the measured corrections that its assumptions contain for one engine.
+        """Setup with the measured corrections for one engine. The corrections are part of the assumptions.
 
         Parameters
         ----------
         engine : str, optional
-            Engine of the query; corrections of other engines are ignored.
+            Engine of the corrections. Corrections of other engines are ignored.
         version : str, optional
-            Engine version; empty if not recorded. The default is the version in the engine's catalog entry.
+            Engine version; empty if it was not recorded. The default is the version in the engine's catalog entry.
         release : str, optional
-            Version of the catalog entry that describes the engine, empty if there is none; by default the entry at the
-            version.
+            Version of the catalog entry that describes the engine version; empty if there is none. The default is the
+            entry of this version.
         """
         levels = self.assumptions.levels
         if levels is None or engine not in (None, levels.engine):
@@ -365,7 +367,7 @@ class Setup:
         return self if measured is None else replace(self, levels=measured)
 
     def for_role(self, *, apart: bool = False, speculates: bool = False) -> Setup:
-        """Setup for prefill-only or decode-only instances, or for speculative decoding."""
+        """Setup with the corrections for disaggregated instances (``apart``), or for speculative decoding."""
         if self.levels is None:
             return self
         return replace(self, levels=self.levels.served(apart=apart, speculates=speculates))
@@ -383,16 +385,16 @@ class Setup:
 
     @property
     def held_steps(self) -> float:
-        """Number of decode steps by which attention-DP groups delay a prefill.
+        """Number of decode steps by which attention-DP groups delay a prefill [1].
 
-        By default the maximum of the engine [1].
+        The default is the maximum that the engine waits.
         """
         serving = self.assumptions.serving
         if serving.held_steps is not None or serving.prefill_split != "prompts":
             return serving.held_steps or 0.0
         if self.assumptions.layout.attention_groups == "idle":
             return 0.0
-        # Without an engine, the largest value of any engine is allowed.
+        # If no engine is set, the largest value of any engine applies.
         return max((engine.facts.held_steps or 0 for engine in self.engines or known_engines()), default=0)
 
     @property
@@ -409,7 +411,8 @@ class Setup:
     def dealing(self) -> Dealing:
         """Rule that assigns requests to attention-DP groups.
 
-        It is the rule of the only engine; otherwise the least busy group is chosen.
+        If the setup has exactly one engine, it is the rule of this engine. Otherwise, the least busy group gets the
+        request.
         """
         return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"
 
@@ -423,7 +426,10 @@ class Setup:
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
-        """Price of one accelerator [USD/h]; see :attr:`hour_price` for errors."""
+        """Price of one accelerator [USD/h].
+
+        Raises InputError if the price is unknown.
+        """
         return self.hour_price.dollars
 
     @property
@@ -446,14 +452,14 @@ class Setup:
 
     @property
     def machines(self) -> tuple[int, ...]:
-        """Sizes of the rentable machines, ascending [accelerators].
+        """Sizes of the machines that can be rented, ascending [accelerators].
 
-        It is empty if any number of accelerators can be rented.
+        The tuple is empty if any number of accelerators can be rented.
         """
         return self.hardware.rented_as if self.rent == "gpu" else self.hardware.rented_as[-1:]
 
     def rented(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
-        """Accelerators rented for instances of a given size, shape (...) [1]; see :mod:`formulas.renting`."""
+        """Number of accelerators to rent for some instances, shape (...) [1]; see :mod:`formulas.renting`."""
         return renting.rented(instances, accelerators, self.machines)
 
     def dollars_per_hour(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
@@ -461,7 +467,7 @@ class Setup:
         return self.rented(instances, accelerators) * self.dollars_per_accelerator_hour
 
     def dollars_per_hour_in_bulk(self, accelerators: npt.ArrayLike) -> Array:
-        """Cost per instance of a large fleet, shape (...) [USD/h]: a lower bound for every fleet."""
+        """Cost per instance of a very large fleet, shape (...) [USD/h]. It is a lower bound for fleets of any size."""
         return renting.rented_in_bulk(accelerators, self.machines) * self.dollars_per_accelerator_hour
 
     def work(self, plans: Plans) -> Work:
@@ -501,7 +507,7 @@ class Setup:
         return {name: float(np.average([part[name] for part in parts], weights=counts)) for name in parts[0]}
 
     def _apart(self) -> list[Setup]:
-        """Setups that have one context for all sequences, one setup for each context."""
+        """Split the setup into one setup for each context, if sequences have different contexts."""
         return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
 
     @property
@@ -512,9 +518,9 @@ class Setup:
         return None if linked else self.hardware.link_domain
 
     def reasons(self, plans: Plans, layout: TensorLayout, needed: Memory | None = None) -> npt.NDArray[np.intp]:
-        """Code in :data:`inference_econ.engine.memory.REASONS` for each plan: 0, or the reason why it cannot run.
+        """Code of each plan in :data:`inference_econ.engine.memory.REASONS`: 0, or why the plan cannot run.
 
-        Set ``needed`` if the plans need memory for more than the model, for example for a draft model.
+        Give ``needed`` if the plans need memory for more than the model, for example for a draft model.
         """
         codes = memory.reasons(self, self.memory(plans) if needed is None else needed, plans, layout)
         if not (self.engines and plans.whole):
@@ -545,7 +551,8 @@ class Setup:
 
 #: Engine that computes layers in host memory on the CPU.
 _CPU_LAYERS_ENGINE = "llama_cpp"
-#: Number format of models on desktop chips, and the width per weight above which they are converted to it [B].
+#: Default number format of models on desktop chips. It applies only to models with wider weights than the second value
+#: [B per weight].
 _DESK_WEIGHTS, _DESK_WIDTH = "q4_k_m", 0.9
 
 
@@ -572,8 +579,8 @@ def precision_on(
 ) -> Precision:
     """Number formats in which the given engines (by default all) serve a model on a chip.
 
-    Formats that are not given are the published ones, or the 16-bit format that the chip supports. Some engines read
-    their own file formats. For models with MXFP4 experts, they store all other weights in another format.
+    A format that is not given is the published one, or the 16-bit format that the chip supports. Engines with their own
+    file format store models with MXFP4 experts differently: all weights except the experts have another format.
     """
     if model.expert_weights == "mxfp4" and weights in (None, "mxfp4"):
         names = {name.partition("@")[0] for name in engines or ()}
@@ -597,10 +604,10 @@ def with_usual_cache(
 
 
 def without_exceptions(opinions: Assumptions, changes: Iterable[str]) -> Assumptions:
-    """Assumptions in which the changed fields have no exceptions for families of chips."""
+    """Copy of assumptions in which changed fields have no exceptions for families of chips."""
     return opinions.without_exceptions([name for name in changed(changes) if not name.startswith("per_family")])
 
 
 def changed(changes: Iterable[str]) -> list[str]:
-    """Names of the fields that what-ifs change."""
+    """Names of the fields that some what-ifs change."""
     return [change.partition("=")[0].strip() for change in changes]

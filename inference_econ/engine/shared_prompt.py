@@ -25,16 +25,16 @@ from inference_econ.engine.step import communication, operator_roofline
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """Time that one process takes for its part of a prompt, after the cached tokens before that part.
+    """Time in which one process prefills its part of a prompt, after the cached tokens before this part.
 
     Attributes
     ----------
     before, after : float
-        Mean time per layer before and after the point where attention needs the cached tokens of other processes [s].
+        Mean time per layer, before and after the point where attention needs the KV cache of other processes [s].
     attention : float
         Part of ``after`` in which attention reads the cache and computes scores [s].
     end : float
-        Time spent once per prompt, after the last layer: logits of the last token [s].
+        Time after the last layer, once per prompt: logits of the last token [s].
     """
 
     before: float
@@ -55,7 +55,7 @@ def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float =
     tokens, cached : float
         New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts : float
-        Number of prompts [1].
+        Number of prompts in the batch [1].
 
     Returns
     -------
@@ -69,7 +69,7 @@ def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float =
 
 
 def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, prompts: float = 1.0) -> PromptPart:
-    """Time that one process takes for its part of a prompt, split at the point where it needs earlier tokens.
+    """Time in which one process prefills its part of a prompt, split at the point where attention needs earlier tokens.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     tokens, cached : float
         Tokens of the part, and tokens of the prompt before this part [tokens].
     prompts : float
-        Number of prompts that are prefilled together; each process has the same part of all of them [1].
+        Number of prompts that are prefilled together [1]. A process has the same part of each of them.
 
     Returns
     -------
     PromptPart
-        Times of the part, divided in proportion to the operator table. (before + after) x layers + end equals
+        Times of the part, divided in proportion to the operator table. The sum (before + after) x layers + end equals
         :func:`reading_seconds`.
     """
     reading = replace(process, batch=prompts * process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
@@ -107,7 +107,7 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
 
 
 def _seconds(setup: Setup, work: Work, rows: Iterable[Operator]) -> float:
-    """Time of some rows in sequence, with communication and launches [s]."""
+    """Time of some rows of the operator table, with communication and kernel launches [s]."""
     network, cut = Network.of(setup.hardware, setup.assumptions.network), setup.assumptions.layout.tensor_layouts[0]
     total = np.zeros(1)
     for row in rows:
@@ -117,7 +117,7 @@ def _seconds(setup: Setup, work: Work, rows: Iterable[Operator]) -> float:
 
 
 def layer_cache_bytes(setup: Setup, process: Plans, tokens: float) -> float:
-    """KV cache and states of ``tokens`` tokens on each chip of a process, as the mean of all layers [B].
+    """KV cache and states of ``tokens`` tokens on each chip of a process, per layer (mean of all layers) [B].
 
     Notes
     -----
@@ -130,7 +130,7 @@ def layer_cache_bytes(setup: Setup, process: Plans, tokens: float) -> float:
 
 
 def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike) -> Array:
-    """Time for a chip to send data to one other chip.
+    """Time of a transfer from one chip to another.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import BestDraft
 from inference_econ.inputs import Block, DenseFeedForward, ModelSpec, NoAttention, Precision, Source, TensorLayout
 
-#: Layouts that a draft model with its own layout may choose from in a service.
+#: Layouts in which a draft model may run, if it has another layout than the target.
 ONE_STAGE = WholeLayouts(pipeline=False)
 
 
@@ -38,7 +38,8 @@ class Proposer:
     speculation : Speculation
         Method and acceptance rates.
     setup : Setup or None
-        Setup of the draft model or head on the target's chips; None for n-grams, which take no time and no memory.
+        Setup of the draft model or head on the target's chips. It is None for n-grams, which need no time and no
+        memory.
     """
 
     target: Setup
@@ -74,7 +75,8 @@ class Proposer:
         elif speculation.weights is not None:
             of_head = Precision.of(model, speculation.weights, precision.activations, precision.kv)
             precision = replace(of_head, embeddings=precision.embeddings)
-        # The host schedules a round once. A draft model is small enough to fit on the chips, and has no adapters.
+        # The host schedules once per round, not per draft token. A draft model fits on the chips, so none of its
+        # weights are in host memory. It has no adapters.
         none = ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache")
         assumed = target.assumptions.changed({**dict.fromkeys(none, 0.0), "adapters.loras": 0, "cpu.layers": 0})
         seen = {"shared_prefix": target.shared_prefix, "contexts": target.contexts}
@@ -90,7 +92,7 @@ class Proposer:
 
     @property
     def heads(self) -> int:
-        """Number of MTP layers that draft one token each; 1 for other methods [1]."""
+        """Number of MTP layers, which draft one token each; 1 for other methods [1]."""
         return self.target.model.mtp_layers if self.speculation.proposer == "mtp" else 1
 
     def seconds(self, plans: Plans, layouts: Layouts = ONE_STAGE) -> Array:
@@ -101,7 +103,7 @@ class Proposer:
         plans : Plans
             Layouts of the target, shape (...), with their batches.
         layouts : Layouts
-            Family of layouts for a draft model with its own layout.
+            Layouts that the draft model may have, if it has another layout than the target.
         """
         if self.setup is None:
             return np.zeros(())
@@ -116,7 +118,7 @@ class Proposer:
         """
         target, capacity = self.target, self.target.assumptions.capacity
         if capacity.state_pages:
-            # If states are stored in pages, each draft token of a round has a state.
+            # If states are stored in pages, a round needs one state per draft token.
             states = {"capacity.states_held": capacity.states_held + self.speculation.longest}
             target = replace(target, assumptions=target.assumptions.changed(states))
         target_memory = target.memory(plans)
@@ -135,10 +137,10 @@ class Proposer:
         )
 
     def placed(self, plans: Plans) -> tuple[Plans, Array]:
-        """Layout of one copy of the draft model or head with its part of the batch, and number of copies [1].
+        """Layout of one copy of the draft model or head with its part of the batch, and the number of copies [1].
 
-        A head runs on the chips of one stage in the target's layout. A draft model with its own layout has one copy,
-        split over all chips of a stage. Otherwise, the draft model is split like the target's attention.
+        A head runs on the chips of one pipeline stage, in the layout of the target. A draft model with its own layout
+        has one copy on all chips of a stage. Any other draft model is split like the target's attention.
         """
         single = np.ones(())
         if self.speculation.proposer != "draft":
@@ -152,7 +154,7 @@ class Proposer:
         return Plans(degrees, batch, single, degrees, single, whole=plans.whole), copies
 
     def _degrees(self, plans: Plans) -> Array:
-        """Largest number of chips by which both the draft model and the attention ranks can be divided evenly [1]."""
+        """Largest number of chips that divides both the draft model and the target's attention ranks [1]."""
         assert self.setup is not None
         ranks, single = plans.attention_ranks, np.ones(1)
         if not plans.whole:
@@ -172,7 +174,7 @@ def _fastest_seconds(setup: Setup, accelerators: Array, batch: Array, layouts: L
     shape = np.broadcast_shapes(np.shape(accelerators), np.shape(batch))
     pairs = np.stack([np.broadcast_to(axis, shape).ravel() for axis in (accelerators, batch)])
     (sizes, batches), where = np.unique(pairs, axis=1, return_inverse=True)
-    # Steady states have mean batches, which split like the next integer.
+    # Steady states have fractional mean batches. These are split like the next integer.
     split = np.ceil(batches) if isinstance(layouts, WholeLayouts) else batches
     best = np.full(sizes.size, np.inf)
     for depth in layouts.depths(setup.model, setup.assumptions, sizes, split):
@@ -190,14 +192,15 @@ def _fastest_seconds(setup: Setup, accelerators: Array, batch: Array, layouts: L
 def head(target: ModelSpec) -> ModelSpec:
     """One transformer layer that drafts tokens from the hidden states of a model, see :func:`rounds`.
 
-    If the layers of the target differ, the head uses the last block with attention (else with a recurrent state), and
-    the last feed-forward part. The projection is modeled as a block of two square matrices.
+    If the layers of the target differ, the head has the attention of the last block with attention. Without such a
+    block, it has the last recurrent mixer. Its feed-forward part is the last one of the target. The projection is
+    modeled as a block of two square matrices.
     """
     mixing = [block for block in target.blocks if not block.attention.absent]
     attending = [block for block in mixing if block.attention.caches]
     feeding = [block for block in target.blocks if not block.feed_forward.absent]
     base = (attending or mixing or list(target.blocks))[-1]
-    # The specification is derived from a valid one, so the slow validation is skipped.
+    # The specification is derived from a valid one, so the slow validation is not repeated.
     layer = base.model_copy(update={"layers": 1, "feed_forward": (feeding or [base])[-1].feed_forward})
     square = DenseFeedForward(kind="dense", intermediate_size=target.hidden_size, input_matrices=1, output_matrices=1)
     projection = Block(layers=1, attention=NoAttention(kind="none"), feed_forward=square)
@@ -210,13 +213,13 @@ def head(target: ModelSpec) -> ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class SpeculationRounds:
-    """Rounds with 0, 1, .. k draft tokens per sequence; the first is a plain decode step.
+    """Speculation rounds with 0, 1, ... k draft tokens per sequence; the first is a plain decode step.
 
     Attributes
     ----------
     verify_seconds : ndarray, shape (..., k + 1)
-        Time of the target to verify the draft tokens and the token before them [s]; ``inf`` for draft lengths that are
-        not allowed.
+        Time in which the target verifies the draft tokens and the token before them [s]; ``inf`` for draft lengths that
+        are not allowed.
     draft_seconds : ndarray, shape (...)
         Time to draft one token for every sequence [s]; ``inf`` if no layout of the draft model fits.
     tokens : ndarray, shape (k + 1,)
@@ -238,10 +241,10 @@ class SpeculationRounds:
     def best(self) -> BestDraft:
         """Draft length with the shortest time per token; 0 if plain decoding is allowed and fastest.
 
-        The best length decreases as the batch grows, if arithmetic limits the step. At long contexts it remains above
-        0, because all tokens of a sequence share the cache traffic. It may increase with the batch for three reasons.
-        Larger batches read all experts anyway, kernel launches of the draft model matter less in longer steps, and
-        collectives may change their protocol.
+        If arithmetic limits the step, the best length decreases as the batch grows. At long contexts it stays above 0,
+        because all tokens of a sequence share one read of its cache. It may increase with the batch for three reasons.
+        Larger batches read all experts anyway. Kernel launches of the draft model matter less in longer steps.
+        Collectives may switch to another protocol.
         """
         return formulas.best_draft_length(self.verify_seconds, self.draft_seconds, self.tokens, self.shortest)
 
@@ -265,9 +268,10 @@ def rounds(
     speculation : Speculation
         Method and acceptance rates.
     cut : {'1d', '2d'}, optional
-        Method of splitting the target's matrices; by default the faster one.
+        Method by which the target's matrices are split; by default the faster one.
     layouts : Layouts
-        Family of layouts for a draft model with its own layout; by default integer degrees in one stage.
+        Layouts that the draft model may have, if it has another layout than the target. By default they have integer
+        degrees and one pipeline stage.
 
     Returns
     -------
@@ -283,19 +287,21 @@ def rounds(
     Notes
     -----
     Drafting and verification alternate on the same chips. Verifying n draft tokens is a step of n + 1 tokens per
-    sequence (n in the published study, ``expected_tokens: draft_length``). The step reads the cache once per sequence.
-    Each token is assumed to choose experts independently. This overestimates the number of experts that similar tokens
-    need. The host's ``step_overhead`` occurs once per round. The first pass of a draft model processes all tokens of
-    the last round, but is modeled as a pass over one token.
+    sequence (n in the study of Erdil (2025), ``expected_tokens: draft_length``). The step reads the cache once per
+    sequence. The host's ``step_overhead`` occurs once per round.
 
-    A head (``mtp``, ``eagle``) is one transformer layer of the target, a projection of hidden state and token embedding
-    (2 h x h weights), and the target's output embedding. Sources: DeepSeek-V3 (arXiv:2412.19437), eqs. (21) to (23);
-    EAGLE, Li et al. (2024), section 3. It has the layout of the target; in pipelines, it runs on the chips of one
-    stage. Some EAGLE heads of MoE models are dense. For these, the predicted times are too long.
+    Two simplifications remain. Each token is assumed to choose experts independently, although tokens of one sequence
+    choose similar experts; this overestimates the number of experts that a step reads. The first pass of a draft model
+    processes all tokens of the last round, but is modeled as a pass over one token.
+
+    A head (``mtp``, ``eagle``) has one transformer layer of the target and a projection of hidden state and token
+    embedding (2 h x h weights). It shares the target's output embedding. Sources: DeepSeek-V3 (arXiv:2412.19437), eqs.
+    (21) to (23); EAGLE, Li et al. (2024), section 3. The head has the layout of the target; in pipelines, it runs on
+    the chips of one stage. Some EAGLE heads of MoE models are dense. For these, the predicted times are too long.
 
     ``serving.draft_placement`` determines where a draft model runs. By default it is split like the target's attention,
-    as far as its heads allow. Each group of chips then has one copy and a part of the batch. With ``own_layout``, as in
-    the published study, it runs on all chips of the instance in its fastest layout.
+    as far as the number of its heads allows. Each group of chips then has one copy and a part of the batch. With
+    ``own_layout``, as in the study of Erdil (2025), it runs on all chips of the instance in its fastest layout.
     """
     setup = setup.for_role(speculates=True)
     serving = setup.assumptions.serving
@@ -363,7 +369,7 @@ def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, specul
     share = (target_prefill.chip_share * target_prefill.seconds + more.chip_share * more.seconds) / (
         target_prefill.seconds + more.seconds
     )
-    # Copies of a draft model prefill prompts in parallel; a single prompt runs on one copy.
+    # Copies of a draft model prefill prompts in parallel. A single prompt runs on one copy.
     return Prefill(
         target_prefill.seconds + more.seconds,
         target_prefill.busy_seconds + more.busy_seconds / np.minimum(copies, plans.pp),

@@ -19,7 +19,7 @@ from inference_econ.engine.power import CLOCKS, at_clock, capped_seconds, chip_p
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
 
-#: Parts of a step. Arithmetic and memory traffic include only the time that does not overlap.
+#: Parts of the time of a step. Arithmetic and memory traffic include only time that does not overlap with the other.
 PARTS = (
     "compute",
     "weights",
@@ -34,7 +34,7 @@ PARTS = (
     "host",
     "host_memory",
 )
-#: Additional part if a measured correction applies: measured minus predicted time.
+#: Additional part if a measured correction applies: corrected minus predicted time.
 MEASURED = "measured"
 
 
@@ -102,8 +102,8 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
 
     Notes
     -----
-    Eq. (29) of Erdil (2025) under ``overlap: step``. With ``operator``, each operator has its own roofline; with
-    ``none``, arithmetic and memory traffic do not overlap.
+    Implements eq. (29) of Erdil (2025) for ``overlap: step``. With ``operator``, each operator has its own roofline.
+    With ``none``, arithmetic and memory traffic do not overlap.
     """
     work = setup.work(plans) if work is None else work
     if setup.hardware.power_cap is not None:
@@ -118,7 +118,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     possible = takes_turns(setup, plans)
     if possible is not None:
         alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
-        # Share of the processors that communication kernels take from concurrent work.
+        # Share of the GPU's processors that communication kernels use while other work runs.
         taken = setup.assumptions.network.exchange_processors if work.prefill else 0.0
         for index, seconds in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone + taken * seconds, seconds), host)
@@ -156,7 +156,7 @@ def halved(setup: Setup, plans: Plans) -> Plans:
 
 
 def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:
-    """Time of work and kernel launches, and time of communication for each method of splitting matrices [s]."""
+    """Time of work and kernel launches, and time of communication under each method of splitting matrices [s]."""
     network = Network.of(setup.hardware, setup.assumptions.network)
     alone = _overlapped(setup, work) + launch_seconds(setup, work)
     layouts = setup.assumptions.layout.tensor_layouts
@@ -183,7 +183,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     if setup.hardware.power_cap is not None:
         costs = evaluate(at_clock(setup, 1.0), plans, layout)
         seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(layout)]
-        # A lower clock slows only arithmetic.
+        # A lower clock slows down only arithmetic.
         parts, busy = (
             {**seconds_by_part, "compute": seconds_by_part["compute"] + seconds - costs.seconds}
             for seconds_by_part in (costs.parts, costs.busy)
@@ -221,7 +221,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
 
 
 def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> StepCosts:
-    """Extend a step to a later end, for example until the host has launched its kernels."""
+    """Extend a step until a later end, for example until the host has launched its kernels."""
     left = np.maximum(end - costs.seconds, 0.0)
     return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 
@@ -252,12 +252,14 @@ def _evaluate(setup: Setup, work: Work, layout: TensorLayout, shape: tuple[int, 
     return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
 
 
-#: Parts of a step that overlap with work of the other half in two-batch overlap.
+#: Parts of a step that overlap with the other half-batch in two-batch overlap.
 _EXCHANGED = ("all_reduce_latency", "all_reduce_bandwidth", "all_to_all_latency", "all_to_all_bandwidth", "pipeline")
 
 
 def _in_turns(half: StepCosts, taken: float) -> StepCosts:
-    """Costs of two-batch overlap. Communication adds time only if it takes longer than the work of the other half.
+    """Costs of a step with two-batch overlap.
+
+    Communication adds time only if it takes longer than the work of the other half-batch.
 
     Work slows down by the share of processors that communication uses (``taken``).
     """
@@ -316,7 +318,8 @@ def _overlapped(setup: Setup, work: Work) -> Array:
     """Time of arithmetic and memory traffic with overlap [s]."""
     if setup.assumptions.chip.overlap != "step" or not work.even:
         return np.asarray(sum(roofline.seconds for roofline in _rooflines(setup, work)))
-    # The longer of total arithmetic and total memory traffic. Summing before multiplying by tokens keeps arrays small.
+    # Longer of total arithmetic and total memory traffic. Rows are summed before they are multiplied by tokens, which
+    # keeps arrays small.
     per_token: Array | float = 0.0
     per_sequence: Array | float = 0.0
     traffic: Array | float = 0.0
@@ -359,8 +362,8 @@ def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
 
     Notes
     -----
-    Sections 2.2 (1) and 3.4 of Erdil (2025) assume no such overlap. Prefetched weights are at most the weights of a
-    layer on a chip. They shorten a step by at most the time by which memory traffic exceeds arithmetic.
+    Sections 2.2 (1) and 3.4 of Erdil (2025) assume no such overlap. At most one layer's weights are prefetched.
+    Prefetching shortens a step by at most the time by which memory traffic exceeds arithmetic.
     """
     share, ahead = setup.assumptions.network.hidden, setup.assumptions.chip.prefetched_bytes
     if not (share or ahead):
@@ -399,10 +402,10 @@ def launch_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def host_seconds(setup: Setup, work: Work) -> Array | float:
-    """CPU time to launch a step's kernels, in parallel with the chip; 0 for decode with CUDA graphs [s].
+    """CPU time to launch the kernels of a step, in parallel with the chip [s]; 0 for decode with CUDA graphs.
 
-    With CUDA graphs, small prefill steps launch attention kernels separately, and one graph for the operators between
-    two attention layers.
+    With CUDA graphs, small prefill steps launch attention kernels one by one. The operators between two attention
+    layers are one graph.
     """
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
@@ -411,7 +414,7 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
     launching = sum(row.repeats * rates.kernels(row, work) for row in work.operators) * assumed.host.launch
     if not (assumed.host.cuda_graphs and assumed.host.captured_tokens):
         return launching
-    # Rotations, which engines launch with attention, are in the graphs.
+    # Engines launch rotary embeddings together with attention, but they are part of the graphs.
     scores = (operator.repeats * operator.launches for operator in work.operators if operator.kind == "scores")
     pieces = sum(scores) + work.layers + 1.0
     tokens = work.tokens * work.fullest_tokens / work.groups
@@ -425,9 +428,9 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
 
     Notes
     -----
-    The data of a layer arrive while earlier layers are computed, so a step takes the longer of both times. The error is
-    at most the time of the longest layer. Writes of prefilled tokens use the other direction of the link and overlap
-    with reads.
+    Data of a layer arrive while earlier layers are computed, so a step takes the longer of both times. The error is at
+    most the time of the longest layer. Writing the cache of prefilled tokens uses the other direction of the link and
+    overlaps with reads.
     """
     assumed, rate = setup.assumptions.capacity, setup.rates.host_bytes_per_second
     if not rate or not (assumed.host_weights or assumed.host_cache) or setup.assumptions.cpu.layers:
@@ -439,11 +442,11 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
 
 
 def cpu_seconds(setup: Setup, work: Work) -> Array | float:
-    """Time that the layers in host memory take in a step, while the chip waits [s].
+    """Time that layers in host memory add to a step while the chip waits [s].
 
     Notes
     -----
-    In small steps, the CPU computes these layers: arithmetic and reads from host memory overlap. In larger steps, the
+    In small steps, the CPU computes these layers. Arithmetic and reads from host memory overlap. In larger steps, the
     chip computes these layers. Their weights and cache are first copied over the host link, once per
     ``cpu.copied_together`` tokens. Activations cross the host link once in each direction.
     """
@@ -462,7 +465,7 @@ def cpu_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:
-    """CPU time per step that does not overlap with the chip [s]; each attention-DP group has its own process."""
+    """CPU time per step that does not overlap with the chip [s]. Each attention-DP group has its own process."""
     assumed = setup.assumptions
     overhead = np.asarray(assumed.host.step_overhead)
     if not assumed.host.sequence_overhead:
@@ -471,7 +474,7 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
 
 
 def host_sequences(setup: Setup, plans: Plans) -> Array:
-    """Number of sequences per step in the process of the fullest attention-DP group [1]."""
+    """Number of sequences per step that the process of the fullest attention-DP group handles [1]."""
     layout = setup.assumptions.layout
     return np.asarray(plans.micro_batch / attention_groups(plans, layout) * fullest_group(plans, layout))
 
@@ -495,7 +498,7 @@ def mfu(
     seconds : array_like
         Time per token, or per prompt [s], broadcastable to (...).
     prompt : float, optional
-        Prompt tokens of each sequence [tokens]; by default a decode step of one token.
+        Prompt tokens of each sequence for a prefill [tokens]; by default a decode step of one token.
     """
     single = np.ones(())
     alone = Plans(single, single, single, single, single, new_tokens=prompt or 1, prefill=prompt is not None)

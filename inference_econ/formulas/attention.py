@@ -18,7 +18,7 @@ def mean_attended(cached: float, new: float, limit: float = float("inf")) -> flo
     new : float
         New tokens of the sequence in the step, at least 1 [tokens].
     limit : float
-        Maximum number of attended tokens: a window, or the selection of an indexer [tokens].
+        Largest number of attended tokens [tokens]: the size of a window, or of an indexer's selection.
 
     Returns
     -------
@@ -60,8 +60,8 @@ def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
     Notes
     -----
     Chunked attention of Llama 4, Meta (2025), ``attention_chunk_size`` of its config.json: the token at position p
-    attends to the positions from chunk * floor(p / chunk) on. The sum has three parts: the rest of the first chunk,
-    full chunks, and the remainder.
+    attends to positions from chunk * floor(p / chunk). The sum has three parts: the rest of the first chunk, full
+    chunks, and the remainder.
 
     Examples
     --------
@@ -76,21 +76,21 @@ def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
 
 
 def grouped_query_flop(query_heads: float, head_dim: float) -> float:
-    """Arithmetic per new token and cached token of one layer.
+    """Arithmetic of one layer, per pair of a new token and a cached token.
 
     Parameters
     ----------
     query_heads, head_dim : float
-        Query heads [1] and their width [1].
+        Number of query heads [1], and width of a head [1].
 
     Returns
     -------
     float
-        Scores and weighted values, with one multiplication and one addition each [FLOP].
+        Arithmetic of scores and weighted values [FLOP]. Each element takes one multiplication and one addition.
 
     Notes
     -----
-    Eq. (37) of Erdil (2025), 4 h d_h, with the head width of its section 4.3.
+    Eq. (37) of Erdil (2025), 4 h d_h. The head width d_h follows its section 4.3.
 
     Examples
     --------
@@ -101,25 +101,25 @@ def grouped_query_flop(query_heads: float, head_dim: float) -> float:
 
 
 def latent_flop(query_heads: float, kv_rank: float, rope_head_dim: float) -> float:
-    """Arithmetic per new and cached token of multi-head latent attention with absorbed projections.
+    """Arithmetic of multi-head latent attention with absorbed projections, per pair of a new token and a cached token.
 
     Parameters
     ----------
     query_heads : float
-        Query heads [1].
+        Number of query heads [1].
     kv_rank : float
         Width of the cached latent [1].
     rope_head_dim : float
-        Width of the rotary part cached with it [1]; 0 in the published study.
+        Width of the rotary part that is cached with the latent [1]; 0 in the published study.
 
     Returns
     -------
     float
-        Scores over latent and rotary part, and values over the latent [FLOP].
+        Arithmetic of scores (over latent and rotary part) and values (over the latent) [FLOP].
 
     Notes
     -----
-    Section 3.1 of Erdil (2025); ``rope_head_dim=0`` gives its 4 c_k h.
+    Section 3.1 of Erdil (2025). With ``rope_head_dim=0``, the result is its 4 c_k h.
 
     Examples
     --------
@@ -130,14 +130,14 @@ def latent_flop(query_heads: float, kv_rank: float, rope_head_dim: float) -> flo
 
 
 def decompression_flop(query_heads: float, kv_rank: float, nope_head_dim: float, value_head_dim: float) -> float:
-    """Arithmetic to decompress the latent of one cached token of one layer.
+    """Arithmetic that decompresses the latent of one cached token in one layer.
 
     Parameters
     ----------
     query_heads, kv_rank : float
-        Query heads [1] and width of the latent [1].
+        Number of query heads [1], and width of the latent [1].
     nope_head_dim, value_head_dim : float
-        Widths of a key without position, and of a value [1].
+        Width of a key without its rotary part [1], and width of a value [1].
 
     Returns
     -------
@@ -157,7 +157,7 @@ def decompression_flop(query_heads: float, kv_rank: float, nope_head_dim: float,
 
 
 def eight_bit_key_bytes(elements: float) -> float:
-    """Bytes of an index key in 8 bits.
+    """Size of an index key in 8 bits.
 
     Parameters
     ----------
@@ -167,11 +167,11 @@ def eight_bit_key_bytes(elements: float) -> float:
     Returns
     -------
     float
-        One byte per element and a 32-bit scale per 128 elements [B].
+        Size [B]: one byte per element, and a 32-bit scale per 128 elements.
 
     Notes
     -----
-    Cache of the indexer, vLLM team (2026), ``vllm/model_executor/models/deepseek_v2.py`` at commit 002d607: rows of
+    Cache of the indexer, vLLM team (2026), ``vllm/model_executor/models/deepseek_v2.py`` at commit 002d607. A row has
     head_dim + head_dim / 128 * 4 bytes.
 
     Examples
@@ -183,21 +183,22 @@ def eight_bit_key_bytes(elements: float) -> float:
 
 
 def recurrence_flop(state_elements: float) -> float:
-    """Arithmetic per new token of a recurrent layer's state (Mamba-2, Gated DeltaNet).
+    """Arithmetic per new token for the state of a recurrent layer (Mamba-2, Gated DeltaNet).
 
     Parameters
     ----------
     state_elements : float
-        Elements of the state [1].
+        Number of elements in the state [1].
 
     Returns
     -------
     float
-        Decay, rank-one update and read-out, with one multiplication and one addition each [FLOP].
+        Arithmetic of decay, rank-one update and read-out [FLOP]. Each takes one multiplication and one addition per
+        element.
 
     Notes
     -----
-    h = a h + b x^T and y = c^T h, eqs. (1) and (2) of Dao and Gu, arXiv:2405.21060.
+    The recurrence is h = a h + b x^T and y = c^T h, eqs. (1) and (2) of Dao and Gu, arXiv:2405.21060.
 
     Examples
     --------
@@ -210,23 +211,24 @@ def recurrence_flop(state_elements: float) -> float:
 def padded_attention_share(
     attended: npt.ArrayLike, width: npt.ArrayLike = np.inf, *, extra_tokens: npt.ArrayLike, extra_elements: float = 0.0
 ) -> Array:
-    """Ratio of the work that determines the time of an attention kernel to the necessary work.
+    """Work that determines the time of an attention kernel, divided by the necessary work.
 
     Parameters
     ----------
     attended : array_like, shape (...)
-        Past tokens that a new token attends to on one chip, above 0 [tokens].
+        Number of past tokens that a new token attends to on one chip, above 0 [tokens].
     width : array_like, shape (...)
-        Elements of a head's keys or values; without effect if ``extra_elements`` is 0 [1].
+        Width of a head's keys or values [1]; no effect if ``extra_elements`` is 0.
     extra_tokens : array_like, shape (...)
-        Overhead of a sequence, or of a new token of a prompt: partly filled tiles, start and end of each sum [tokens].
+        Overhead a0 of a sequence, or of a new prompt token [tokens]: partly filled tiles, and start and end of each
+        sum.
     extra_elements : float
-        Overhead along a head's width, in elements [1].
+        Overhead x0 along the width of a head [1].
 
     Returns
     -------
     ndarray, shape (...)
-        (1 + a0/a) (1 + x0/w), at least 1 [1].
+        (1 + a0/a) (1 + x0/w) for ``attended`` a and ``width`` w, at least 1 [1].
 
     Notes
     -----

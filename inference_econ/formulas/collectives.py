@@ -16,46 +16,46 @@ Shape = Literal["tree", "ring", "one_shot", "two_shot", "multicast"]
 
 
 class Protocol(NamedTuple):
-    """Constants of one way to run a collective: an NCCL protocol, or a kernel within one domain."""
+    """Constants of one method to run a collective: an NCCL protocol, or a kernel within one domain."""
 
     name: str
-    """Display name: LL, LL128, Simple, one-shot."""
+    """Display name, such as LL, LL128, Simple or one-shot."""
     base_seconds: float
-    """Time per collective [s]."""
+    """Base time of a collective [s]."""
     rank_seconds: float
-    """Time per further rank inside a domain [s]."""
+    """Additional time for each further rank inside a domain [s]."""
     domain_seconds: float
-    """Time per doubling of the number of domains (ring: per domain) [s]."""
+    """Additional time for each doubling of the number of domains [s]; for a ring, for each domain."""
     bandwidth_factor: float
-    """Share of the link bandwidth for payload [1]."""
+    """Share of the link bandwidth that carries payload [1]."""
     shape: Shape = "tree"
     """Communication pattern."""
     most_bytes: float = np.inf
-    """Largest tensor that it is used for [B]."""
+    """Largest tensor for which the protocol is used [B]."""
     chain: float = np.inf
-    """Ranks of a domain in one chain, with which ``rank_seconds`` was measured, see :func:`tree_seconds` [1]."""
+    """Number of ranks in the chain for which ``rank_seconds`` was measured [1], see :func:`tree_seconds`."""
 
 
 class CollectiveTime(NamedTuple):
-    """Time of a collective in its two parts."""
+    """Latency and transfer time of a collective."""
 
     latency_seconds: Array
-    """Latency, independent of the size [s]."""
+    """Latency [s], which does not depend on the size."""
     bandwidth_seconds: Array
-    """Transfer time, proportional to the size [s]."""
+    """Transfer time [s], which is proportional to the size."""
     protocol: Indices
     """Index of the fastest protocol; -1 if nothing is sent."""
 
 
 def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Array:
-    """Share of a chip's links that a group uses in a full mesh, in which each pair of chips has its own links.
+    """Share of a chip's links that a group uses in a full mesh, where each pair of chips has its own links.
 
     Parameters
     ----------
     ranks, domains : array_like, shape (...)
-        Participants R, and link domains n that they evenly span [1]; fractions allowed.
+        Number of ranks R, and number of link domains n over which they are evenly spread [1]; fractions are allowed.
     peers : float
-        Other chips P, each connected by an equal part of a chip's links [1].
+        Number P of other chips; an equal part of a chip's links leads to each [1].
 
     Returns
     -------
@@ -64,10 +64,10 @@ def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Ar
 
     Notes
     -----
-    An all-to-all sends each part directly to its receiver, so the R/n - 1 links to members of the domain carry equal
-    traffic. Links also carry equal traffic in an all-reduce by scatter and gather, and in rings, because the links of R
-    chips form R - 1 rings for all R except 4 and 6: Tillson (1980). No algorithm exceeds this bandwidth. A
-    point-to-point transfer is a group of two.
+    In an all-to-all, each chip sends each part directly to its receiver. The R/n - 1 links to the other members of the
+    domain therefore have equal traffic. An all-reduce by scatter and gather also has equal traffic, and so do rings:
+    the links of R chips form R - 1 rings, for all R except 4 and 6 (Tillson, 1980). No algorithm exceeds this
+    bandwidth. A point-to-point transfer is a group of two.
 
     Examples
     --------
@@ -91,13 +91,13 @@ def transfer_seconds_per_byte(
     Parameters
     ----------
     ranks, domains : array_like, shape (...)
-        Participants R, and link domains n that they evenly span [1]; fractions allowed.
+        Number of ranks R, and number of link domains n over which they are evenly spread [1]; fractions are allowed.
     inside_bytes_per_second, between_bytes_per_second : array_like, float
-        One-way bandwidth per rank inside a domain, and between domains [B/s]; ``inf`` is a free link. An all-reduce
-        moves every byte twice, so half of each bandwidth applies.
+        One-way bandwidth per rank, inside a domain and between domains [B/s]; ``inf`` is an infinitely fast link. An
+        all-reduce moves every byte twice, so half of each bandwidth applies.
     overlap : bool
-        True if traffic inside and between domains overlaps (the published code), False if both run in sequence (eqs.
-        (28) and (39)).
+        True if traffic inside and between domains overlaps (as in the published code). False if both kinds of traffic
+        run one after the other (as in eqs. (28) and (39)).
 
     Returns
     -------
@@ -127,20 +127,20 @@ def reduced_bytes(
     bytes_per_element: float,
     input_matrices: float = 1.0,
 ) -> Array:
-    """Bytes that a forward pass all-reduces if every product of a layer is summed over chips.
+    """Bytes in the all-reduces of a forward pass, if chips sum the output of every matrix product in a layer.
 
     Parameters
     ----------
     batch, layers : array_like, shape (...)
-        Tokens of the pass [1] and layers [1].
+        Number of tokens in the pass [1], and number of layers [1].
     hidden_size, intermediate_size : float
-        Widths of the residual stream, and between the matrices of the feed-forward block [1].
+        Width of the residual stream, and width between the matrices of the feed-forward block [1].
     query_heads, kv_heads, head_dim : float
-        Heads of attention, and their width [1].
+        Number of attention heads for queries and for keys, and width of a head [1].
     bytes_per_element : float
-        Width of the summed elements [B].
+        Size of an element in the all-reduces [B].
     input_matrices : float
-        Input matrices of the feed-forward block: 1, or 2 with a gate (SwiGLU) [1].
+        Number of input matrices of the feed-forward block [1]: 1, or 2 with a gate (SwiGLU).
 
     Returns
     -------
@@ -150,12 +150,12 @@ def reduced_bytes(
     Notes
     -----
     Eqs. (25) and (43) of Erdil (2025): ((1 + 2 / g) h d_h + 2 d + d_ff) b L p with g = h / kv_heads. The terms are the
-    outputs of queries, keys and values, of the output projection, and of both sides of the feed-forward block. Valid
-    for 2-D layouts; 1-D layouts sum only the outputs to the residual stream, 2 d.
+    outputs of queries, keys and values, of the output projection, and of both sides of the feed-forward block. The
+    formula is valid for 2-D layouts. 1-D layouts sum only the outputs to the residual stream, 2 d.
 
     Examples
     --------
-    Llama 3 70B with one sequence, and without its gate as printed:
+    Llama 3 70B with one sequence; the second result leaves out the gate, as the paper does:
 
     >>> sizes = {"hidden_size": 8192, "intermediate_size": 28672, "query_heads": 64, "kv_heads": 8, "head_dim": 128}
     >>> float(reduced_bytes(1, 80, **sizes, bytes_per_element=2, input_matrices=2) / 1e6)
@@ -173,11 +173,11 @@ def ring_reduce_seconds(size: npt.ArrayLike, ranks: npt.ArrayLike, bytes_per_sec
     Parameters
     ----------
     size : array_like, shape (...)
-        Tensor that is summed [B].
+        Size of the tensor that is summed [B].
     ranks : array_like, shape (...)
-        Chips that share it [1].
+        Number of chips in the all-reduce [1].
     bytes_per_second : float
-        All-reduce algorithm bandwidth of each chip: half of the one-way link, and half of that again under LL [B/s].
+        Algorithm bandwidth of each chip in an all-reduce [B/s]: half of the one-way link, and half of that under LL.
 
     Returns
     -------
@@ -190,7 +190,8 @@ def ring_reduce_seconds(size: npt.ArrayLike, ranks: npt.ArrayLike, bytes_per_sec
 
     Examples
     --------
-    Two bytes, a width of 10,000 and a batch of 100 on the eight chips of a DGX H100 under LL, "about 16 us":
+    A batch of 100 with width 10,000 and two bytes per element, on the eight chips of a DGX H100 under LL ("about 16
+    us"):
 
     >>> float(ring_reduce_seconds(2 * 10_000 * 100, 8, 112e9).round(7))
     1.56e-05
@@ -207,21 +208,22 @@ def transfer_seconds_per_byte_floor(
     *,
     overlap: bool = True,
 ) -> Array:
-    """Lower bound on the time per byte over a range of ranks and domains.
+    """Lower bound of :func:`transfer_seconds_per_byte` over a range of ranks and domains.
 
     Parameters
     ----------
     ranks, domains : (ndarray, ndarray), each of shape (...)
-        Minimum and maximum of participants, and of link domains [1].
+        Minimum and maximum number of ranks, and minimum and maximum number of link domains [1].
     inside_bytes_per_second, between_bytes_per_second : array_like, float
-        As in :func:`transfer_seconds_per_byte` [B/s]; the maximum in the range.
+        Largest bandwidths in the range; see :func:`transfer_seconds_per_byte` [B/s].
     overlap : bool
-        As there.
+        See :func:`transfer_seconds_per_byte`.
 
     Returns
     -------
     ndarray, shape (...)
-        Time per byte [s/B]. Inside, a byte takes (1 - n / R) of the link's time, which grows with R and falls with n.
+        Time per byte [s/B]. Inside a domain, a byte occupies the link for (1 - n / R) of its time, which grows with R
+        and falls with n.
     """
     inside = np.maximum(1.0 - domains[1] / ranks[0], 0.0) / (np.asarray(inside_bytes_per_second, dtype=float) / 2)
     between = (domains[0] - 1.0) / (ranks[1] * (between_bytes_per_second / 2))
@@ -237,18 +239,19 @@ def exchange_seconds_per_byte(
     crossing: npt.ArrayLike = 1.0,
     overlap: bool = True,
 ) -> Array:
-    """Time per byte that each rank sends in an all-to-all over its own links.
+    """Time per byte that each rank sends over its own links in an all-to-all.
 
     Parameters
     ----------
     ranks, domains : array_like, shape (...)
-        Participants R, and link domains n that they evenly span [1].
+        Number of ranks R, and number of link domains n over which they are evenly spread [1].
     inside_bytes_per_second, between_bytes_per_second : array_like, float
-        One-way bandwidth per rank inside a domain, and between domains [B/s]; ``inf`` is a free link.
+        One-way bandwidth per rank, inside a domain and between domains [B/s]; ``inf`` is an infinitely fast link.
     crossing : array_like, shape (...)
-        Share of the bytes for other domains that crosses to them; the rest are copies made in the receiving domain [1].
+        Bytes that cross between domains, divided by all bytes for other domains [1]. The rest are copied in the
+        receiving domain.
     overlap : bool
-        True if both kinds of traffic overlap, False if they run in sequence.
+        True if both kinds of traffic overlap; False if they run one after the other.
 
     Returns
     -------
@@ -257,8 +260,8 @@ def exchange_seconds_per_byte(
 
     Notes
     -----
-    Each rank sends R/n - 1 of R equal parts within its own domain, and (n - 1) R/n to others. This is item 22 of the
-    differences to Erdil (2025), whose code divides by the ranks of a domain as for an all-reduce.
+    Each rank sends R/n - 1 of R equal parts within its own domain, and (n - 1) R/n parts to other domains. This is item
+    22 of the differences to Erdil (2025). The code of the study divides by the ranks of a domain, as for an all-reduce.
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
     elsewhere, share = (groups - 1.0) / groups, np.asarray(crossing, dtype=float)
@@ -283,13 +286,13 @@ def nccl_seconds(
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
         An all-reduce passes the tree twice. Other collectives pass it once, with half of the traffic.
     ranks, domains : array_like, shape (...)
-        Participants, and link domains that they span [1].
+        Number of ranks, and number of link domains over which they extend [1].
     size_bytes : array_like, shape (...)
-        Tensor of one group of ranks [B].
+        Size of the tensor of one group of ranks [B].
     protocols : sequence of Protocol
         Available protocols.
     seconds_per_byte : array_like, shape (...)
-        From :func:`transfer_seconds_per_byte` [s/B].
+        Result of :func:`transfer_seconds_per_byte` [s/B].
 
     Returns
     -------
@@ -298,8 +301,8 @@ def nccl_seconds(
 
     Notes
     -----
-    Latency by the tree and ring formulas of NCCL's tuning model (``src/graph/tuning.cc``), eqs. (23) and (40) of Erdil
-    (2025). As in the published code, the protocol with the smallest sum is used.
+    Latency follows the tree and ring formulas of NCCL's tuning model (``src/graph/tuning.cc``), eqs. (23) and (40) of
+    Erdil (2025). As in the published code, the protocol with the smallest sum of latency and transfer time is used.
 
     Examples
     --------
@@ -319,28 +322,28 @@ def nccl_floor(
     protocols: Sequence[Protocol],
     seconds_per_byte: npt.ArrayLike,
 ) -> Array:
-    """Lower bound on the time of a collective over a range of sizes under the fastest protocol.
+    """Lower bound on the time of a collective under the fastest protocol, for a range of ranks and domains.
 
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
-        As in :func:`nccl_seconds`.
+        See :func:`nccl_seconds`.
     ranks, domains : (ndarray, ndarray), each of shape (...)
-        Minimum and maximum of participants, and of link domains [1].
+        Minimum and maximum number of ranks, and minimum and maximum number of link domains [1].
     size_bytes : array_like, shape (...)
-        Smallest tensor of one group of ranks [B].
+        Size of the smallest tensor of one group of ranks [B].
     protocols : sequence of Protocol
         Available protocols.
     seconds_per_byte : array_like, shape (...)
-        From :func:`transfer_seconds_per_byte_floor` [s/B].
+        Result of :func:`transfer_seconds_per_byte_floor` [s/B].
 
     Returns
     -------
     ndarray, shape (...)
-        Time [s]; 0 if there may be at most one rank. Equal to :func:`nccl_seconds` if the ranges are points.
+        Time [s]; 0 if there may be at most one rank. If each range is a single value, it equals :func:`nccl_seconds`.
     """
     per_domain = ranks[0] / domains[1]
-    # A chain is at least as long as the protocol's longest one, or as all ranks of a domain.
+    # A chain is at least as long as the protocol's longest chain, or has all ranks of a domain.
     times = (
         time
         for protocol in protocols
@@ -379,12 +382,12 @@ def nccl_parts(
     Parameters
     ----------
     kind, ranks, domains, size_bytes, protocols, seconds_per_byte
-        As in :func:`nccl_seconds` [1], [B] and [s/B].
+        See :func:`nccl_seconds` [1], [B] and [s/B].
 
     Returns
     -------
     CollectiveTime
-        Latency [s], transfer [s] and the fastest protocol, each of shape (...).
+        Latency [s], transfer time [s] and index of the fastest protocol, each of shape (...).
 
     Notes
     -----
@@ -422,7 +425,7 @@ def _each_protocol(
                 latency = tree_seconds(protocol, passes, ranks_per_domain * domains, domains)
             yield latency, transfer * (1.0 / protocol.bandwidth_factor)
         elif protocol.shape == "ring":
-            # Every step waits for its slowest hop; one step per pass and domain crosses to another domain.
+            # Every step waits for its slowest hop. In each pass, one step per domain crosses to another domain.
             crossings = np.where(domains > 1.0, passes * domains, 0.0)
             inside = np.maximum(passes * (ranks_per_domain * domains - 1.0) - crossings, 0.0)
             latency = inside * protocol.rank_seconds + crossings * protocol.domain_seconds + protocol.base_seconds
@@ -430,9 +433,9 @@ def _each_protocol(
         elif kind == "all_reduce":
             latency = (ranks_per_domain - 1.0) * protocol.rank_seconds + protocol.base_seconds
             possible = (domains <= 1.0) & np.less_equal(size_bytes, protocol.most_bytes)
-            # Traffic relative to a ring, which moves 2 (R - 1) / R of the tensor per rank. One-shot: every rank
-            # receives the tensors of the R - 1 others. Multicast: the switch adds and copies, so each rank sends the
-            # tensor once.
+            # Traffic divided by the traffic of a ring, which moves 2 (R - 1) / R of the tensor per rank. One-shot:
+            # every rank receives the tensors of all R - 1 others. Multicast: the switch adds and copies, so each rank
+            # sends its tensor only once.
             copies: Array | float = 1.0
             if protocol.shape == "one_shot":
                 copies = ranks_per_domain / 2.0
@@ -447,11 +450,11 @@ def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domain
     Parameters
     ----------
     protocol : Protocol
-        Longest chain [1] and latencies [s].
+        Protocol with its longest chain [1] and its latencies [s].
     passes : float
         Number of passes through the tree, p [1].
     ranks, domains : array_like, shape (...)
-        Participants R, and link domains n that they evenly span [1].
+        Number of ranks R, and number of link domains n over which they are evenly spread [1].
 
     Returns
     -------
@@ -460,11 +463,13 @@ def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domain
 
     Notes
     -----
-    Eqs. (23) and (40) of Erdil (2025). With these equations alone, a larger domain can take longer than several smaller
-    ones. Many small domains can also take less time than a few domains of the size for which ``t_rank`` was measured. A
-    longest chain c prevents both. A domain of more than c ranks is split into domains of at least c ranks if this is
-    faster. Domains of fewer than c ranks take at least the time of those with c, because a hop between domains is no
-    faster than one inside. L has its minimum at n = R ln(2) t_rank / t_domain.
+    Eqs. (23) and (40) of Erdil (2025), with a correction. With these equations alone, a larger domain can take longer
+    than several smaller ones. Many small domains can also take less time than a few domains of the size for which
+    ``t_rank`` was measured.
+
+    A longest chain of c ranks prevents both. A domain of more than c ranks is split into domains of at least c ranks if
+    this is faster. Domains of fewer than c ranks take at least the time of domains with c ranks, because a hop between
+    domains is not faster than one inside. L has its minimum at n = R ln(2) t_rank / t_domain.
 
     Examples
     --------
@@ -500,9 +505,9 @@ def mesh_parts(
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
         An all-reduce goes around twice. Other collectives go around once, with half of the traffic.
     ranks : array_like, shape (...)
-        Participants [1].
+        Number of ranks [1].
     size_bytes : array_like, shape (...)
-        Tensor of one group of ranks [B].
+        Size of the tensor of one group of ranks [B].
     hop_seconds : float
         Latency between neighbors [s].
     bytes_per_second_one_way : float
@@ -511,12 +516,12 @@ def mesh_parts(
     Returns
     -------
     CollectiveTime
-        Latency [s] and transfer [s], each of shape (...).
+        Latency [s] and transfer time [s], each of shape (...).
 
     Notes
     -----
-    m (n - 1) (t_hop + X / (n b)) with m = 2 for an all-reduce and 1 for the others: the formula of the code of Erdil
-    (2025) for TPU and Groq.
+    m (n - 1) (t_hop + X / (n b)), with m = 2 for an all-reduce and m = 1 for other collectives. This is the formula in
+    the code of Erdil (2025) for TPU and Groq.
     """
     passes = 2.0 if kind == "all_reduce" else 1.0
     size = np.maximum(np.asarray(ranks, dtype=float), 1.0)

@@ -10,7 +10,7 @@ from numpy.polynomial import legendre
 
 from inference_econ._types import Array
 
-#: Degree of the polynomial of an expected loss in a known input [1].
+#: Degree of the polynomial that describes the expected loss as a function of a known input [1].
 _DEGREE = 4
 
 
@@ -18,9 +18,12 @@ class Estimate(NamedTuple):
     """Mean of samples."""
 
     value: float
-    """Mean [as the samples]."""
+    """Mean, in the unit of the samples."""
     standard_error: float
-    """Standard error of plain Monte Carlo; usually an upper bound for a quasi-Monte-Carlo design [as the samples]."""
+    """Standard error, in the unit of the samples.
+
+    The formula is valid for plain Monte Carlo. For quasi-Monte-Carlo, it usually is an upper bound.
+    """
 
 
 def share(hits: Array) -> Estimate:
@@ -34,11 +37,11 @@ def share(hits: Array) -> Estimate:
     Returns
     -------
     Estimate
-        Share, and its standard error, which is above 0 even if all samples agree [1].
+        Share, and its standard error [1]. The error is above 0 even if all samples agree.
 
     Notes
     -----
-    Agresti and Coull (1998): the error includes four additional samples, two of each kind.
+    Agresti and Coull (1998): the error is calculated with four additional samples, two for which the condition holds.
 
     Examples
     --------
@@ -52,12 +55,12 @@ def share(hits: Array) -> Estimate:
 
 
 def cheapest(costs: Array) -> Array:
-    """Cheapest options of each sample.
+    """Mark the cheapest options of each sample.
 
     Parameters
     ----------
     costs : ndarray, shape (..., d)
-        Costs of d options; infinite if an option is not possible [USD per 1e6 tokens].
+        Costs of d options [USD per 1e6 tokens]; infinite if an option is not possible.
 
     Returns
     -------
@@ -66,7 +69,7 @@ def cheapest(costs: Array) -> Array:
 
     Notes
     -----
-    The complement of :func:`wrong_choice`.
+    The result is the complement of :func:`wrong_choice`, except if no option is possible.
 
     Examples
     --------
@@ -80,12 +83,12 @@ def cheapest(costs: Array) -> Array:
 
 
 def wrong_choice(costs: Array) -> Array:
-    """Loss that counts mistakes: 1 if another option costs less.
+    """Loss that counts mistakes: 1 for an option if another option costs less.
 
     Parameters
     ----------
     costs : ndarray, shape (..., d)
-        Costs of d options; infinite if an option is not possible [USD per 1e6 tokens].
+        Costs of d options [USD per 1e6 tokens]; infinite if an option is not possible.
 
     Returns
     -------
@@ -94,35 +97,35 @@ def wrong_choice(costs: Array) -> Array:
 
     Notes
     -----
-    Opportunity loss of decision analysis, Raiffa and Schlaifer (1961), set to 1 for any mistake.
+    Opportunity loss of decision analysis (Raiffa and Schlaifer, 1961), with the value 1 for any mistake.
     """
     some = np.isfinite(costs).any(axis=-1, keepdims=True)
     return np.asarray(np.where(some, 1.0 - cheapest(costs), 0.0))
 
 
 def value_of_knowing(values: Array, losses: Array, first_half: npt.NDArray[np.bool_]) -> Estimate:
-    """Expected loss that is avoided by knowing one input before choosing (EVPPI); other inputs remain unknown.
+    """Expected loss that you avoid if you know one input before you choose (EVPPI). All other inputs stay unknown.
 
     Parameters
     ----------
     values : ndarray, shape (n,)
-        Samples of the input as ranks, the share of its values that are lower, 0 to 1 [1].
+        Samples of the input, each as the share of samples with a lower value, 0 to 1 [1].
     losses : ndarray, shape (n, d)
         Finite losses of d options: dollars [USD per 1e6 tokens], or mistakes [1].
     first_half : ndarray of bool, shape (n,)
-        Split of the samples into two independent halves, each of which covers all values of the input [1].
+        Split of the samples into two independent halves [1]. Each half must cover all values of the input.
 
     Returns
     -------
     Estimate
-        Expected loss of the option that is best on average, minus that of the best option given the input; at least 0
-        [USD per 1e6 tokens], [1].
+        Expected loss of the option that is best on average, minus the expected loss of the best option for each value
+        of the input; at least 0 [USD per 1e6 tokens], [1].
 
     Notes
     -----
     The expected loss of each option is fitted as a polynomial of the input by least squares, as in Strong, Oakley and
-    Brennan (2014). The polynomials of one half choose, and the samples of the other half evaluate the choice. Noise of
-    the polynomials therefore cannot appear as information, and the estimate is biased low.
+    Brennan (2014). The polynomials of one half choose the option. The samples of the other half evaluate the choice.
+    Noise of the polynomials therefore cannot appear as information, and the estimate is biased low.
 
     Examples
     --------
@@ -141,7 +144,7 @@ def value_of_knowing(values: Array, losses: Array, first_half: npt.NDArray[np.bo
 
 
 def value_of_knowing_all(losses: Array) -> Estimate:
-    """Expected loss that is avoided by knowing every input before choosing (EVPI).
+    """Expected loss that you avoid if you know every input before you choose (EVPI).
 
     Parameters
     ----------

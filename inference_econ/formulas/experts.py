@@ -1,4 +1,4 @@
-"""Share of experts that a batch touches, and load imbalance."""
+"""Share of experts that the tokens of a batch use, and load imbalance."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from inference_econ._types import Array
 
 
 def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_scv: float = 0.0) -> Array:
-    """Expected share of the experts that at least one token of a batch is routed to.
+    """Expected share of the experts to which at least one token of a batch is routed.
 
     Parameters
     ----------
     sparsity : array_like, shape (...)
         Number of experts divided by the number of active experts, at least 1 [1].
     tokens : array_like, shape (...)
-        Independently routed tokens [1].
+        Number of tokens, which are routed independently [1].
     popularity_scv : float
         Squared coefficient of variation of expert popularity, c; 0 if all are equally popular [1].
 
     Returns
     -------
     ndarray, shape (...)
-        1 - (1 - 1/s)^n, between 0 and 1; less for several tokens if some experts are more popular [1].
+        1 - (1 - 1/s)^n for equally popular experts, between 0 and 1 [1]. It is less if experts differ in popularity and
+        there are several tokens.
 
     Notes
     -----
-    Eq. (22) of Erdil (2025) for equally popular experts. Otherwise popularity is gamma-distributed, and the number of
-    tokens of an expert negative-binomial (Greenwood and Yule, 1920): 1 - (1 + n ((1 - 1/s)^-c - 1))^(-1/c). For a
-    single token this is 1/s. Shared experts are always touched and not included.
+    Eq. (22) of Erdil (2025) for equally popular experts. Otherwise, popularity is gamma-distributed. The number of
+    tokens of an expert is then negative-binomial (Greenwood and Yule, 1920): 1 - (1 + n ((1 - 1/s)^-c - 1))^(-1/c). For
+    a single token, this is 1/s. Shared experts are not included, because every token uses them.
 
     Examples
     --------
@@ -64,7 +65,8 @@ def expected_largest(count: npt.ArrayLike) -> Array:
 
     Notes
     -----
-    Normal distribution; approximation by Blom (1958) of the largest order statistic, within 0.03 of the exact value.
+    The values are assumed to be normally distributed. Blom (1958) approximates the largest order statistic, within 0.03
+    of the exact value.
 
     Examples
     --------

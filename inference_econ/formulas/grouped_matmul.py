@@ -1,4 +1,4 @@
-"""Grouped products of many experts: ratio of computed to necessary arithmetic."""
+"""Grouped matrix products of many experts: ratio of the computed to the necessary arithmetic."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def padded_share(
     Parameters
     ----------
     tokens_per_expert : array_like, shape (...)
-        Mean number of rows m of a touched expert; above 0 [1].
+        Mean number of tokens m of an expert that has any; above 0 [1].
     width, depth : array_like, shape (...)
-        Columns n of an expert's matrix on one chip, and rows k that are summed over [1].
+        Number of columns n of an expert's matrix on one chip, and number of rows k that are summed over [1].
     extra_tokens : array_like, shape (...)
-        Overhead of an expert in tokens: the empty part of its last tile, and work per tile [tokens].
+        Overhead m0 of an expert [tokens]: the empty part of its last tile, and the work per tile.
     extra_elements : array_like, shape (...)
-        Overhead along width and depth, in elements: partly filled tiles, and the start and end of each tile's sum [1].
+        Overhead x0 along width and depth [1]: partly filled tiles, and the start and end of each tile's sum.
 
     Returns
     -------
@@ -37,11 +37,12 @@ def padded_share(
     Notes
     -----
     A product is computed in tiles. The last tile of an expert is half empty on average, which adds half a tile of rows
-    to every expert, so time is linear in m + m0. Before a tile's sum over k, its load pipeline is filled, and
-    afterwards the result is written. Both cost the time of some elements of k. Tiles have a similar overhead along n.
-    The rate of large products is divided by this factor. It is also valid for experts with different numbers of tokens,
-    because the overhead occurs once per touched expert. Data: DeepGEMM's README (2025) has 1,288 TFLOP/s for n = 4,096
-    and k = 7,168, and 1,093 for n = 7,168 and k = 2,048 at the same m.
+    to every expert. Time is therefore linear in m + m0. Before a tile's sum over k, the load pipeline is filled; after
+    the sum, the result is written. Each takes the time of some elements of k. Tiles have a similar overhead along n.
+
+    The rate of large products is divided by this factor. The factor is also valid if experts have different numbers of
+    tokens, because the overhead occurs once per expert with tokens. Data: DeepGEMM's README (2025) reports 1,288
+    TFLOP/s for n = 4,096 and k = 7,168. At the same m, it reports 1,093 TFLOP/s for n = 7,168 and k = 2,048.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Transfer of kernel efficiencies to chips on which they were not measured."""
+"""Kernel efficiencies for chips on which the kernels were not measured."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from inference_econ._types import Array
 
 
 def carried_share(unit_share: npt.ArrayLike, ahead: npt.ArrayLike) -> Array:
-    """Arithmetic time of a kernel, divided by the time at the share of peak on the measured chip.
+    """Arithmetic time of a kernel on another chip, divided by the time at the share of peak of the measured chip.
 
     Parameters
     ----------
     unit_share : array_like, shape (...)
-        Share of the measured time that the math unit itself needs at its sustained rate, at most 1 [1].
+        Share u of the measured time that the math unit itself needs at its sustained rate, at most 1 [1].
     ahead : array_like, shape (...)
-        Ratio of the unit's peak to fp32 arithmetic on the chip, divided by the same ratio on the measured chips; above
-        0 [1].
+        Ratio a of the math unit's peak to fp32 arithmetic on the chip, divided by the same ratio on the measured chips;
+        above 0 [1].
 
     Returns
     -------
@@ -26,16 +26,16 @@ def carried_share(unit_share: npt.ArrayLike, ahead: npt.ArrayLike) -> Array:
 
     Notes
     -----
-    The math unit limits a kernel for a share u of its time, which scales with the unit's peak. The rest is work of
-    other units (scales, conversions, addresses, filling and emptying tiles), which scales with processors and clock, as
+    The math unit limits a kernel for a share u of its time. This part scales with the unit's peak. The rest is work of
+    other units: scales, conversions, addresses, filling and emptying tiles. It scales with processors and clock, as
     fp32 arithmetic does. A chip with a slow math unit (H20: 3.4 FLOP per fp32 FLOP, H200: 14.8) thus reaches a larger
     share of its peak, at most that of u = 1. A higher peak alone never increases the time, which is proportional to u /
     peak + (1 - u) / (fp32 rate).
 
-    The other units are a ceiling below the roofline, as in Williams, Waterman and Patterson (2009). Valid between chips
-    that run the same kernel. The share of other units is an upper bound if their work overlaps with the math unit.
-    Experts in Triton on H20 reached 0.57 to 0.67 of the peak (SGLang, pull request 10567); this formula gives 0.36 to
-    0.43, and the share of H200 alone 0.13 to 0.17.
+    The other units are a ceiling below the roofline, as in Williams, Waterman and Patterson (2009). The formula is
+    valid between chips that run the same kernel. If the work of other units overlaps with the math unit, their share is
+    an upper bound. Experts in Triton on H20 reached 0.57 to 0.67 of the peak (SGLang, pull request 10567). This formula
+    gives 0.36 to 0.43; the share of peak on H200 alone is 0.13 to 0.17.
 
     Examples
     --------

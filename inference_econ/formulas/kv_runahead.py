@@ -1,8 +1,8 @@
-"""Prefill over several processes: a chain that passes the KV cache on, compared with all-gathers.
+"""Prefill of one prompt on several processes: a chain that forwards the KV cache, compared with all-gathers.
 
-The chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024). Each process computes keys and values of its part of
-the prompt and appends them to those from its predecessor, layer by layer. It sends them on while it continues
-computing. The last process, which has the full prompt, produces the first token.
+The chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024). Each process computes the keys and values of its part
+of the prompt, layer by layer. It appends them to the keys and values from its predecessor, and sends all of them to the
+next process while it continues computing. The last process has the full prompt and produces the first token.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from inference_econ._types import Array
 
 ArrayLike = npt.ArrayLike
 
-#: Gain below which the partition search switches to a finer stride, and the finest stride, as shares of the total.
+#: If a stride improves the partition by less than the first number, the search uses a finer stride. The second number
+#: is the finest stride. Both are shares of the total [1].
 _GAIN, _FINEST = 5e-4, 1.0 / 1024.0
-#: Iterations of balancing parts [1].
+#: Number of iterations that balance the parts [1].
 _BALANCING = 60
 
 
@@ -31,13 +32,13 @@ class LayerWork(NamedTuple):
     layers: int
     """Number of layers [1]."""
     projection_flop: float
-    """Queries, keys and values of one token, before the cache is needed [FLOP]."""
+    """Arithmetic of one token for queries, keys and values; it comes before the cache is needed [FLOP]."""
     other_flop: float
-    """Output projection and feed-forward block of one token [FLOP]."""
+    """Arithmetic of one token for the output projection and the feed-forward block [FLOP]."""
     pair_flop: float
-    """Attention of one token to one token: scores and weighted values [FLOP]."""
+    """Arithmetic of attention from one token to another: scores and weighted values [FLOP]."""
     kv_bytes: float
-    """Keys and values of one token [B]."""
+    """Size of the keys and values of one token [B]."""
 
 
 class ProcessRates(NamedTuple):
@@ -46,11 +47,11 @@ class ProcessRates(NamedTuple):
     matmul_flops_per_second: float
     """Sustained rate of matrix multiplications [FLOP/s]."""
     attention_flops_per_second: float
-    """Sustained rate of attention, which unfused kernels slow down by writing scores to memory [FLOP/s]."""
+    """Sustained rate of attention [FLOP/s]. It is lower for unfused kernels, which write scores to memory."""
     overhead_seconds: float
-    """Minimum time of a layer: its kernel launches, which run in parallel with the chip [s]."""
+    """Minimum time of a layer, for kernel launches [s]. Launches overlap with the work of the chip."""
     link_bytes_per_second: float
-    """Bandwidth to the next process, one way [B/s]."""
+    """One-way bandwidth to the next process [B/s]."""
     link_latency: float
     """Latency of one message [s]."""
 
@@ -61,30 +62,31 @@ def layer_seconds(work: LayerWork, machine: ProcessRates, tokens: ArrayLike, con
     Parameters
     ----------
     work : LayerWork
-        The layer [1].
+        One layer [1].
     machine : ProcessRates
         Rates of a process [1].
     tokens : array_like, shape (...)
         Tokens of the part [tokens].
     context : array_like, shape (...)
-        Keys that every token is multiplied with, including masked ones [tokens].
+        Number of keys that every token is multiplied with, including masked ones [tokens].
 
     Returns
     -------
     (ndarray, ndarray), each of shape (...)
-        Projections to queries, keys and values [s]; attention, output projection and feed-forward block [s].
+        Time before the cache is needed: projections to queries, keys and values [s]. Time after it: attention, output
+        projection and feed-forward block [s].
 
     Notes
     -----
-    Without fused kernels the scores of a part are a rectangle, tokens x context, of which causality masks a triangle
-    after it has been computed: section 3 of Cho et al. (2024).
+    Without fused kernels, the scores of a part form a rectangle, tokens x context. All of it is computed, and the
+    causal mask then removes a triangle: section 3 of Cho et al. (2024).
     """
     n, c = np.asarray(tokens, dtype=float), np.asarray(context, dtype=float)
     before = n * (work.projection_flop / machine.matmul_flops_per_second)
     after = n * (work.other_flop / machine.matmul_flops_per_second)
     after = after + n * c * (work.pair_flop / machine.attention_flops_per_second)
     whole = before + after
-    # Kernel launches set a minimum time, even for little work.
+    # Kernel launches take a minimum time even if there is little work.
     stretch = np.maximum(machine.overhead_seconds / np.maximum(whole, np.finfo(float).tiny), 1.0)
     return np.asarray(before * stretch), np.asarray(np.maximum(whole, machine.overhead_seconds) - before * stretch)
 
@@ -108,7 +110,7 @@ def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -
 
     Notes
     -----
-    The chain of :func:`chain_seconds` with one process.
+    This is :func:`chain_seconds` with one process.
 
     Examples
     --------
@@ -142,8 +144,8 @@ def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLik
 
     Notes
     -----
-    Tensor and sequence parallelism as in section 3 of Cho et al. (2024): each process multiplies its queries with all
-    keys, and all wait for a ring all-gather of (p - 1) / p of the layer's cache.
+    Tensor and sequence parallelism as in section 3 of Cho et al. (2024). Each process multiplies its queries with all
+    keys. All processes wait for a ring all-gather of (p - 1) / p of the layer's cache.
 
     Examples
     --------
@@ -159,7 +161,7 @@ def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLik
 
 
 def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) -> Array:
-    """Time to the first token of a chain of processes that pass the cache on.
+    """Time to the first token with a chain of processes, each of which forwards the KV cache to the next.
 
     Parameters
     ----------
@@ -168,7 +170,7 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
     machine : ProcessRates
         Rates of each process [1].
     partition : array_like, shape (..., processes)
-        Tokens of each process, in the order of the prompt [tokens].
+        Number of tokens in each process, in prompt order [tokens].
 
     Returns
     -------
@@ -177,13 +179,13 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
 
     Notes
     -----
-    Process i starts the attention of a layer when it has its own keys and values and those of all processes before it.
-    It sends all of them on as soon as the link has sent those of the previous layer. Section 4 of Cho et al. (2024),
-    with transfers in parallel with computation; see :func:`handed_on_seconds`.
+    Process i starts the attention of a layer when it has its own keys and values, and those of all earlier processes.
+    It forwards all of them as soon as the link has sent those of the previous layer. Source: section 4 of Cho et al.
+    (2024), with transfers that overlap with computation; see :func:`handed_on_seconds`.
 
     Examples
     --------
-    Two halves: the second waits 5 s for the first half of each layer's cache.
+    With two halves, the second process waits 5 s for the first half of each layer's cache.
 
     >>> work = LayerWork(2, projection_flop=3.0, other_flop=5.0, pair_flop=1.0, kv_bytes=4.0)
     >>> float(chain_seconds(work, ProcessRates(10.0, 100.0, 0.0, 8.0, 0.0), [10, 10]))
@@ -197,14 +199,14 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
 
 
 def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike, layers: int) -> Array:
-    """Time of a chain of processes that need data from their predecessor in every layer.
+    """Time of a chain of processes if each needs data from its predecessor in every layer.
 
     Parameters
     ----------
     before, after : array_like, shape (..., processes)
-        Time of one layer before the data is needed, and after [s].
+        Time of one layer before and after the data is needed [s].
     hand_over : array_like, shape (..., processes)
-        Transfer time per layer of the link to a process; ignored for the first process [s].
+        Transfer time per layer on the link to each process [s]; ignored for the first process.
     layers : int
         Number of equal layers [1].
 
@@ -215,15 +217,16 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
 
     Notes
     -----
-    With b, a and h for the three times and t = b + a, process i starts its second part of layer l at r_i(l) = max(r_i(l
+    Let b, a and h be the three times, and t = b + a. Process i starts its second part of layer l at r_i(l) = max(r_i(l
     - 1) + t_i, q_i(l)). It has received layer l at q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i. Such a recursion is the
     longest path through a grid of layers by processes and links: Baccelli et al., Synchronization and Linearity (1992).
-    A path starts at some process s, crosses each later link once, and spends the other L - 1 steps where a step takes
-    longest. The end is a_last + max over s of [b_s + sum of h behind s + (L - 1) max(t from s on, h behind s)].
+
+    A path starts at some process s and crosses each later link once. Its other L - 1 steps are where a step takes
+    longest. The end is a_last + max over s of [b_s + sum of h after s + (L - 1) max(t from s on, h after s)].
 
     Examples
     --------
-    The second of two processes waits 3 s for each layer that the first has prepared in 1 s:
+    The first process prepares each layer in 1 s, and the second process waits 3 s for each layer:
 
     >>> float(handed_on_seconds([1.0, 1.0], [2.0, 1.0], [0.0, 3.0], 10))
     32.0
@@ -231,7 +234,7 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
     first, second = np.broadcast_arrays(np.asarray(before, dtype=float), np.asarray(after, dtype=float))
     links = np.broadcast_to(np.asarray(hand_over, dtype=float), first.shape).copy()
     links[..., 0] = 0.0
-    # For each process with all later ones: the sum of the later links, and the longest step.
+    # For each process and all later ones: the sum of the later link times, and the longest step.
     behind = links.sum(axis=-1, keepdims=True) - np.cumsum(links, axis=-1)
     steps = np.maximum.accumulate((first + second)[..., ::-1], axis=-1)[..., ::-1]
     crossed = np.maximum.accumulate(links[..., ::-1], axis=-1)[..., ::-1]
@@ -241,12 +244,12 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
 
 
 def gathered_over_handed(partition: ArrayLike) -> Array:
-    """Bytes that all-gathers move, over the bytes that a chain passes on.
+    """Bytes that all-gathers move, divided by the bytes that a chain forwards.
 
     Parameters
     ----------
     partition : array_like, shape (..., processes)
-        Tokens of each of at least two processes of the chain, in the order of the prompt [tokens].
+        Number of tokens in each process of the chain, at least two processes, in prompt order [tokens].
 
     Returns
     -------
@@ -256,9 +259,9 @@ def gathered_over_handed(partition: ArrayLike) -> Array:
     Notes
     -----
     A ring all-gather of C tokens over p processes moves keys and values of (p - 1) C tokens in every layer. A chain
-    moves the keys and values before each part. With equal parts these are (p - 1) C / 2 tokens, half of an all-gather's
-    for any number of processes. Section 8.1 of a summary of Cho et al. (2024) has O(C d) for all-gathers and O(C d / p)
-    for a chain.
+    moves the keys and values of all earlier tokens to each process. With equal parts, these are (p - 1) C / 2 tokens,
+    half of an all-gather for any number of processes. Section 8.1 of a summary of Cho et al. (2024) states O(C d) for
+    all-gathers and O(C d / p) for a chain.
 
     Examples
     --------
@@ -271,7 +274,7 @@ def gathered_over_handed(partition: ArrayLike) -> Array:
 
 
 def even_partition(context: float, processes: int) -> Array:
-    """Equal parts of a prompt.
+    """Split a prompt into equal parts.
 
     Parameters
     ----------
@@ -283,11 +286,11 @@ def even_partition(context: float, processes: int) -> Array:
     Returns
     -------
     ndarray, shape (processes,)
-        Tokens of each part [tokens].
+        Number of tokens in each part [tokens].
 
     Notes
     -----
-    The partition without load balancing, KVR-E, of Cho et al. (2024).
+    The partition without load balancing in Cho et al. (2024), KVR-E.
 
     Examples
     --------
@@ -298,7 +301,7 @@ def even_partition(context: float, processes: int) -> Array:
 
 
 def searched_partition(work: LayerWork, machine: ProcessRates, context: float, processes: int) -> Array:
-    """Parts of a prompt that minimize the time to the first token.
+    """Split a prompt so that the time to the first token is minimal.
 
     Parameters
     ----------
@@ -314,14 +317,15 @@ def searched_partition(work: LayerWork, machine: ProcessRates, context: float, p
     Returns
     -------
     ndarray, shape (processes,)
-        Tokens of each part [tokens]; later parts are smaller if computation limits.
+        Number of tokens in each part [tokens]. If computation limits the time, later parts are smaller.
 
     Notes
     -----
-    A grid search from coarse to fine, as for KVR-S of Cho et al. (2024). It starts from equal parts and makes the best
-    move of one stride of tokens until no move gains 0.05 %. Then it halves the stride, down to 1/1024 of the prompt. A
-    move takes tokens from one process, or from the first processes, and gives them to another one, or to the last
-    processes. If kernel launches limit, many partitions are equally good and the even one is kept.
+    The grid search goes from coarse to fine strides, as for KVR-S of Cho et al. (2024). It starts from equal parts. It
+    repeats the best move of one stride of tokens until no move gains 0.05 %. It then halves the stride, down to 1/1024
+    of the prompt. A move takes tokens from one process, or from the first processes, and gives them to another process,
+    or to the last processes. If kernel launches limit the time, many partitions are equally good, and the equal one is
+    kept.
 
     Examples
     --------
@@ -335,7 +339,7 @@ def searched_partition(work: LayerWork, machine: ProcessRates, context: float, p
 def best_partition(
     seconds: Callable[[Array], Array], context: float, processes: int, start: Array | None = None
 ) -> Array:
-    """Parts of a prompt that minimize a time, found by local moves.
+    """Split a prompt so that a given time is minimal, by local moves.
 
     Parameters
     ----------
@@ -346,16 +350,16 @@ def best_partition(
     processes : int
         Number of parts [1].
     start : ndarray, shape (processes,), optional
-        Initial parts [tokens]; by default equal.
+        Initial parts [tokens]; equal by default.
 
     Returns
     -------
     ndarray, shape (processes,)
-        Tokens of each part, at least one [tokens].
+        Number of tokens in each part, at least one [tokens].
 
     Notes
     -----
-    The grid search of :func:`searched_partition`.
+    Uses the grid search of :func:`searched_partition`.
 
     Examples
     --------
@@ -364,7 +368,7 @@ def best_partition(
     """
     best = even_partition(context, processes) if start is None else start
     least = float(seconds(best))
-    # From one process, or from all up to one, to another, or to all after it.
+    # A move goes from one process, or from all processes up to one, to another process, or to all processes after it.
     unit, ranks = np.eye(processes), np.arange(processes)
     pairs = [unit[taker] - unit[giver] for giver, taker in permutations(range(processes), 2)]
     splits = [np.where(ranks < cut, 1.0 / cut, -1.0 / (processes - cut)) for cut in range(1, processes)]
@@ -382,12 +386,13 @@ def best_partition(
 
 
 def balanced_partition(seconds: Callable[[Array], Array], context: float, processes: int) -> Array:
-    """Parts of a prompt that all take the same time.
+    """Split a prompt so that all parts take the same time.
 
     Parameters
     ----------
     seconds : callable
-        Time of each part as a function of the tokens of all, both of shape (processes,); increases with the tokens [s].
+        Function from the tokens of all parts to the time of each part, both of shape (processes,) [s]. Times must
+        increase with the tokens.
     context : float
         Prompt length [tokens].
     processes : int
@@ -396,12 +401,12 @@ def balanced_partition(seconds: Callable[[Array], Array], context: float, proces
     Returns
     -------
     ndarray, shape (processes,)
-        Tokens of each part [tokens]; optimal for a chain with instant links.
+        Number of tokens in each part [tokens]. They are optimal for a chain with infinitely fast links.
 
     Notes
     -----
-    The balance that section 4 of Cho et al. (2024) searches for. In each of 60 iterations, every part is scaled by the
-    square root of the mean time over its own.
+    This is the balance that section 4 of Cho et al. (2024) searches for. In each of 60 iterations, every part is
+    multiplied by the square root of (mean time / time of the part).
 
     Examples
     --------
@@ -417,25 +422,25 @@ def balanced_partition(seconds: Callable[[Array], Array], context: float, proces
 
 
 def interpolated_partition(contexts: ArrayLike, partitions: ArrayLike, context: float) -> Array:
-    """Parts of a prompt, interpolated from those of longer and shorter ones.
+    """Split a prompt by interpolation between the known splits of longer and shorter prompts.
 
     Parameters
     ----------
     contexts : array_like, shape (n,)
         Prompt lengths with known partitions, ascending [tokens].
     partitions : array_like, shape (n, processes)
-        Their parts, from :func:`searched_partition` [tokens].
+        Parts for each of these lengths, from :func:`searched_partition` [tokens].
     context : float
-        Prompt length [tokens]; outside the known range the shares of the nearest known one are used.
+        Prompt length [tokens]. Outside the known range, the shares of the nearest known length are used.
 
     Returns
     -------
     ndarray, shape (processes,)
-        Tokens of each part [tokens].
+        Number of tokens in each part [tokens].
 
     Notes
     -----
-    The lookup table with linear interpolation, KVR-P, of Cho et al. (2024); shares of the prompt are interpolated.
+    The lookup table KVR-P of Cho et al. (2024), with linear interpolation of the shares of the prompt.
 
     Examples
     --------

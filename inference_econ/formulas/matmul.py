@@ -9,25 +9,25 @@ from inference_econ._types import Array
 
 
 def balanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
-    """Split of a (rows x columns) matrix over ``ranks`` with pieces as square as possible.
+    """Split of a (rows x columns) matrix over ``ranks`` accelerators into pieces that are as square as possible.
 
     Parameters
     ----------
     rows, columns : float
         Shape of the weight matrix [1].
     ranks : array_like, shape (...)
-        Number of accelerators with a piece each, at least 1 [1].
+        Number of accelerators, each with one piece, at least 1 [1].
 
     Returns
     -------
     (ndarray, ndarray), each of shape (...)
-        Copies of an element of the column side, and of the row side, over all ranks [1]. Their product is ``ranks``;
-        neither is below 1.
+        Number of copies of each element of the column side, and of each element of the row side, over all ranks [1].
+        The product of both is ``ranks``, and neither is below 1.
 
     Notes
     -----
-    Erdil (2025), published code, final state: t1 = clip(sqrt(m t / k), 1, t), t2 = t / t1. Symmetric in rows and
-    columns.
+    Erdil (2025), published code, final state: t1 = clip(sqrt(m t / k), 1, t), t2 = t / t1. The rule is symmetric in
+    rows and columns.
     """
     split = np.asarray(ranks, dtype=float)
     column_copies = np.clip(np.sqrt(split * (rows / columns)), 1.0, split)
@@ -35,23 +35,24 @@ def balanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[A
 
 
 def unbalanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
-    """Copies of both sides by the rule of the published code until 22 May 2025.
+    """Number of copies of both sides, by the rule that the published code had until 22 May 2025.
 
     Parameters
     ----------
     rows, columns : float
         Shape of the weight matrix [1].
     ranks : array_like, shape (...)
-        Number of accelerators with a piece each, at least 1 [1].
+        Number of accelerators, each with one piece, at least 1 [1].
 
     Returns
     -------
     (ndarray, ndarray), each of shape (...)
-        Copies of the column side and of the row side [1]; their product may exceed ``ranks``.
+        Number of copies of the column side, and of the row side [1]; their product may exceed ``ranks``.
 
     Notes
     -----
-    Published code of Erdil (2025), in the state behind Table 5: t1 = max(1, t sqrt(m / k)), t2 = max(1, t sqrt(k / m)).
+    Published code of Erdil (2025), in the state that produced Table 5: t1 = max(1, t sqrt(m / k)), t2 = max(1, t sqrt(k
+    / m)).
     """
     split = np.asarray(ranks, dtype=float)
     aspect = np.sqrt(rows / columns)
@@ -59,14 +60,14 @@ def unbalanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple
 
 
 def single_copy(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
-    """One copy of every input and output element, for any number of ranks.
+    """Rule with one copy of every input and output element, for any number of ranks.
 
     Parameters
     ----------
     rows, columns : float
-        Shape of the weight matrix [1]; without effect.
+        Shape of the weight matrix [1]; it has no effect.
     ranks : array_like, shape (...)
-        Number of accelerators with a piece each [1].
+        Number of accelerators, each with one piece [1].
 
     Returns
     -------
@@ -82,19 +83,19 @@ def single_copy(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Arra
     return ones, ones
 
 
-#: Rules by their name in assumptions.
+#: Rules by their name in the assumptions.
 SPLITS = {"balanced": balanced_split, "unbalanced": unbalanced_split, "single_copy": single_copy}
 
 
 def activation_elements_per_token(rows: float, columns: float, ranks: npt.ArrayLike, split: str = "balanced") -> Array:
-    """Elements read and written per token around one weight matrix, over all ranks.
+    """Number of activation elements that a weight matrix reads and writes per token, over all ranks.
 
     Parameters
     ----------
     rows, columns : float
         Shape of the weight matrix [1].
     ranks : array_like, shape (...)
-        Number of accelerators with a piece each [1].
+        Number of accelerators, each with one piece [1].
     split : str
         A key of :data:`SPLITS`.
 

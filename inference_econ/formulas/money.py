@@ -1,4 +1,4 @@
-"""Costs: an hour of a chip, tokens, and the choice of a buyer."""
+"""Costs of a chip-hour and of tokens, and preferences of buyers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def dollars_per_million_tokens(
     batch: npt.ArrayLike,
     dollars_per_accelerator_hour: float,
 ) -> Array:
-    """Cost of a million output tokens on an instance at full load.
+    """Cost of a million output tokens for an instance at full load.
 
     Parameters
     ----------
     accelerators : array_like, shape (...)
-        Instance size [1].
+        Number of accelerators in the instance [1].
     seconds_per_token : array_like, shape (...)
         Time between two tokens of one user [s].
     batch : array_like, shape (...)
-        Users served together [1]. For a given throughput, use one second as the time and tokens per second as the
-        batch.
+        Number of concurrent users [1]. If you know the throughput instead, set the time to one second and the batch to
+        the tokens per second.
     dollars_per_accelerator_hour : float
         Price [USD/h].
 
@@ -41,7 +41,7 @@ def dollars_per_million_tokens(
 
     Notes
     -----
-    Eq. (2) of Erdil (2025) times the price; the order of operations is that of the published code.
+    Eq. (2) of Erdil (2025) times the price. The order of operations follows the published code.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def dollars_per_million_tokens(
 
 
 def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayLike, exponent: float) -> Array:
-    """Objective of a buyer whose value of a token grows as a power of its speed.
+    """Objective of a buyer for whom the value of a token is a power of its speed.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayL
     dollars_per_million : array_like, shape (...)
         Cost [USD per 1e6 tokens].
     exponent : float
-        Exponent a of speed [1]; 3 in the tables of the study.
+        Exponent a of the speed [1]; 3 in the tables of the study.
 
     Returns
     -------
     ndarray, shape (...)
-        speed^a / cost, in arbitrary units [1].
+        speed^a / cost [1]; only ratios of these values have a meaning.
 
     Notes
     -----
@@ -78,17 +78,19 @@ def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayL
 
 
 class Exponents(NamedTuple):
-    """Exponents of the preference with which a buyer would choose each point; both of shape (n,) [1]."""
+    """Range of exponents for which a buyer chooses each point (see :func:`preference`); both of shape (n,) [1]."""
 
     low: Array
-    """Lower limit, below which a slower point is preferred; at least 0."""
+    """Lower limit, at least 0. Below it, a slower point is preferred."""
     high: Array
-    """Upper limit, above which a faster point is preferred; infinite for the fastest. Below ``low`` if no exponent
-    chooses the point."""
+    """Upper limit. Above it, a faster point is preferred.
+
+    It is infinite for the fastest point, and below ``low`` if no exponent selects the point.
+    """
 
 
 def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayLike) -> Exponents:
-    """Revealed preference: exponents for which no other point is preferred to the chosen one.
+    """Revealed preference: range of exponents for which a buyer prefers no other point to a given one.
 
     Parameters
     ----------
@@ -100,7 +102,7 @@ def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: np
     Returns
     -------
     Exponents
-        Interval for every point [1]; empty (``high < low``) if no buyer of this kind chooses it.
+        Interval for every point [1]; it is empty (``high < low``) if no such buyer chooses the point.
 
     Raises
     ------
@@ -109,9 +111,9 @@ def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: np
 
     Notes
     -----
-    Eq. (45) of Erdil (2025), inverted: speed^a / price is largest if a is at least the slope of ln(price) over
-    ln(speed) to every slower point, and at most the slope to every faster one. If points have equal speed, only the
-    cheapest of them are chosen.
+    Eq. (45) of Erdil (2025), solved for the exponent. speed^a / price is largest if a is between two slopes of
+    ln(price) over ln(speed). It is at least the slope to every slower point, and at most the slope to every faster
+    point. If points have equal speed, only the cheapest of them can be chosen.
 
     Examples
     --------
@@ -133,18 +135,18 @@ def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: np
 
 
 class HourCostByCause(NamedTuple):
-    """Cost of an hour in use of one accelerator, by cause; every field has the shape of the inputs [USD/h]."""
+    """Cost per hour of use of one accelerator, by cause; every field has the shape of the inputs [USD/h]."""
 
     depreciation: Array
-    """Depreciation: purchase price over the hours in use of its lifetime."""
+    """Depreciation: purchase price divided by the hours of use in its lifetime."""
     capital: Array
     """Interest on the remaining value."""
     operations: Array
-    """Staff, space, repairs: a yearly share of the purchase price."""
+    """Staff, space and repairs: a yearly share of the purchase price."""
     accelerator_energy: Array
-    """Electricity of the accelerator and its cooling."""
+    """Electricity of the accelerator, including cooling."""
     host_energy: Array
-    """Electricity of its share of host and network with their cooling, including idle hours."""
+    """Electricity of its share of host and network, including cooling and idle hours."""
 
     @property
     def total(self) -> Array:
@@ -156,9 +158,9 @@ class Power(NamedTuple):
     """Power that an accelerator draws, and the price of electricity."""
 
     board_watts: npt.ArrayLike = 0.0
-    """Power of the accelerator at work; when idle it is assumed to draw none [W]."""
+    """Power of the accelerator at work [W]. An idle accelerator is assumed to draw none."""
     host_watts: npt.ArrayLike = 0.0
-    """Power of its share of host and network, drawn at all hours [W]."""
+    """Power of its share of host and network, which is drawn at all hours [W]."""
     pue: npt.ArrayLike = 1.0
     """Power of the facility divided by the power of its servers, at least 1 [1]."""
     dollars_per_kwh: npt.ArrayLike = 0.0
@@ -177,7 +179,7 @@ def accelerator_hour_cost(
     yearly_operations: npt.ArrayLike = 0.0,
     cost_of_capital: npt.ArrayLike = 0.0,
 ) -> HourCostByCause:
-    """Cost of an hour in which an owned accelerator does paid work.
+    """Cost of an hour in which a purchased accelerator does paid work.
 
     Parameters
     ----------
@@ -186,7 +188,7 @@ def accelerator_hour_cost(
     lifetime_years : array_like, shape (...)
         Depreciation period [years].
     utilisation : array_like, shape (...)
-        Share of all hours in which it works, above 0 to 1 [1].
+        Share of all hours in which the accelerator works, above 0 and at most 1 [1].
     power : Power
         Power [W], and price of electricity [USD per kWh]; arrays of shape (...).
     yearly_operations : array_like, shape (...)
@@ -207,12 +209,12 @@ def accelerator_hour_cost(
 
     Notes
     -----
-    Equal yearly payments of an annuity, P r / (1 - (1 + r)^-n), of which P / n is depreciation and the rest capital.
-    The breakdown follows the chapter on costs of Barroso, Hoelzle and Ranganathan (2018).
+    The owner makes equal yearly payments of an annuity, P r / (1 - (1 + r)^-n). P / n of each is depreciation, and the
+    rest is capital. The breakdown follows the chapter on costs of Barroso, Hoelzle and Ranganathan (2018).
 
     Examples
     --------
-    A chip for 40,000 dollars over five years, in use four hours of five:
+    A chip for 40,000 dollars over five years, which works for 80% of the time:
 
     >>> cost = accelerator_hour_cost(40e3, 5, utilisation=0.8, power=Power(700, 500, 1.25, 0.08),
     ...     yearly_operations=0.05, cost_of_capital=0.08)
@@ -224,7 +226,7 @@ def accelerator_hour_cost(
     share = _known("utilisation", utilisation, above=0.0, most=1.0)
     rate = _known("cost_of_capital", cost_of_capital)
     hours = _HOURS_PER_YEAR * share
-    # Energy per hour of clock time, then per hour of work.
+    # First per hour of clock time, then per hour of work.
     dollars_per_watt = _known("pue", power.pue, least=1.0) * _known("dollars_per_kwh", power.dollars_per_kwh) / 1e3
     with np.errstate(divide="ignore", invalid="ignore"):
         payment = rate / -np.expm1(-years * np.log1p(rate))
@@ -246,7 +248,7 @@ def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour
     Parameters
     ----------
     accelerators : array_like, shape (...)
-        Instance size [1].
+        Number of accelerators in the instance [1].
     dollars_per_accelerator_hour : array_like, shape (...)
         Price [USD/h].
 
@@ -257,7 +259,7 @@ def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour
 
     Notes
     -----
-    Price of an instance in eq. (2) of Erdil (2025).
+    The price of an instance in eq. (2) of Erdil (2025).
 
     Examples
     --------
@@ -268,12 +270,12 @@ def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour
 
 
 def dollars_per_million(dollars: npt.ArrayLike, tokens: npt.ArrayLike) -> Array:
-    """Cost per million tokens of a bill that is divided over a number of tokens.
+    """Cost per million tokens, if a cost is divided over a number of tokens.
 
     Parameters
     ----------
     dollars : array_like, shape (...)
-        Bill [USD].
+        Cost [USD].
     tokens : array_like, shape (...)
         Number of tokens [tokens].
 
@@ -284,7 +286,7 @@ def dollars_per_million(dollars: npt.ArrayLike, tokens: npt.ArrayLike) -> Array:
 
     Notes
     -----
-    Eq. (2) of Erdil (2025) for a number of tokens instead of a speed.
+    Eq. (2) of Erdil (2025), with a number of tokens instead of a speed.
 
     Examples
     --------
@@ -296,14 +298,14 @@ def dollars_per_million(dollars: npt.ArrayLike, tokens: npt.ArrayLike) -> Array:
 
 
 def joules_per_token(watts: npt.ArrayLike, accelerators: npt.ArrayLike, tokens_per_second: npt.ArrayLike) -> Array:
-    """Energy of one token of an instance.
+    """Energy per token of an instance.
 
     Parameters
     ----------
     watts : array_like, shape (...)
         Power of one accelerator [W].
     accelerators : array_like, shape (...)
-        Instance size [1].
+        Number of accelerators in the instance [1].
     tokens_per_second : array_like, shape (...)
         Throughput of the instance over all users [tokens/s].
 
@@ -314,7 +316,7 @@ def joules_per_token(watts: npt.ArrayLike, accelerators: npt.ArrayLike, tokens_p
 
     Notes
     -----
-    Eq. (2) of Erdil (2025) with power instead of a price.
+    Eq. (2) of Erdil (2025), with power instead of a price.
 
     Examples
     --------
@@ -325,20 +327,20 @@ def joules_per_token(watts: npt.ArrayLike, accelerators: npt.ArrayLike, tokens_p
 
 
 class Bill(NamedTuple):
-    """Bill by kind of token; every field has the shape of the bill."""
+    """Parts of a cost by kind of token; every field has the shape of the cost."""
 
     input: Array
-    """Prefilled prompt tokens [USD]."""
+    """Cost of prefilled prompt tokens [USD]."""
     cached_input: Array
-    """Cached prompt tokens [USD]."""
+    """Cost of cached prompt tokens [USD]."""
     output: Array
-    """Output tokens [USD]."""
+    """Cost of output tokens [USD]."""
 
 
 def allocate(
     bill: npt.ArrayLike, input_seconds: npt.ArrayLike, cached_seconds: npt.ArrayLike, output_seconds: npt.ArrayLike
 ) -> Bill:
-    """Divide a bill over the kinds of tokens by accelerator time.
+    """Divide a cost over the kinds of tokens, in proportion to accelerator time.
 
     Parameters
     ----------
@@ -350,7 +352,7 @@ def allocate(
     Returns
     -------
     Bill
-        Three parts that add up to the bill [USD].
+        Three parts that add up to the cost [USD].
 
     Raises
     ------
@@ -359,7 +361,7 @@ def allocate(
 
     Notes
     -----
-    Shares in proportion to time, as in eq. (2) of Erdil (2025).
+    Cost is proportional to accelerator time, as in eq. (2) of Erdil (2025).
 
     Examples
     --------
@@ -376,7 +378,10 @@ def allocate(
 def _known(
     name: str, values: npt.ArrayLike, *, least: float = 0.0, above: float | None = None, most: float = np.inf
 ) -> Array:
-    """Array of finite numbers within limits; ``above`` excludes the limit itself."""
+    """Convert values to an array, and check that they are finite and within limits.
+
+    ``above`` excludes the limit itself.
+    """
     numbers = np.asarray(values, dtype=float)
     good = np.isfinite(numbers) & (numbers >= least) & (numbers <= most)
     if above is not None:

@@ -14,18 +14,20 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
     Parameters
     ----------
     seconds : array_like, shape (n,)
-        Time per token, smaller is better [s].
+        Time per token [s]; smaller is better.
     dollars : array_like, shape (n,)
-        Cost, smaller is better [USD].
+        Cost [USD]; smaller is better.
 
     Returns
     -------
     ndarray, shape (m,)
-        Ascending in seconds and strictly descending in dollars. If points are equal, the first is included.
+        Indices, ascending in seconds and strictly descending in dollars. Only the first of several equal points is
+        included.
 
     Notes
     -----
-    Sort by time, then keep each point below the running minimum of cost: exact, O(n log n).
+    Points are sorted by time. Each point below the minimum cost so far is kept. The result is exact and takes O(n log
+    n).
 
     Examples
     --------
@@ -40,23 +42,23 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
 
 
 def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """True for points that another point dominates: at least as good in time and cost, and better in one.
+    """True for points that another point dominates: it is at least as good in time and cost, and better in one of them.
 
     Parameters
     ----------
     seconds : array_like, shape (n,)
-        Time per token, smaller is better [s].
+        Time per token [s]; smaller is better.
     dollars : array_like, shape (n,)
-        Cost, smaller is better [USD].
+        Cost [USD]; smaller is better.
 
     Returns
     -------
     ndarray of bool, shape (n,)
-        Equal points do not dominate each other [1].
+        True for dominated points [1]. Equal points do not dominate each other.
 
     Notes
     -----
-    The cheapest of all points up to a time is on the frontier, so two binary searches are sufficient.
+    The cheapest of all points up to a given time is on the frontier, so two binary searches are sufficient.
 
     Examples
     --------
@@ -73,23 +75,24 @@ def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.
 def ceiling(
     frontier_seconds: npt.ArrayLike, frontier_dollars: npt.ArrayLike, dollars_per_second: npt.ArrayLike
 ) -> Array:
-    """Time above which a point falls behind a frontier, if its cost is proportional to its time.
+    """Longest time at which a point is not behind a frontier, if its cost is proportional to its time.
 
     Parameters
     ----------
     frontier_seconds, frontier_dollars : array_like, shape (m,)
         Frontier, ascending in seconds [s] and descending in dollars [USD].
     dollars_per_second : array_like, shape (...)
-        Cost of the points per time [USD/s].
+        Cost of each point per time [USD/s].
 
     Returns
     -------
     ndarray, shape (...)
-        Time above which some frontier point is at least as fast and as cheap [s]; ``inf`` without a frontier.
+        Time [s]. Above it, some frontier point is at least as fast and as cheap; ``inf`` without a frontier.
 
     Notes
     -----
-    min over i of max(tau_i, c_i / r). tau rises and c falls, so the two neighbors of tau_i = c_i / r determine it.
+    The result is min over i of max(tau_i, c_i / r). tau ascends and c descends, so only the two neighbors of tau_i =
+    c_i / r matter.
 
     Examples
     --------
@@ -104,7 +107,7 @@ def ceiling(
 
 
 def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
-    """Points of a frontier that a logarithmic scan over latency limits visits.
+    """Points that a logarithmic scan over latency limits finds on a frontier.
 
     Parameters
     ----------
@@ -113,17 +116,17 @@ def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
     points : int
         Number of latency limits [1].
     decades : float
-        Span of the limits above the smallest time [1].
+        Range of the limits above the smallest time [decades].
 
     Returns
     -------
     ndarray, shape (k,)
-        Indices into the frontier: for each limit the cheapest point at or below it.
+        Indices of frontier points: for each limit, the cheapest point at or below it.
 
     Notes
     -----
-    Erdil (2025), published code: 1,000 limits over two decades, the cheapest point within each. On an exact frontier
-    that is the slowest point within the limit, so the scan is one binary search.
+    Erdil (2025), published code: 1,000 limits over two decades, and the cheapest point within each. On an exact
+    frontier, this is the slowest point within the limit, so one binary search is sufficient.
 
     Examples
     --------
@@ -138,24 +141,25 @@ def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
 
 
 def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
-    """Values where curves cross an abscissa between two points: y is a power of x between neighbors.
+    """Values of curves at an abscissa, between neighboring points; y is a power of x between neighbors.
 
     Parameters
     ----------
     x, y : array_like, shape (n, k)
-        Points of n curves in order, both positive: for example speed [tokens/s] and cost [USD per 1e6 tokens].
+        Points of n curves, in order; both positive. For example, x is a speed [tokens/s] and y a cost [USD per 1e6
+        tokens].
     at : float
         Abscissa, in the unit of x: for example speed [tokens/s].
 
     Returns
     -------
     ndarray, shape (n, k - 1)
-        Values in the unit of y, for example [USD per 1e6 tokens]; NaN if the abscissa is not between the two neighbors,
-        or one of their values is NaN.
+        Values in the unit of y, for example [USD per 1e6 tokens]. NaN if the abscissa is not between the two neighbors,
+        or if a value of a neighbor is NaN.
 
     Notes
     -----
-    y = y_0 (x / x_0)^b with b = ln(y_1 / y_0) / ln(x_1 / x_0): a straight line in logarithms.
+    y = y_0 (x / x_0)^b with b = ln(y_1 / y_0) / ln(x_1 / x_0), which is a straight line on logarithmic axes.
 
     Examples
     --------
@@ -172,26 +176,26 @@ def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
 
 
 def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, int, int] | None:
-    """Smallest value of curves at or beyond an abscissa, including between points (:func:`crossed`).
+    """Smallest value of several curves at or above an abscissa, including values between points (:func:`crossed`).
 
     Parameters
     ----------
     x, y : array_like, shape (n, k)
-        Points of n curves in order, both positive: for example speed [tokens/s] and cost [USD per 1e6 tokens]; ignored
-        values are NaN.
+        Points of n curves, in order; both positive. For example, x is a speed [tokens/s] and y a cost [USD per 1e6
+        tokens]. NaN marks values to ignore.
     at : float
         Abscissa, in the unit of x: for example speed [tokens/s].
 
     Returns
     -------
     (float, int, int) or None
-        Value, index of its curve, and position: the column of a point, or k plus the column of the point before a
-        crossing [1]. None if no curve reaches the abscissa.
+        Value, index of its curve, and position [1]. The position is the column of a point; between points, it is k plus
+        the column of the point before. None if no curve reaches the abscissa.
 
     Notes
     -----
-    min over curves i and x >= x_0 of y_i(x), where y_i is linear in logarithms between neighboring points and undefined
-    elsewhere. The minimum is at a point, or at x_0.
+    The result is min over curves i and x >= x_0 of y_i(x). Between neighboring points, y_i is linear on logarithmic
+    axes; elsewhere it is undefined. The minimum is at a point or at x_0.
 
     Examples
     --------
@@ -208,12 +212,12 @@ def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, in
 
 
 def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
-    """Smallest values of curves at or beyond many abscissae, as :func:`least_from` for each.
+    """Smallest values of several curves at or above each of many abscissae; see :func:`least_from`.
 
     Parameters
     ----------
     x, y : array_like, shape (n, k)
-        As there: for example speed [tokens/s] and cost [USD per 1e6 tokens]; ignored values are NaN.
+        See :func:`least_from`: for example speed [tokens/s] and cost [USD per 1e6 tokens]. NaN marks values to ignore.
     at : array_like, shape (...)
         Abscissae, in the unit of x: for example speeds [tokens/s].
 
@@ -224,7 +228,7 @@ def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
 
     Notes
     -----
-    Abscissae are sorted once; each is compared with the segments that cross it and the points beyond it.
+    Abscissae are sorted once. Each is compared with the segments that cross it and with the points above it.
 
     Examples
     --------
@@ -254,18 +258,18 @@ def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
 def summarised_cost(
     tokens_per_second: npt.ArrayLike, slow_dollars: float, top_tokens_per_second: float, exponent: float
 ) -> Array:
-    """Cost at a speed, by the three parameters that summarize a frontier.
+    """Cost at a speed, from the three parameters that summarize a frontier.
 
     Parameters
     ----------
     tokens_per_second : array_like, shape (...)
         Speed per user x, below the top speed [tokens/s].
     slow_dollars : float
-        Cost A in the limit of speed 0 [USD per 1e6 tokens].
+        Cost A as the speed approaches 0 [USD per 1e6 tokens].
     top_tokens_per_second : float
-        Speed limit x_m, at which cost diverges [tokens/s].
+        Speed limit x_m, at which the cost becomes infinite [tokens/s].
     exponent : float
-        Exponent beta, which sets how steeply cost rises [1].
+        Exponent beta, which determines how steeply the cost rises [1].
 
     Returns
     -------
@@ -274,8 +278,8 @@ def summarised_cost(
 
     Notes
     -----
-    A (1 - x / x_m)^-beta, which the published code of Erdil (2025) fits to a frontier. Valid between the speeds of the
-    fitted points.
+    A (1 - x / x_m)^-beta, which the published code of Erdil (2025) fits to a frontier. The formula is valid between the
+    speeds of the fitted points.
 
     Examples
     --------

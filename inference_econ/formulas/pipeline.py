@@ -9,24 +9,24 @@ from inference_econ._types import Array
 
 
 def logarithmic_degrees(deepest: npt.ArrayLike, steps: int) -> Array:
-    """Depths from 1 to the deepest allowed one in equal ratios.
+    """Pipeline depths from 1 to the deepest allowed one, in equal ratios.
 
     Parameters
     ----------
     deepest : array_like, shape (...)
         Largest depth [1], at least 1.
     steps : int
-        Number of ratios between the first depth and the last [1].
+        Number of equal ratios between the first and the last depth [1].
 
     Returns
     -------
     ndarray, shape (steps + 1, ...)
-        deepest^(j / steps) for j = 0 .. steps [1]; real numbers, the last exactly ``deepest``.
+        deepest^(j / steps) for j = 0 .. steps [1]; real numbers. The last is exactly ``deepest``.
 
     Notes
     -----
-    Erdil (2025), published code: the depths are powers of two of evenly spaced logarithms, so the last one may round
-    above ``deepest``; here it is exact, as intended.
+    In the published code of Erdil (2025), depths are powers of two of evenly spaced logarithms, so rounding may raise
+    the last one above ``deepest``. Here it is exact.
 
     Examples
     --------

@@ -22,7 +22,7 @@ def drawn_watts(
     seconds : array_like, shape (...)
         Duration of the work, positive [s].
     limit_watts : array_like, shape (...)
-        Power limit, at which the firmware lowers the clock [W].
+        Power limit [W]. The firmware lowers the clock to keep it.
 
     Returns
     -------
@@ -31,8 +31,8 @@ def drawn_watts(
 
     Notes
     -----
-    Static power and energy per operation, as in the energy roofline of Choi et al. (2013), eqs. (1) to (4). Valid for
-    means over many steps, not for peaks within one.
+    The model has a static power and an energy per operation, as in the energy roofline of Choi et al. (2013), eqs. (1)
+    to (4). It is valid for means over many steps, but not for peaks within a step.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def drawn_watts(
 
 
 def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: npt.ArrayLike) -> Array:
-    """Facility power of boards with their share of host and network.
+    """Facility power of accelerator boards, with their share of host and network.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: n
 
     Notes
     -----
-    Chapter on energy of Barroso, Hoelzle and Ranganathan (2018). PUE is a mean over a year, applied here at all loads.
+    Chapter on energy of Barroso, Hoelzle and Ranganathan (2018). PUE is a yearly mean; here it applies at all loads.
 
     Examples
     --------
@@ -79,12 +79,12 @@ def grams_of_carbon(joules: npt.ArrayLike, grams_per_kwh: npt.ArrayLike) -> Arra
     joules : array_like, shape (...)
         Energy at the meter of the facility [J].
     grams_per_kwh : array_like, shape (...)
-        Carbon intensity of the grid, CO2 equivalents of generation [g/kWh].
+        Carbon intensity of electricity generation in the grid, in CO2 equivalents [g/kWh].
 
     Returns
     -------
     ndarray, shape (...)
-        CO2 equivalents of the electricity, without manufacturing of chips and buildings [g].
+        CO2 equivalents of the electricity [g]. Manufacturing of chips and buildings is excluded.
 
     Notes
     -----

@@ -1,8 +1,8 @@
 """Prefix cache of conversations: hit rates, and the memory that cached turns need.
 
 A conversation has n turns. The prompt of turn k consists of a system prompt, all earlier questions and answers, and a
-new question. Its cache is kept until the next turn uses it, or for at most a lifetime. The time between an answer and
-the user's next question is exponentially distributed.
+new question. The KV cache of a turn stays until the next turn uses it, or at most for a lifetime. The time between an
+answer and the user's next question is exponentially distributed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ ArrayLike = npt.ArrayLike
 
 
 class Turns(NamedTuple):
-    """Tokens of the mean request of a conversation; fields have the shape of the arguments."""
+    """Tokens of the mean request in a conversation; fields have the shape of the arguments."""
 
     prompt: Array
     """Prompt length [tokens]."""
     repeated: Array
-    """Prompt tokens from earlier turns and the system prompt [tokens]."""
+    """Prompt tokens that repeat earlier turns and the system prompt [tokens]."""
     cached: Array
-    """Tokens of these in the cache [tokens]."""
+    """Repeated prompt tokens that are in the cache [tokens]."""
 
 
 def turns(
@@ -43,13 +43,13 @@ def turns(
     Parameters
     ----------
     count : array_like, shape (...)
-        Turns of a conversation, n [1].
+        Number n of turns in a conversation [1].
     user_tokens, answer_tokens : array_like, shape (...)
-        New tokens of a user in every turn, u, and of the answer, a [tokens].
+        New tokens u of the user in every turn, and tokens a of the answer [tokens].
     system_tokens : array_like, shape (...)
-        System prompt, s, equal for all users and therefore always cached [tokens].
+        System prompt s [tokens]. It is the same for all users and therefore always cached.
     returning : array_like, shape (...)
-        Probability that the next turn finds the cache of the last one, see :func:`returning` [1].
+        Probability that a turn finds the cache of the previous turn [1], see :func:`returning`.
 
     Returns
     -------
@@ -64,8 +64,8 @@ def turns(
 
     Notes
     -----
-    Turn k repeats (k - 1) (u + a) tokens, and the mean of k - 1 over a conversation is (n - 1) / 2: the reuse that Gao
-    et al. (2024) found in conversations.
+    Turn k repeats (k - 1) (u + a) tokens, and the mean of k - 1 over a conversation is (n - 1) / 2. Gao et al. (2024)
+    describe this reuse in conversations.
 
     Examples
     --------
@@ -85,9 +85,9 @@ def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:
     Parameters
     ----------
     lifetime_seconds : array_like, shape (...)
-        Time that an unused entry is kept, L; may be ``inf`` [s].
+        Lifetime L of an unused entry in the cache [s]; may be ``inf``.
     think_seconds : array_like, shape (...)
-        Mean time between an answer and the next question, Z; exponential [s].
+        Mean time Z between an answer and the next question [s]; the time is exponentially distributed.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:
 
     Notes
     -----
-    The hit rate of Che, Tung and Wang (2002), with the lifetime as characteristic time.
+    The hit rate of Che, Tung and Wang (2002); the lifetime is their characteristic time.
 
     Examples
     --------
@@ -123,12 +123,12 @@ def stored_tokens(
     think_seconds: ArrayLike,
     system_tokens: ArrayLike = 0.0,
 ) -> Array:
-    """Tokens in the cache that wait for their next use.
+    """Number of cached tokens that wait for their next use.
 
     Parameters
     ----------
     requests_per_second : array_like, shape (...)
-        Turns of all conversations per second [1/s].
+        Rate of turns over all conversations [1/s].
     count, user_tokens, answer_tokens, system_tokens : array_like, shape (...)
         See :func:`turns` [1] and [tokens].
     lifetime_seconds, think_seconds : array_like, shape (...)
@@ -137,7 +137,7 @@ def stored_tokens(
     Returns
     -------
     ndarray, shape (...)
-        Mean over time [tokens], with the system prompt once, and without entries of running requests.
+        Mean over time [tokens]. It has the system prompt once, and excludes entries of running requests.
 
     Raises
     ------
@@ -146,13 +146,14 @@ def stored_tokens(
 
     Notes
     -----
-    Little's law, Little (1961). One in n turns per second is a conversation's k-th. After turn k, its k (u + a) tokens
-    wait for the shorter of the pause and L, which is Z (1 - exp(-L / Z)) on average. After the last turn they wait for
-    L.
+    Little's law, Little (1961). One in n turns per second is the k-th turn of its conversation. After turn k, its k (u
+    + a) tokens wait for the shorter of the pause and L, which is Z (1 - exp(-L / Z)) on average. After the last turn,
+    they wait for L.
 
     Examples
     --------
-    Two requests per second, three turns of 500 tokens, kept for a minute; users take as long on average:
+    Two requests per second and three turns of 500 tokens. Entries live for a minute, which is also the mean pause of
+    users:
 
     >>> float(stored_tokens(2, 3, 100, 400, lifetime_seconds=60, think_seconds=60).round(1))
     97927.2
@@ -174,7 +175,7 @@ def lifetime_that_fits(
     think_seconds: ArrayLike,
     system_tokens: ArrayLike = 0.0,
 ) -> Array:
-    """Lifetime of entries in an LRU cache of limited size.
+    """Lifetime of unused entries in an LRU cache of limited size.
 
     Parameters
     ----------
@@ -195,10 +196,10 @@ def lifetime_that_fits(
 
     Notes
     -----
-    The characteristic time of Che, Tung and Wang (2002): the lifetime at which stored tokens fill the cache. Let c = (n
-    - 1) / 2, and let r be the time in which new tokens fill the cache. The lifetime solves L + c Z (1 - exp(-L / Z)) =
-    r. The solution is L = d + Z W(c exp(-d / Z)) with d = r - c Z and Lambert's function W. It is computed by Wright's
-    omega(x) = W(exp(x)), which does not overflow: Corless and Jeffrey (2002).
+    The characteristic time of Che, Tung and Wang (2002) is the lifetime at which the stored tokens fill the cache. Let
+    c = (n - 1) / 2, and let r be the time in which new tokens fill the cache. The lifetime L solves L + c Z (1 - exp(-L
+    / Z)) = r. The solution is L = d + Z W(c exp(-d / Z)), where d = r - c Z and W is Lambert's function. It is computed
+    with Wright's omega(x) = W(exp(x)), which does not overflow: Corless and Jeffrey (2002).
 
     Examples
     --------
@@ -209,11 +210,11 @@ def lifetime_that_fits(
     rate, number = _known("requests_per_second", requests_per_second, least=1e-12), _known("turns", count, least=1.0)
     turn_tokens = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
     think, again = _known("think_seconds", think_seconds, least=1e-9), (number - 1.0) / 2.0
-    # In units of the think time.
+    # All times are relative to the think time.
     fresh = room / (rate * turn_tokens * think)
     with np.errstate(divide="ignore"):
         lifetime = np.maximum(fresh - again + wright_omega(np.log(again) + again - fresh), 0.0)
-    # Short lifetimes are small differences of large numbers; a step of Newton's method restores the lost digits.
+    # A short lifetime is a small difference of large numbers. One step of Newton's method restores the lost digits.
     lifetime -= (lifetime - again * np.expm1(-lifetime) - fresh) / (1.0 + again * np.exp(-lifetime))
     return np.where(room > 0.0, think * np.maximum(lifetime, 0.0), 0.0)
 

@@ -1,7 +1,7 @@
 """Queueing model of a continuous-batching server: occupancy and waiting times.
 
-With n concurrent requests the server completes mu(n) requests per second. At most ``slots`` run concurrently (limited
-by the KV cache or the maximum batch), and further ones wait first come, first served.
+With n concurrent requests, the server completes mu(n) requests per second. At most ``slots`` requests run concurrently,
+because the KV cache or the maximum batch limits them. Further requests wait first come, first served.
 """
 
 from __future__ import annotations
@@ -16,35 +16,44 @@ from inference_econ.errors import InputError
 
 ArrayLike = npt.ArrayLike
 
-#: Sum of the squared variations below which a stream counts as deterministic.
+#: If the sum of the squared coefficients of variation is below this value, a stream counts as deterministic.
 _REGULAR = 1e-6
 
 
 class Load(NamedTuple):
-    """Server under a steady stream of requests; every field has the shape of the arrival rates, (...)."""
+    """Server under a steady stream of requests. Every field has the shape (...) of the arrival rates."""
 
     probabilities: Array
-    """Shape (..., slots + 1): share of time with 0, 1, .. slots concurrent requests [1]; the last includes the time in
-    which others wait. By PASTA, Wolff (1982), an arriving request of a Poisson stream sees this distribution."""
+    """Share of time with 0, 1, .. slots concurrent requests, shape (..., slots + 1) [1].
+
+    The last entry includes the time in which other requests wait. An arriving request of a Poisson stream sees this
+    distribution (PASTA: Wolff, 1982).
+    """
     work: Array
-    """Shape (..., slots): share of all work done with 1, 2, .. slots concurrent requests [1]. These are also the shares
-    of tokens by batch size, so step times with these weights are the distribution of the time between two tokens."""
+    """Share of all work that is done with 1, 2, .. slots concurrent requests, shape (..., slots) [1].
+
+    It is also the share of tokens by batch size. Step times with these weights give the distribution of the time
+    between two tokens.
+    """
     offered: Array
-    """Arrival rate divided by the completion rate with all slots occupied [1]; the server is saturated from 1 on."""
+    """Arrival rate divided by the completion rate with all slots occupied [1]; the server is saturated from 1."""
     busy: Array
     """Share of time with at least one running request [1]."""
     in_flight: Array
-    """Mean number of running requests, without waiting ones [1]."""
+    """Mean number of running requests, excluding waiting ones [1]."""
     waiting: Array
     """Probability that an arriving request waits [1]."""
     wait_seconds: Array
     """Mean wait of all requests, including those that do not wait [s]; ``inf`` if saturated."""
     wait_scale: Array
-    """Mean wait of requests that wait [s]; waits are exponential. ``inf`` if saturated."""
+    """Mean wait of the requests that wait [s]; it is exponentially distributed. ``inf`` if saturated."""
     service_seconds: Array
-    """Mean run time of a request (Little's law) [s]."""
+    """Mean run time of a request, from Little's law [s]."""
     saturated: npt.NDArray[np.bool_]
-    """True if more requests arrive than are completed: the queue is unbounded, and the other fields are limits."""
+    """True if more requests arrive than are completed.
+
+    The queue then grows without bound, and the other fields are limits.
+    """
 
 
 def load(
@@ -55,7 +64,7 @@ def load(
     service_scv: ArrayLike = 1.0,
     bunching: ArrayLike = 0.0,
 ) -> Load:
-    """Occupancy of a server and waits of its requests, from its completion rates.
+    """Occupancy of a server and waits of its requests, given its completion rates.
 
     Parameters
     ----------
@@ -64,17 +73,18 @@ def load(
     completions_per_second : array_like, shape (..., slots)
         Mean completion rate with 1, 2, .. slots concurrent requests [1/s].
     arrival_scv : array_like, shape (...)
-        Squared coefficient of variation ca2 of the times between arrivals [1]; 1 for Poisson, more for bursty arrivals.
+        Squared coefficient of variation ca2 of interarrival times [1]; 1 for Poisson arrivals, more for bursts.
     service_scv : array_like, shape (...)
-        Squared coefficient of variation cs2 of the work of a request [1]; 1 if exponential, 0 if constant.
+        Squared coefficient of variation cs2 of the work of a request [1]; 1 if exponentially distributed, 0 if
+        constant.
     bunching : array_like, shape (...)
-        Addition to ca2 for the occupancy of slots, but not for waits [1]: for arrivals in small groups that are not
-        burstier over long times.
+        Addition to ca2 for the occupancy of slots, but not for waits [1]. It describes arrivals in small groups that
+        are not burstier over long times.
 
     Returns
     -------
     Load
-        Shares of time [1], numbers of requests [1] and waits [s].
+        Shares of time [1], numbers of requests [1], and waits [s].
 
     Raises
     ------
@@ -83,27 +93,27 @@ def load(
 
     Notes
     -----
-    Poisson arrivals: without waiting requests this is generalized processor sharing, p(n) ~ prod_k lambda / mu(k), for
-    any distribution of lengths: Cohen (1979), Kelly (1979). Beyond ``slots`` the chain continues with the ratio lambda
-    / mu(slots), which is exact for exponential lengths. The wait of requests that wait is exponential, with mean 1 /
-    (mu(slots) - lambda). Other lengths and burstier arrivals multiply that mean by (ca2 + cs2) / 2: Kingman (1961), and
-    Allen and Cunneen in Allen (1990).
+    Poisson arrivals: without waiting requests, the server is a generalized processor-sharing queue, p(n) ~ prod_k
+    lambda / mu(k). This holds for any distribution of lengths: Cohen (1979), Kelly (1979). Above ``slots`` requests,
+    the chain continues with the ratio lambda / mu(slots), which is exact for exponential lengths. The wait of requests
+    that wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Other lengths and burstier arrivals
+    multiply this mean by (ca2 + cs2) / 2: Kingman (1961), and Allen and Cunneen in Allen (1990).
 
     Bursty arrivals also occupy more slots at once. For them, the products are raised to the power (1 + cs2) / (ca2 +
-    cs2). The share of idle time is set so that completions equal arrivals. For a constant rate this is the
-    heavy-traffic limit, Zhang, Dai and Zwart (2011). For slots of constant speed the number of running requests has the
-    peakedness (ca2 + cs2) / (1 + cs2), which is correct for exponential and constant lengths. Otherwise it is an
-    approximation. Sums of logarithms prevent over- and underflow with thousands of slots.
+    cs2), and the share of idle time is set so that completions equal arrivals. If the completion rate does not depend
+    on n, this is the heavy-traffic limit of Zhang, Dai and Zwart (2011). If each slot has a constant speed, the number
+    of running requests has the peakedness (ca2 + cs2) / (1 + cs2). This is correct for exponential and for constant
+    lengths. In other cases it is an approximation.
 
     Examples
     --------
-    An M/M/1 queue (one slot) at 80 %: four services of waiting on average.
+    An M/M/1 queue (one slot) at 80 % utilization. A request waits for four service times on average.
 
     >>> found = load(0.8, [1.0])
     >>> round(float(found.wait_seconds), 9), round(float(found.waiting), 9)
     (4.0, 0.8)
 
-    Four slots that each complete one request per second, at 3 and at 5 requests per second.
+    Four slots, each of which completes one request per second. The arrival rates are 3 and 5 requests per second.
 
     >>> found = load([3.0, 5.0], np.arange(1.0, 5.0))
     >>> found.in_flight.round(9), found.saturated
@@ -123,13 +133,13 @@ def load(
     weights = _log_weights(arrivals, rates, power)
     seen = _weighed(weights)
     idle, full = (seen[..., place] / seen.sum(axis=-1) for place in (0, -1))
-    # Exponentials are slow; they are the same unless a server is mostly idle.
+    # Exponentials are slow to compute. The weights can be reused unless the server is mostly idle.
     busy = seen[..., 1:] if (seen[..., 0] < 1.0).all() else _weighed(weights[..., 1:])
     busy = busy / busy.sum(axis=-1, keepdims=True)
     if saturated.any():
         busy = np.where(saturated[..., None], np.arange(rates.shape[-1]) == rates.shape[-1] - 1, busy)
     rate = (busy * rates).sum(axis=-1)
-    # Set idle time so that completions equal arrivals; for Poisson arrivals the product form already does so.
+    # Idle time is set so that completions equal arrivals. For Poisson arrivals, the product form already does this.
     share = np.where(power == 1.0, 1.0 - idle, np.minimum(arrivals / rate, 1.0))
     share = np.where(saturated, 1.0, share)
     in_flight = (busy * np.arange(1.0, rates.shape[-1] + 1.0)).sum(axis=-1)
@@ -150,41 +160,42 @@ def load(
 
 
 def _log_weights(arrivals: Array, rates: Array, power: Array) -> Array:
-    """Logarithms of the product form of 0, 1, .. slots running requests; the last one includes waiting requests."""
+    """Logarithms of the product form for 0, 1, .. slots running requests. The last entry includes waiting requests."""
     logs = np.log(rates)
     steps = power[..., None] * (np.log(np.maximum(arrivals, np.finfo(float).tiny))[..., None] - logs)
-    # The power would increase the mean of a product with growing rates; this correction keeps it.
+    # With growing rates, the power alone would increase the mean. This correction keeps the mean.
     tilt = (1.0 - power[..., None]) / 2.0 * (logs - logs[..., :1])
     weights = np.cumsum(steps, axis=-1) - tilt
-    # 1 + r + r^2 + .. = 1 / (1 - r), if the chain has a limit.
+    # 1 + r + r^2 + .. = 1 / (1 - r), if the sum converges.
     weights[..., -1] -= np.log(-np.expm1(np.where(steps[..., -1] < 0.0, steps[..., -1], -1.0)))
     return np.concatenate((np.zeros((*arrivals.shape, 1)), weights), axis=-1)
 
 
 def _weighed(weights: Array) -> Array:
-    """Shares in proportion to weights, given their logarithms, scaled so that the largest is 1."""
+    """Shares that are proportional to weights with given logarithms. They are scaled so that the largest is 1."""
     return np.asarray(np.exp(weights - weights.max(axis=-1, keepdims=True)))
 
 
 def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
-    """Burstiness of the part of a stream that one of several instances receives with random assignment.
+    """Burstiness of the arrivals at one of several instances, if requests are assigned to instances randomly.
 
     Parameters
     ----------
     scv : array_like, shape (...)
-        Squared coefficient of variation of the times between arrivals of the full stream [1].
+        Squared coefficient of variation c2 of interarrival times in the full stream [1].
     instances : array_like, shape (...)
-        Instances n that receive equal parts of it [1]; use 1 / n to compute the full stream from a part.
+        Number n of instances that receive equal parts of the stream [1]. With 1 / n, the result is the full stream of a
+        part.
 
     Returns
     -------
     ndarray, shape (...)
-        1 + (c2 - 1) / n [1]: nearly Poisson for many instances.
+        1 + (c2 - 1) / n [1]; for many instances, the part is nearly Poisson.
 
     Notes
     -----
-    Exact for renewal processes if each arrival goes to the instance with probability 1 / n, independently of the
-    others: the splitting of Whitt (1983).
+    The result is exact for renewal processes if each arrival goes to an instance with probability 1 / n, independently
+    of the others (splitting in Whitt, 1983).
 
     Examples
     --------
@@ -201,14 +212,14 @@ def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
     Parameters
     ----------
     queue : Load
-        A loaded server, of shape (...) [1].
+        Server under a load, shape (...) [1].
     shares : array_like, shape (k,)
-        Shares q of the requests, from 0 to below 1 [1].
+        Shares q of the requests, at least 0 and below 1 [1].
 
     Returns
     -------
     ndarray, shape (..., k)
-        max(0, ln(P / (1 - q))) times the mean wait of requests that wait [s]; ``inf`` if saturated.
+        max(0, ln(P / (1 - q))) times the mean wait of the requests that wait [s]; ``inf`` if saturated.
 
     Raises
     ------
@@ -217,8 +228,8 @@ def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
 
     Notes
     -----
-    P(wait > t) = P exp(-t / scale), where P is the probability of waiting: exact for exponential lengths, and the
-    heavy-traffic limit for others, Kingman (1961).
+    P(wait > t) = P exp(-t / scale), where P is the probability of waiting. This is exact for exponential lengths. For
+    other lengths, it is the heavy-traffic limit, Kingman (1961).
 
     Examples
     --------
@@ -240,27 +251,27 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
     Parameters
     ----------
     values : array_like, shape (n,)
-        One value for each number of requests, such as the time of a step [s].
+        One value for each number of requests, for example the time of a step [s].
     weights : array_like, shape (..., n)
-        Frequency of each, such as :attr:`Load.work` [1]; they need not sum to 1.
+        Frequency of each value, for example :attr:`Load.work` [1]; the sum need not be 1.
     shares : array_like, shape (k,)
         Shares, from 0 to 1 [1].
 
     Returns
     -------
     ndarray, shape (..., k)
-        Smallest value such that at least this share is at or below it [s].
+        Smallest value such that at least this share of the values is at or below it [s].
 
     Raises
     ------
     InputError
-        If weights are negative, all zero or do not fit the values, or a share is not from 0 to 1.
+        If weights are negative, are all zero or do not match the values, or if a share is not from 0 to 1.
 
     Notes
     -----
-    The inverse of the distribution function, definition 1 of Hyndman and Fan (1996). For step times it is the
-    distribution over tokens. The mean over the life of a request varies less. For constant lengths and no waiting it
-    has two thirds of the variance, because the other requests hardly change from step to step.
+    This is the inverse of the distribution function, definition 1 of Hyndman and Fan (1996). For step times, it is the
+    distribution over tokens. The mean step time over the life of a request varies less. For constant lengths and
+    without waits, this mean has two thirds of the variance, because the other requests hardly change from step to step.
 
     Examples
     --------
@@ -278,14 +289,14 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
         raise InputError("weights must not all be zero")
     order = np.argsort(of, kind="stable")
     below = np.cumsum(mass[..., order] / total, axis=-1)
-    # A sum that should equal the share may differ by rounding.
+    # Rounding may lower a sum that should equal the share.
     reached = below[..., None, :] >= np.atleast_1d(wanted)[:, None] - 1e-12
     quantiles = of[order][np.argmax(reached, axis=-1)]
     return np.asarray(quantiles.reshape((*mass.shape[:-1], *wanted.shape)))
 
 
 def _checked(name: str, values: ArrayLike, *, least: float, open_: bool = False) -> Array:
-    """Array of finite numbers that are not below a limit."""
+    """Convert values to an array, and check that they are finite and not below a limit."""
     numbers = np.asarray(values, dtype=float)
     good = np.isfinite(numbers) & ((numbers > least) if open_ else (numbers >= least))
     if not good.all():

@@ -1,4 +1,4 @@
-"""Accelerators to rent for a fleet of instances, given the sizes of rentable machines."""
+"""Number of accelerators to rent for a fleet of instances, if only machines of some sizes can be rented."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from inference_econ._types import Array
 
 
 def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequence[int]) -> Array:
-    """Accelerators of the machines for several equal instances.
+    """Number of accelerators in the machines that several equal instances need.
 
     Parameters
     ----------
     instances : array_like, shape (...)
-        Integer numbers of instances, n [1].
+        Number of instances n, an integer [1].
     accelerators : array_like, shape (...)
-        Size of each instance, k [1].
+        Number of accelerators in each instance, k [1].
     machines : sequence of int
-        Rentable sizes, ascending, each a multiple of the one before [1]; empty if any number can be rented.
+        Sizes of machines that can be rented, ascending [1]. Each is a multiple of the one before. Empty if any number
+        of accelerators can be rented.
 
     Returns
     -------
     ndarray, shape (...)
-        Minimum number of accelerators; n k if any number can be rented [1].
+        Smallest possible number of accelerators [1]; n k if any number can be rented.
 
     Notes
     -----
-    An instance spans machines only if it is larger than the largest machine. It then has separate machines: n ceil(k /
-    m) m. Otherwise a machine of m contains f = floor(m / k) instances. Each size is a multiple of the one before, so
-    larger machines never contain less per accelerator. The solution therefore fills machines of the largest size first.
-    The rest uses one more machine of this size, or the same procedure with smaller sizes. Divisible sizes make this
-    packing easy: Coffman, Garey and Johnson (1987).
+    An instance spans machines only if it is larger than the largest machine. No other instance then uses its machines,
+    so the number is n ceil(k / m) m. Otherwise a machine of m accelerators has room for f = floor(m / k) instances.
+    Each size is a multiple of the one before, so larger machines never have room for fewer instances per accelerator.
+    The solution therefore fills machines of the largest size first. The remaining instances use one more machine of
+    this size, or the same procedure with smaller sizes. Divisible sizes make this packing easy: Coffman, Garey and
+    Johnson (1987).
 
     Examples
     --------
-    Five instances of 2, and three of 3, on machines of 1, 2, 4 and 8; two of 12:
+    Five instances of 2 accelerators and three of 3, on machines of 1, 2, 4 and 8; then two instances of 12:
 
     >>> rented([5, 3, 2], [2, 3, 12], [1, 2, 4, 8])
     array([10., 12., 32.])
@@ -52,7 +54,7 @@ def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequ
 
 
 def _packed(number: Array, size: Array, machines: Sequence[int]) -> Array:
-    """Accelerators rented for instances that fit the largest machine; ``inf`` if they fit none."""
+    """Number of accelerators to rent for instances that fit in the largest machine; ``inf`` if no machine fits one."""
     if not len(machines):
         return np.where(number > 0.0, np.inf, 0.0)
     whole, smaller = float(machines[-1]), machines[:-1]
@@ -64,19 +66,19 @@ def _packed(number: Array, size: Array, machines: Sequence[int]) -> Array:
 
 
 def rented_in_bulk(accelerators: npt.ArrayLike, machines: Sequence[int]) -> Array:
-    """Accelerators rented per instance in the limit of a large fleet.
+    """Number of accelerators to rent per instance, for a very large fleet.
 
     Parameters
     ----------
     accelerators : array_like, shape (...)
-        Size of an instance [1].
+        Number of accelerators in an instance [1].
     machines : sequence of int
         See :func:`rented` [1].
 
     Returns
     -------
     ndarray, shape (...)
-        Limit and lower bound of :func:`rented` per instance [1].
+        Limit of :func:`rented` divided by the number of instances; it is also a lower bound [1].
 
     Examples
     --------
@@ -92,29 +94,29 @@ def rented_in_bulk(accelerators: npt.ArrayLike, machines: Sequence[int]) -> Arra
 
 
 def rented_together(first: tuple[int, int], second: tuple[int, int], machines: Sequence[int]) -> float:
-    """Accelerators of the machines for two kinds of instances, such as prefill and decode instances.
+    """Number of accelerators in the machines that two kinds of instances need, such as prefill and decode instances.
 
     Parameters
     ----------
     first, second : (int, int)
-        Integer numbers of instances, and accelerators of each [1].
+        Number of instances, and number of accelerators in each, as integers [1].
     machines : sequence of int
         See :func:`rented` [1].
 
     Returns
     -------
     float
-        Minimum of two solutions: separate machines for each kind, or full machines in which smaller instances use the
-        space that larger ones leave [1].
+        The smaller of two solutions [1]: separate machines for each kind, or full machines in which smaller instances
+        use the space that larger ones leave.
 
     Notes
     -----
-    Larger instances first, as in first-fit decreasing, which is optimal for divisible sizes: Coffman, Garey and Johnson
-    (1987).
+    Larger instances are placed first, as in first-fit decreasing. This is optimal for divisible sizes: Coffman, Garey
+    and Johnson (1987).
 
     Examples
     --------
-    One instance of 4 with another of 4, and with three of 2:
+    One instance of 4 accelerators, together with another one of 4, and with three of 2:
 
     >>> rented_together((1, 4), (1, 4), [8]), rented_together((1, 4), (3, 2), [8])
     (8.0, 16.0)

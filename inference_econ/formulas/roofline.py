@@ -19,16 +19,16 @@ def single_device_latency(
     bytes_per_second: float,
     flops_per_second: float,
 ) -> Array:
-    """Time per token on one device: the longer of weight reads and arithmetic.
+    """Time per token on one device: weight reads or arithmetic, whichever takes longer.
 
     Parameters
     ----------
     parameters : array_like, shape (...)
-        Parameters of a dense model [1].
+        Number of parameters of a dense model [1].
     batch : array_like, shape (...)
-        Requests decoded together [1].
+        Number of requests that are decoded together [1].
     bytes_per_parameter : float
-        Stored width of a weight [B].
+        Size of a stored weight [B].
     bytes_per_second : float
         Memory bandwidth [B/s].
     flops_per_second : float
@@ -54,7 +54,7 @@ def single_device_latency(
 
 
 def attainable(flop_per_byte: ArrayLike, bytes_per_second: float, flops_per_second: float) -> Array:
-    """Attainable arithmetic rate of a chip at a given arithmetic intensity (roofline).
+    """Arithmetic rate that a chip can reach at a given arithmetic intensity (roofline).
 
     Parameters
     ----------
@@ -88,9 +88,9 @@ def product_intensity(rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, byt
     Parameters
     ----------
     rows, inner, columns : array_like, shape (...)
-        Sizes of a product of rows x inner with inner x columns [1].
+        Sizes of the two matrices, rows x inner and inner x columns [1].
     bytes_per_element : float
-        Width of an element of all three matrices [B].
+        Size of an element in all three matrices [B].
 
     Returns
     -------
@@ -100,13 +100,14 @@ def product_intensity(rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, byt
     Notes
     -----
     The intensity is 2 m k n / (p (m k + k n + m n)), or 2 / (p (1 / m + 1 / k + 1 / n)). The smallest side dominates.
-    Zhao (2026): a prompt of n tokens times a weight matrix of d x d has 2 n d / (p (2 n + d)), up to d / p, and is
-    compute-bound. In decode n is the batch b, and the intensity is about 2 b / p. A query times n keys is a product
-    with one row, which stays below 2 / p at any context. Valid for kernels that keep reused data on the chip.
+    Following Zhao (2026), a prompt of n tokens times a weight matrix of d x d has 2 n d / (p (2 n + d)), up to d / p.
+    This is compute-bound. In decode, n is the batch b, and the intensity is about 2 b / p. A query times n keys is a
+    product with one row, which stays below 2 / p at any context. The formula is valid for kernels that keep reused data
+    on the chip.
 
     Examples
     --------
-    Prompt of 4,096 tokens, decode of one and of 64 sequences, and a query over 100,000 keys, in 16 bits:
+    A prompt of 4,096 tokens, decode of 1 and of 64 sequences, and a query over 100,000 keys, in 16 bits:
 
     >>> product_intensity([4096, 1, 64, 1], 8192, [8192, 8192, 8192, 100_000], 2.0).round().astype(int).tolist()
     [2048, 1, 63, 1]
@@ -118,29 +119,29 @@ def product_intensity(rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, byt
 def critical_batch(
     bytes_per_parameter: float, bytes_per_second: float, flops_per_second: float, sparsity: float = 1.0
 ) -> float:
-    """Batch at which weight reads and arithmetic take equally long.
+    """Batch at which weight reads and arithmetic take the same time.
 
     Parameters
     ----------
     bytes_per_parameter : float
-        Stored width of a weight [B].
+        Size of a stored weight [B].
     bytes_per_second : float
         Memory bandwidth [B/s].
     flops_per_second : float
         Arithmetic rate [FLOP/s].
     sparsity : float
-        Number of experts divided by the number of active experts, 1 for a dense model [1].
+        Number of experts divided by the number of active experts [1]; 1 for a dense model.
 
     Returns
     -------
     float
-        Requests [1].
+        Number of requests [1].
 
     Notes
     -----
-    b* = s p C / (2 B): the text below eq. (2) of Erdil (2025) for s = 1. In an MoE model, each expert gets b / s tokens
-    of a batch, and its weights are read for these. Valid for weights alone. Activation traffic increases the critical
-    batch. Attention has no critical batch, because every request reads its own cache.
+    b* = s p C / (2 B), from the text below eq. (2) of Erdil (2025) for s = 1. In an MoE model, each expert gets b / s
+    tokens of a batch, and its weights are read once for them. The formula is valid for weights alone. Activation
+    traffic increases the critical batch. Attention has no critical batch, because every request reads its own cache.
 
     Examples
     --------
@@ -151,10 +152,10 @@ def critical_batch(
 
 
 class ToyNetwork(NamedTuple):
-    """All-reduces of the toy model, on a network of infinite bandwidth."""
+    """All-reduces in the toy model, which has a network of infinite bandwidth."""
 
     reductions: float = 4.0
-    """All-reduces per layer [1]: 4, or 2 with parallel attention."""
+    """Number of all-reduces per layer [1]: 4, or 2 with parallel attention."""
     hop_seconds: float = 1e-6
     """Latency between neighbors [s]."""
     base_seconds: float = 0.0
@@ -181,17 +182,17 @@ def toy_latency(
     Parameters
     ----------
     parameters, layers : array_like, shape (...)
-        Parameters [1] and layers [1] of a dense model.
+        Number of parameters [1] and of layers [1] of a dense model.
     accelerators : array_like, shape (...)
-        Instance size N [1], fractions allowed; below 1 the network is free.
+        Number of accelerators N in the instance [1]; fractions are allowed. Below 1, the network takes no time.
     batch : array_like, shape (...)
-        Requests decoded together [1].
+        Number of requests that are decoded together [1].
     bytes_per_parameter : float
-        Stored width of a weight [B].
+        Size of a stored weight [B].
     bytes_per_second, flops_per_second : float
         Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
     network : ToyNetwork
-        All-reduces per layer [1] and the time of each [s].
+        Number of all-reduces per layer [1], and time of each [s].
 
     Returns
     -------
@@ -200,7 +201,7 @@ def toy_latency(
 
     Notes
     -----
-    Eqs. (3), (5) and (8) of Erdil (2025); an all-reduce crosses 2 (sqrt(N) - 1) hops.
+    Eqs. (3), (5) and (8) of Erdil (2025). An all-reduce crosses 2 (sqrt(N) - 1) hops.
     """
     size = np.asarray(accelerators, dtype=float)
     reduction = 2.0 * network.hop_seconds * np.maximum(np.sqrt(size) - 1.0, 0.0) + network.base_seconds
@@ -219,22 +220,22 @@ def toy_accelerator_seconds(
     flops_per_second: float,
     network: ToyNetwork = _STUDY,
 ) -> Array:
-    """Accelerator time per token of :func:`toy_latency`.
+    """Accelerator time per token, for the instance of :func:`toy_latency`.
 
     Parameters
     ----------
     parameters, layers : array_like, shape (...)
-        Parameters [1] and layers [1] of a dense model.
+        Number of parameters [1] and of layers [1] of a dense model.
     accelerators : array_like, shape (...)
-        Instance size N [1].
+        Number of accelerators N in the instance [1].
     batch : array_like, shape (...)
-        Requests decoded together [1].
+        Number of requests that are decoded together [1].
     bytes_per_parameter : float
-        Stored width of a weight [B].
+        Size of a stored weight [B].
     bytes_per_second, flops_per_second : float
         Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
     network : ToyNetwork
-        All-reduces per layer [1] and the time of each [s].
+        Number of all-reduces per layer [1], and time of each [s].
 
     Returns
     -------
@@ -244,7 +245,7 @@ def toy_accelerator_seconds(
     Notes
     -----
     Eq. (4) of Erdil (2025), N / b times the latency: (N / b) L R t + max(p P / (b B), 2 P / C). The cost of reads and
-    arithmetic does not depend on the number of accelerators; that of the network grows with it.
+    arithmetic does not depend on the number of accelerators. The cost of the network grows with it.
 
     Examples
     --------
@@ -274,20 +275,20 @@ def toy_critical_latency(
     bytes_per_second: float,
     network: ToyNetwork = _STUDY,
 ) -> Array:
-    """Latency of :func:`toy_latency` up to the critical batch.
+    """Latency of :func:`toy_latency` at batches up to the critical batch.
 
     Parameters
     ----------
     parameters, layers : array_like, shape (...)
-        Parameters [1] and layers [1] of a dense model.
+        Number of parameters [1] and of layers [1] of a dense model.
     accelerators : array_like, shape (...)
-        Instance size N [1].
+        Number of accelerators N in the instance [1].
     bytes_per_parameter : float
-        Stored width of a weight [B].
+        Size of a stored weight [B].
     bytes_per_second : float
         Memory bandwidth of one accelerator [B/s].
     network : ToyNetwork
-        All-reduces per layer [1] and the time of each [s].
+        Number of all-reduces per layer [1], and time of each [s].
 
     Returns
     -------
@@ -296,8 +297,8 @@ def toy_critical_latency(
 
     Notes
     -----
-    Eq. (9) of Erdil (2025): equal for all batches up to :func:`critical_batch`, where weight reads take longer than
-    arithmetic.
+    Eq. (9) of Erdil (2025). The latency is the same for all batches up to :func:`critical_batch`, because weight reads
+    take longer than arithmetic there.
 
     Examples
     --------
@@ -317,10 +318,10 @@ def toy_critical_latency(
 
 
 class ToyOptimum(NamedTuple):
-    """Instance size with the lowest latency, and that latency."""
+    """Instance size with the lowest latency, and this latency."""
 
     accelerators: Array
-    """Instance size [1]."""
+    """Number of accelerators in the instance [1]."""
     seconds: Array
     """Latency [s]."""
 
@@ -334,29 +335,29 @@ def toy_minimum_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> ToyOptimum:
-    """Minimum of :func:`toy_latency` over the instance size, solved exactly.
+    """Minimum of :func:`toy_latency` over the instance size; the solution is exact.
 
     Parameters
     ----------
     parameters, layers : array_like, shape (...)
-        Parameters [1] (all experts included) and layers [1].
+        Number of parameters [1], including all experts, and number of layers [1].
     bytes_per_parameter : float
-        Stored width of a weight [B].
+        Size of a stored weight [B].
     bytes_per_second : float
         Memory bandwidth of one accelerator [B/s].
     reductions : float
-        All-reduces per layer [1].
+        Number of all-reduces per layer [1].
     hop_seconds : float
         Latency between neighbors [s].
 
     Returns
     -------
     ToyOptimum
-        Instance size [1] and latency [s], each of shape (...).
+        Number of accelerators [1] and latency [s], each of shape (...).
 
     Notes
     -----
-    Eqs. (13) and (14) of Erdil (2025); valid at or below the critical batch.
+    Eqs. (13) and (14) of Erdil (2025). They are valid up to the critical batch.
 
     Examples
     --------
@@ -372,14 +373,17 @@ def toy_minimum_latency(
 
 
 class FastestCost(NamedTuple):
-    """Cost of a token at the lowest latency and the critical batch [accelerator-seconds]."""
+    """Cost of a token at the lowest latency and at the critical batch [accelerator-seconds]."""
 
     exact: Array
-    """Exact cost of the best instance, N* / b* times its latency [s]."""
+    """Exact cost on the best instance: N* / b* times its latency [s]."""
     by_reads: Array
     """Limit for large instances: three times the cost of weight reads [s]."""
     by_arithmetic: Array
-    """Limit for large instances from arithmetic, which takes equal time at the critical batch [s]."""
+    """Limit for large instances, from the cost of arithmetic [s].
+
+    At the critical batch, arithmetic takes as long as reads.
+    """
 
 
 def toy_cost_at_minimum_latency(
@@ -392,30 +396,30 @@ def toy_cost_at_minimum_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> FastestCost:
-    """Accelerator time of a token at the minimum latency of :func:`toy_minimum_latency`.
+    """Accelerator time per token at the minimum latency (:func:`toy_minimum_latency`).
 
     Parameters
     ----------
     parameters, layers : array_like, shape (...)
-        Parameters [1] and layers [1] of a dense model.
+        Number of parameters [1] and of layers [1] of a dense model.
     bytes_per_parameter : float
-        Stored width of a weight [B].
+        Size of a stored weight [B].
     bytes_per_second, flops_per_second : float
         Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
     reductions : float
-        All-reduces per layer [1].
+        Number of all-reduces per layer [1].
     hop_seconds : float
         Latency between neighbors [s].
 
     Returns
     -------
     FastestCost
-        Accelerator time, each of shape (...) [s].
+        Accelerator time per token, each of shape (...) [s].
 
     Notes
     -----
-    Eqs. (15), (16) and (17) of Erdil (2025): the fastest tokens cost about three times the cheapest, 2 P / C. The exact
-    cost is lower by a share of 2 / (3 sqrt(N*)).
+    Eqs. (15), (16) and (17) of Erdil (2025). The fastest tokens have about three times the cost of the cheapest, 2 P /
+    C. The exact cost is lower by a share of 2 / (3 sqrt(N*)).
 
     Examples
     --------
@@ -452,13 +456,13 @@ def toy_asymptotic_latency(
     Parameters
     ----------
     parameters, layers : array_like, shape (...)
-        Parameters [1] (all experts included) and layers [1].
+        Number of parameters [1], including all experts, and number of layers [1].
     bytes_per_parameter : float
-        Stored width of a weight [B].
+        Size of a stored weight [B].
     bytes_per_second : float
         Memory bandwidth of one accelerator [B/s].
     reductions : float
-        All-reduces per layer [1].
+        Number of all-reduces per layer [1].
     hop_seconds : float
         Latency between neighbors [s].
 
@@ -469,8 +473,8 @@ def toy_asymptotic_latency(
 
     Notes
     -----
-    Eq. (18) of Erdil (2025): eq. (14) without the hop that a ring saves, 2 L R T_h. It is too long by a share of 2 / (3
-    sqrt(N*) - 2): 15 % for an instance of 26.
+    Eq. (18) of Erdil (2025), which is eq. (14) without the hop that a ring saves, 2 L R T_h. The result is too long by
+    a share of 2 / (3 sqrt(N*) - 2), 15 % for an instance of 26 accelerators.
 
     Examples
     --------
@@ -483,14 +487,14 @@ def toy_asymptotic_latency(
 
 
 def square_root_law(parameters: ArrayLike, reference_parameters: float, reference_seconds: float) -> Array:
-    """Latency of a dense model, if it grows with the square root of the parameter count.
+    """Latency of a dense model, if latency grows with the square root of the parameter count.
 
     Parameters
     ----------
     parameters : array_like, shape (...)
-        Parameters [1].
+        Number of parameters [1].
     reference_parameters : float
-        Parameters of a model with a known latency [1].
+        Number of parameters of a model with a known latency [1].
     reference_seconds : float
         Latency of that model [s].
 
@@ -501,7 +505,7 @@ def square_root_law(parameters: ArrayLike, reference_parameters: float, referenc
 
     Notes
     -----
-    Eq. (19) of Erdil (2025): valid if depth grows as the fourth root of the parameter count.
+    Eq. (19) of Erdil (2025). It is valid if depth grows as the fourth root of the parameter count.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Prefix cache of conversations over several replicas: hit rates, and the memory of copies.
 
 Round-robin routing over many conversations sends each turn to a random replica. A replica then has the conversation up
-to its last turn there, and finds that part of a later prompt if it is still cached. Prefix-aware routing sends all
-turns of a conversation to one replica. For it, and for a single replica, use
+to the last turn that it served. A later prompt finds this part in its cache, unless it was evicted. Prefix-aware
+routing sends all turns of a conversation to one replica. For prefix-aware routing, and for a single replica, use
 :mod:`inference_econ.formulas.prefix_cache` with the replica's share of the requests.
 """
 
@@ -19,7 +19,7 @@ from inference_econ.formulas.special import gamma_shares
 
 #: Maximum doublings and halvings in the search for a lifetime [1].
 _STEPS = 200
-#: Maximum turns of a conversation, because each turn is computed separately [1].
+#: Maximum number of turns in a conversation [1]; the calculation loops over the turns.
 _MOST_TURNS = 10_000
 
 
@@ -33,20 +33,20 @@ def scattered_turns(
     think_seconds: float,
     system_tokens: float = 0.0,
 ) -> prefix_cache.Turns:
-    """Prompt and cached tokens of the mean request of a conversation with random routing.
+    """Prompt and cached tokens of the mean request of a conversation, if turns go to random replicas.
 
     Parameters
     ----------
     count : float
-        Turns of a conversation, an integer n [1].
+        Number n of turns in a conversation, an integer [1].
     user_tokens, answer_tokens, system_tokens : float
         See :func:`inference_econ.formulas.prefix_cache.turns` [tokens].
     replicas : int
         Number of replicas R [1].
     lifetime_seconds : float
-        Time that an unused entry is kept, L; may be ``inf`` [s].
+        Lifetime L of an unused entry in the cache [s]; may be ``inf``.
     think_seconds : float
-        Mean time between an answer and the next question, Z; exponential [s].
+        Mean time Z between an answer and the next question [s]; the time is exponentially distributed.
 
     Returns
     -------
@@ -56,19 +56,19 @@ def scattered_turns(
     Raises
     ------
     InputError
-        If turns or replicas are not integers from 1 on, or another value is out of range.
+        If turns or replicas are not positive integers, or another value is out of range.
 
     Notes
     -----
-    Turn k finds the cache of turn k - m if two conditions hold. First, turn k - m was the last one at the replica, with
-    probability (1 - 1/R)^(m-1) / R. Second, m pauses are shorter than the lifetime: G(m) = P(Erlang(m, Z) <= L). Turn k
-    then finds (k - m) (u + a) tokens; the sum over all k is (u + a) (n - m) (n - m + 1) / 2. The lifetime replaces the
-    characteristic time of Che, Tung and Wang (2002), as in :func:`inference_econ.formulas.prefix_cache.returning`,
-    which is the case of one replica.
+    Turn k finds the cache of turn k - m if two conditions hold. First, turn k - m was the last one at the same replica,
+    which has the probability (1 - 1/R)^(m-1) / R. Second, the sum of m pauses is shorter than the lifetime: G(m) =
+    P(Erlang(m, Z) <= L). Turn k then finds (k - m) (u + a) tokens; the sum over all k is (u + a) (n - m) (n - m + 1) /
+    2. The lifetime is the characteristic time of Che, Tung and Wang (2002). The case of one replica is
+    :func:`inference_econ.formulas.prefix_cache.returning`.
 
     Examples
     --------
-    Conversations of four turns on two replicas, with an unlimited lifetime:
+    Conversations of four turns on two replicas; the lifetime is unlimited:
 
     >>> found = scattered_turns(4, 100, 400, 2, lifetime_seconds=float("inf"), think_seconds=60)
     >>> float(found.repeated), float(found.cached)
@@ -95,19 +95,19 @@ def scattered_tokens(
     think_seconds: float,
     system_tokens: float = 0.0,
 ) -> float:
-    """Cached tokens of one replica that wait for their next use, with random routing.
+    """Number of cached tokens of one replica that wait for their next use, if turns go to random replicas.
 
     Parameters
     ----------
     requests_per_second : float
-        Turns per second at the replica [1/s].
+        Rate of turns at the replica [1/s].
     count, user_tokens, answer_tokens, replicas, lifetime_seconds, think_seconds, system_tokens : float
         See :func:`scattered_turns` [1], [tokens] and [s].
 
     Returns
     -------
     float
-        Mean over time, without copies on other replicas [tokens].
+        Mean over time [tokens], without copies on other replicas.
 
     Raises
     ------
@@ -116,9 +116,9 @@ def scattered_tokens(
 
     Notes
     -----
-    Little's law, Little (1961): turn j leaves j (u + a) tokens until the conversation returns to this replica, or for
-    the lifetime. It returns m turns later with probability (1 - 1/R)^(m-1) / R. The mean of the shorter of m pauses and
-    the lifetime is Z times the sum of G(1) to G(m) of :func:`scattered_turns`.
+    Little's law, Little (1961). Turn j leaves j (u + a) tokens. They stay until the conversation returns to this
+    replica, or for the lifetime. It returns m turns later with probability (1 - 1/R)^(m-1) / R. The mean of the shorter
+    of m pauses and the lifetime is Z times the sum of G(1) to G(m) of :func:`scattered_turns`.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def scattered_tokens(
     turn, elsewhere = np.arange(1.0, number + 1.0), 1.0 - 1.0 / replicas
     pauses = think_seconds * np.cumsum(_pauses_shorter(number, lifetime_seconds, think_seconds))
     back = elsewhere ** np.arange(number - 1.0) / replicas
-    # After turn j there are n - j others.
+    # Turn j is followed by n - j turns.
     waits = np.concatenate([[0.0], np.cumsum(back * pauses)])[::-1] + elsewhere ** (number - turn) * lifetime_seconds
     waiting = float((turn * waits).sum()) / number
     return system_tokens + requests_per_second * (user_tokens + answer_tokens) * waiting
@@ -147,7 +147,7 @@ def scattered_lifetime(
     think_seconds: float,
     system_tokens: float = 0.0,
 ) -> float:
-    """Lifetime of entries in an LRU cache of limited size, with random routing.
+    """Lifetime of unused entries in an LRU cache of limited size, if turns go to random replicas.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def scattered_lifetime(
     Returns
     -------
     float
-        Inverse of :func:`scattered_tokens`; 0 if the system prompt does not fit [s].
+        Lifetime at which :func:`scattered_tokens` fill the cache; 0 if the system prompt does not fit [s].
 
     Raises
     ------
@@ -168,8 +168,8 @@ def scattered_lifetime(
 
     Notes
     -----
-    The characteristic time of Che, Tung and Wang (2002);
-    :func:`inference_econ.formulas.prefix_cache.lifetime_that_fits` solves the case of one replica exactly.
+    The lifetime is the characteristic time of Che, Tung and Wang (2002). For one replica,
+    :func:`inference_econ.formulas.prefix_cache.lifetime_that_fits` has an exact solution.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def scattered_lifetime(
 
     if tokens <= stored(0.0):
         return 0.0
-    # The last turn of every conversation waits for the full lifetime.
+    # Tokens of a conversation's last turn stay for the full lifetime.
     low, high = 0.0, (tokens - system_tokens) / (requests_per_second * (user_tokens + answer_tokens))
     for _ in range(_STEPS):
         middle = (low + high) / 2.0
@@ -194,14 +194,14 @@ def scattered_lifetime(
 
 
 def _pauses_shorter(number: int, lifetime_seconds: float, think_seconds: float) -> Array:
-    """Probability that 1, 2, .. ``number`` consecutive pauses are shorter than a lifetime [1]."""
+    """Probability that the sum of 1, 2, .. ``number`` pauses is shorter than a lifetime [1]."""
     if math.isinf(lifetime_seconds):
         return np.ones(number - 1)
     return gamma_shares(np.arange(1.0, number), np.asarray(lifetime_seconds / think_seconds))
 
 
 def _whole(count: float, replicas: float) -> tuple[int, int]:
-    """Turns and replicas as integers."""
+    """Convert turns and replicas to integers."""
     for name, value in (("turns", count), ("replicas", replicas)):
         if not (value >= 1 and float(value).is_integer()):
             raise InputError(f"{name} must be an integer >= 1 with several replicas, got {value:g}")

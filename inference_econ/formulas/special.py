@@ -1,6 +1,6 @@
-"""Special functions and root finding, for frequent use.
+"""Special functions and root finding that most queries need.
 
-scipy also has them, but importing it takes longer than most queries, so it is used only for rare ones.
+scipy has them too, but importing scipy takes longer than most queries. It is imported only for rare functions.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from inference_econ._types import Array
 
 #: Relative size of terms that no longer change the result [1].
 _EXACT = float(np.finfo(float).eps)
-#: Maximum number of terms and of steps; far fewer are needed [1].
+#: Maximum number of terms in a series, and of steps in an iteration [1]. Far fewer are needed.
 _MOST_TERMS, _MOST_STEPS = 10_000, 200
-#: Standard deviations from the mean beyond which a Poisson-distributed number has no probability [1].
+#: Distance from the mean above which a Poisson probability counts as zero [standard deviations].
 _NEVER = 10.0
 _NORMAL = NormalDist()
 
@@ -87,8 +87,8 @@ def normal_shares(values: Array) -> Array:
 
     Notes
     -----
-    (1 + erf(x / sqrt(2))) / 2, computed from the complement to keep the digits of small values: section 7.18 of the
-    DLMF, Olver et al. (2010).
+    (1 + erf(x / sqrt(2))) / 2. It is calculated from the complementary error function, which keeps the digits of small
+    values: section 7.18 of the DLMF, Olver et al. (2010).
 
     Examples
     --------
@@ -101,14 +101,14 @@ def normal_shares(values: Array) -> Array:
 
 
 def poisson_capped(mean: Array, most: Array) -> Array:
-    """Mean of the minimum of a Poisson-distributed number and a limit.
+    """Mean of min(N, limit) for a Poisson-distributed number N.
 
     Parameters
     ----------
     mean : ndarray, shape (...)
         Mean of the number, above 0 [1].
     most : ndarray, shape (...)
-        Limit, at least 0; need not be an integer [1].
+        Limit, at least 0 [1]; it need not be an integer.
 
     Returns
     -------
@@ -118,18 +118,18 @@ def poisson_capped(mean: Array, most: Array) -> Array:
     Notes
     -----
     E min(N, m) = m P(m, x) + x Q(m - 1, x) with the regularized incomplete gamma functions: section 8.2 of the DLMF,
-    Olver et al. (2010). P(m, x) is the probability of m or more. Q(m - 1, x) is Q(m, x) minus the probability x^(m-1)
-    e^-x / Gamma(m). Below m = 1 the result is m times the probability of at least one.
+    Olver et al. (2010). P(m, x) is the probability that N is at least m. Q(m - 1, x) is Q(m, x) minus the probability
+    x^(m-1) e^-x / Gamma(m). Below m = 1, the result is m times the probability that N is at least one.
 
     Examples
     --------
-    A mean of two, limited to one, gives 1 - e^-2.
+    With a mean of two and a limit of one, the result is 1 - e^-2.
 
     >>> poisson_capped(np.array([2.0]), np.array([1.0])).round(9)
     array([0.86466472])
     """
     mean, most = np.broadcast_arrays(mean, most)
-    # Most limits are reached always or never.
+    # Most limits are always reached, or never.
     capped, room = np.minimum(mean, most), _NEVER * (np.sqrt(mean) + _NEVER)
     near = (mean > 0.0) & (most > 0.0) & (most > mean - room) & (most < mean + room)
     x, m = mean[near], np.maximum(most[near], 1.0)
@@ -146,7 +146,8 @@ def gamma_shares(shapes: Array, values: Array) -> Array:
     Parameters
     ----------
     shapes : ndarray, shape (...)
-        Shape parameters, at least 1 [1]; an integer is a number of consecutive pauses of mean 1.
+        Shape parameters, at least 1 [1]. An integer m gives the distribution of the sum of m exponential times of mean
+        1.
     values : ndarray, shape (...)
         Finite arguments, at least 0 [1].
 
@@ -161,7 +162,7 @@ def gamma_shares(shapes: Array, values: Array) -> Array:
 
     Examples
     --------
-    Two pauses with a mean of one second end within two seconds with probability 1 - 3 e^-2.
+    With two pauses of one second on average, their sum is at most two seconds with the probability 1 - 3 e^-2.
 
     >>> gamma_shares(np.array([2.0]), np.array([2.0])).round(9)
     array([0.59399415])
@@ -174,7 +175,7 @@ def gamma_shares(shapes: Array, values: Array) -> Array:
 
 
 def wright_omega(values: Array) -> Array:
-    """Wright's omega function of real numbers, W(exp(x)) with Lambert's W, without overflow.
+    """Wright's omega function W(exp(x)) of real numbers, where W is Lambert's function; it does not overflow.
 
     Parameters
     ----------
@@ -184,12 +185,12 @@ def wright_omega(values: Array) -> Array:
     Returns
     -------
     ndarray, shape (...)
-        The w > 0 with w + ln w = x [1]; 0 at -infinity.
+        The number w > 0 with w + ln w = x [1]; 0 at -infinity.
 
     Notes
     -----
-    Corless and Jeffrey (2002), by Newton's method, which converges from below because w + ln w is concave. If exp(x) is
-    below the rounding of 1, it is the value.
+    Corless and Jeffrey (2002). Newton's method converges from below, because w + ln w is concave. If exp(x) is smaller
+    than the rounding error of 1, the result is exp(x).
 
     Examples
     --------
@@ -208,9 +209,9 @@ def wright_omega(values: Array) -> Array:
 
 
 def _reached(most: Array, mean: Array) -> tuple[Array, Array]:
-    """P(m, x) for m from 1 on, and x^m e^-x / m!, shape (n,) [1].
+    """P(m, x) for m = 1, 2, ..., and x^m e^-x / m!, shape (n,) [1].
 
-    Series 8.7.1 of the DLMF below m + 1, and continued fraction 8.9.2 above, by Lentz's method.
+    Below m + 1, series 8.7.1 of the DLMF is used. Above, continued fraction 8.9.2 is evaluated by Lentz's method.
     """
     chance = np.exp(most * np.log(mean) - mean - log_gamma(most + 1.0))
     reached, below = np.empty_like(chance), mean < most + 1.0
@@ -248,12 +249,12 @@ def root(function: Callable[[float], float], low: float, high: float, tolerance:
     low, high : float
         The two arguments, in the unit of the number [1].
     tolerance : float
-        Maximum error of the root, in that unit [1].
+        Maximum error of the root, in the same unit [1].
 
     Returns
     -------
     float
-        Root, in that unit [1].
+        Root, in the same unit [1].
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Speculative decoding: tokens per round, time per token, and the rule that accepts or rejects draft tokens."""
+"""Speculative decoding: tokens per round, time per token, and acceptance of draft tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inference_econ._types import Array, Indices
 from inference_econ.errors import InputError
 from inference_econ.formulas import special
 
-#: Tolerance of the sum of a distribution's probabilities, for single precision [1].
+#: Tolerance for the sum of probabilities, wide enough for single precision [1].
 _SUM_TOLERANCE = 1e-5
 
 
@@ -23,8 +23,8 @@ def expected_tokens(acceptance: float, checked: int) -> float:
     acceptance : float
         Probability that a draft token is accepted, from 0 to 1 [1].
     checked : int
-        Length of the truncated geometric series [1]: the draft length in the published study, one more in Leviathan et
-        al. (2023), who include the token from the target.
+        Length of the truncated geometric series [1]. It is the draft length in the published study. In Leviathan et al.
+        (2023), it is one more, because they include the token from the target.
 
     Returns
     -------
@@ -53,13 +53,13 @@ def seconds_per_token(
     Parameters
     ----------
     verify_seconds : array_like, shape (...)
-        One pass of the target over the draft tokens [s].
+        Time in which the target verifies the draft tokens [s].
     draft_seconds : array_like, shape (...)
-        One pass of the draft model [s].
+        Time in which the draft model generates one token [s].
     draft_length : int
-        Passes of the draft model per round [1].
+        Number of draft tokens per round [1].
     tokens : float
-        Expected tokens per round, from :func:`expected_tokens` [1].
+        Expected number of tokens per round, from :func:`expected_tokens` [1].
 
     Returns
     -------
@@ -80,12 +80,13 @@ def expected_tokens_by_position(acceptance: npt.ArrayLike) -> Array:
     Parameters
     ----------
     acceptance : array_like, shape (..., k)
-        Probability that the first, second, .. k-th draft token is accepted, given that all before it were [1].
+        Probability that the first, second, ... k-th draft token is accepted, if all draft tokens before it were
+        accepted [1].
 
     Returns
     -------
     ndarray, shape (...)
-        1 + a_1 + a_1 a_2 + .. [1]: the accepted draft tokens plus the token from the target.
+        1 + a_1 + a_1 a_2 + ... [1]: the accepted draft tokens plus the token from the target.
 
     Raises
     ------
@@ -94,8 +95,8 @@ def expected_tokens_by_position(acceptance: npt.ArrayLike) -> Array:
 
     Notes
     -----
-    Eq. (1) of Leviathan et al. (2023) without its assumption of equal positions; with equal probabilities it is
-    :func:`expected_tokens` of k + 1.
+    Eq. (1) of Leviathan et al. (2023), without the assumption that all positions are equal. If all probabilities are
+    equal, it is :func:`expected_tokens` for k + 1.
 
     Examples
     --------
@@ -107,16 +108,16 @@ def expected_tokens_by_position(acceptance: npt.ArrayLike) -> Array:
 
 
 def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.0) -> float:
-    """Acceptance that a measured speedup of speculative decoding implies.
+    """Acceptance rate that follows from a measured speedup of speculative decoding.
 
     Parameters
     ----------
     speedup : float
-        Time per token without speculation divided by the time with it [1].
+        Time per token without speculation, divided by the time per token with it [1].
     draft_length : int
-        Draft tokens of every round [1].
+        Number of draft tokens in every round [1].
     draft_cost : float
-        Time of a draft token divided by the time of a step of the target [1].
+        Time to draft one token, divided by the time of a step of the target [1].
 
     Returns
     -------
@@ -126,11 +127,11 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
     Raises
     ------
     InputError
-        If a number is out of range, or no acceptance gives such a speedup.
+        If a number is out of range, or no acceptance rate gives such a speedup.
 
     Notes
     -----
-    Theorem 3.8 of Leviathan et al. (2023), speedup = (1 - a^(k+1)) / ((1 - a) (1 + k c)), solved for a. Valid if
+    Theorem 3.8 of Leviathan et al. (2023), speedup = (1 - a^(k+1)) / ((1 - a) (1 + k c)), solved for a. It is valid if
     verification of k draft tokens takes no longer than a plain step, as in small batches.
 
     Examples
@@ -154,14 +155,14 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
 
 
 def round_seconds(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike) -> Array:
-    """Time of rounds with 0, 1, .. k draft tokens.
+    """Time of a round with 0, 1, ... k draft tokens.
 
     Parameters
     ----------
     verify_seconds : array_like, shape (..., k + 1)
-        One pass of the target that verifies 0, 1, .. k draft tokens; the first is a plain decode step [s].
+        Time in which the target verifies 0, 1, ... k draft tokens [s]; the first entry is a plain decode step.
     draft_seconds : array_like, shape (...)
-        One pass of the draft model [s]; ``inf`` if it cannot run, which leaves plain decoding.
+        Time to draft one token [s]; ``inf`` if the draft model cannot run, so that only plain decoding remains.
 
     Returns
     -------
@@ -186,38 +187,39 @@ class BestDraft(NamedTuple):
     """Draft length with the shortest time per token; fields have the shape of the leading axes."""
 
     length: Indices
-    """Draft tokens per round [1]; 0 if plain decoding is fastest."""
+    """Number of draft tokens per round [1]; 0 if plain decoding is fastest."""
     seconds: Array
     """Time per token [s]."""
     speedup: Array
-    """Time per token of plain decoding divided by that time [1]; at least 1 if plain decoding is allowed."""
+    """Time per token of plain decoding, divided by ``seconds`` [1]; at least 1 if plain decoding is allowed."""
 
 
 def best_draft_length(
     verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike, tokens: npt.ArrayLike, shortest: int = 0
 ) -> BestDraft:
-    """Draft length that minimizes the time per token.
+    """Find the draft length with the shortest time per token.
 
     Parameters
     ----------
     verify_seconds : array_like, shape (..., k + 1)
-        One pass of the target that verifies 0, 1, .. k draft tokens; the first is a plain decode step [s].
+        Time in which the target verifies 0, 1, ... k draft tokens [s]; the first entry is a plain decode step.
     draft_seconds : array_like, shape (...)
-        One pass of the draft model [s].
+        Time to draft one token [s].
     tokens : array_like, shape (..., k + 1)
-        Expected tokens of a round with 0, 1, .. k draft tokens; the first is 1 [1].
+        Expected number of tokens from a round with 0, 1, ... k draft tokens [1]; the first entry is 1.
     shortest : int
-        Minimum draft length [1]; with k, the length is always k.
+        Minimum draft length [1]. If it is k, the draft length is always k.
 
     Returns
     -------
     BestDraft
-        Draft length [1], time per token [s] and speedup [1]; the shortest draft if several are equally good.
+        Draft length [1], time per token [s] and speedup [1]. If several lengths are equally good, the shortest is used.
 
     Raises
     ------
     InputError
-        If the two lists differ in length, a round yields less than one token, or no draft has the minimum length.
+        If ``verify_seconds`` and ``tokens`` differ in length, a round yields less than one token, or ``shortest``
+        exceeds k.
 
     Notes
     -----
@@ -225,7 +227,7 @@ def best_draft_length(
 
     Examples
     --------
-    Each draft token lengthens verification by 2% and takes 10% of a step. Four of five draft tokens are accepted.
+    Each draft token adds 2% to the verification time, and takes 10% of a step. Four of five draft tokens are accepted.
 
     >>> tokens = [expected_tokens(0.8, n + 1) for n in range(4)]
     >>> best = best_draft_length([0.0100, 0.0102, 0.0104, 0.0106], 0.001, tokens)
@@ -249,17 +251,17 @@ def best_draft_length(
 
 
 def acceptance_probability(target: npt.ArrayLike, draft: npt.ArrayLike) -> Array:
-    """Probability that a draft token is accepted, given the distributions of both models.
+    """Probability that a draft token is accepted, from the distributions of both models.
 
     Parameters
     ----------
     target, draft : array_like, shape (..., vocabulary)
-        Probabilities of the next token [1].
+        Probabilities of each next token [1].
 
     Returns
     -------
     ndarray, shape (...)
-        The sum of min(p, q) [1]: 1 minus the total variation distance.
+        Sum of min(p, q) over the vocabulary [1]: 1 minus the total variation distance.
 
     Raises
     ------
@@ -283,20 +285,20 @@ class Acceptance(NamedTuple):
     """Acceptance rate estimated from a sample."""
 
     rate: float
-    """Share of draft tokens accepted [1]."""
+    """Share of draft tokens that are accepted [1]."""
     standard_error: float
-    """Standard error of the rate for independent tokens [1]; NaN for a single token."""
+    """Standard error of the rate if tokens are independent [1]; NaN for a single token."""
     tokens: int
-    """Draft tokens of the sample [1]."""
+    """Number of draft tokens in the sample [1]."""
 
 
 def acceptance_from_log_probabilities(target: npt.ArrayLike, draft: npt.ArrayLike) -> Acceptance:
-    """Acceptance rate from the probabilities that both models give to the draft tokens.
+    """Acceptance rate, from the probabilities that both models assign to the draft tokens.
 
     Parameters
     ----------
     target, draft : array_like, shape (n,)
-        Natural logarithms of the probability that each model gives to each draft token [1].
+        Natural logarithms of the probability that each model assigns to each draft token [1].
 
     Returns
     -------
@@ -310,9 +312,9 @@ def acceptance_from_log_probabilities(target: npt.ArrayLike, draft: npt.ArrayLik
 
     Notes
     -----
-    alpha = E[min(1, p(x) / q(x))] for x drawn from q, definition 3.1 and theorem 3.5 of Leviathan et al. (2023). Valid
-    for tokens sampled from the draft model at the temperature of its logarithms, but not for greedy drafts. The
-    probability of acceptance is averaged instead of the outcomes, which reduces the variance.
+    alpha = E[min(1, p(x) / q(x))] for x drawn from q, definition 3.1 and theorem 3.5 of Leviathan et al. (2023). It is
+    valid if the draft model sampled its tokens at the temperature of its logarithms. It is not valid for greedy drafts.
+    The mean is taken over acceptance probabilities, not over outcomes, which reduces the variance.
 
     Examples
     --------
@@ -340,12 +342,13 @@ def acceptance_from_log_probabilities(target: npt.ArrayLike, draft: npt.ArrayLik
 
 
 class Rounds(NamedTuple):
-    """Rounds of speculative decoding."""
+    """Sampled rounds of speculative decoding."""
 
     tokens: Indices
-    """Shape (rounds, k + 1): accepted draft tokens and the target's own token, followed by -1."""
+    """Tokens of each round, shape (rounds, k + 1): accepted draft tokens and the token of the target, followed by -1.
+    """
     produced: Indices
-    """Shape (rounds,): tokens of each round, from 1 to k + 1 [1]."""
+    """Number of tokens in each round, from 1 to k + 1, shape (rounds,) [1]."""
 
 
 def speculative_sample(
@@ -356,20 +359,20 @@ def speculative_sample(
     Parameters
     ----------
     target : array_like, shape (vocabulary,) or (k + 1, vocabulary)
-        Probabilities of the target, equal for all positions or one row for each [1].
+        Probabilities of the target [1]: the same for all positions, or one row for each position.
     draft : array_like, shape (vocabulary,) or (k, vocabulary)
-        Probabilities of the draft model, likewise [1].
+        Probabilities of the draft model [1]: the same for all positions, or one row for each position.
     draft_length : int
-        Draft tokens k per round, at least 1 [1].
+        Number k of draft tokens per round, at least 1 [1].
     random : Generator
         Random number generator, ``numpy.random.default_rng(seed)``.
     rounds : int
-        Independent rounds [1].
+        Number of independent rounds [1].
 
     Returns
     -------
     Rounds
-        Tokens as indices into the vocabulary, and their number per round [1].
+        Tokens as indices into the vocabulary, and number of tokens per round [1].
 
     Raises
     ------
@@ -378,10 +381,10 @@ def speculative_sample(
 
     Notes
     -----
-    Algorithm 1 of Leviathan et al. (2023): a draft token x is accepted with the probability min(1, p(x) / q(x)). The
+    Algorithm 1 of Leviathan et al. (2023). A draft token x is accepted with the probability min(1, p(x) / q(x)). The
     first rejected token is replaced by a sample from max(0, p - q), normalized. If all k draft tokens are accepted, the
-    target adds one token. Distributions depend only on the position, so the tokens follow the target's distribution for
-    any draft.
+    target adds one token. Distributions depend only on the position. The tokens follow the target's distribution for
+    any draft model.
 
     Examples
     --------
@@ -408,10 +411,10 @@ def speculative_sample(
 
 
 def _draw(weights: Array, random: np.random.Generator) -> Indices:
-    """One index per row, with probabilities in proportion to its weights."""
+    """Draw one index per row, with probabilities proportional to its weights."""
     steps = np.cumsum(weights, axis=-1)
     reached = random.random((len(weights), 1)) * steps[:, -1:]
-    # Strictly above, so that an index of weight 0 is never drawn.
+    # The comparison is strict, so that an index of weight 0 is never drawn.
     return np.asarray(np.argmax(steps > reached, axis=-1))
 
 

@@ -1,4 +1,4 @@
-"""LRU stack distances of cache blocks, which give the hit rate of a cache of any size."""
+"""LRU stack distances of cache blocks. They give the hit rate of a cache of any size."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ from collections.abc import Hashable, Sequence
 from itertools import accumulate
 from zlib import crc32
 
-#: Range of the hash that selects blocks; all are selected until there are too many [1].
+#: Range of the hash that selects blocks [1]. All blocks are selected until there are too many.
 _HASHES = 1 << 24
-#: Positions in time that are counted as one part [1].
+#: Number of positions in time that are counted as one part [1].
 _PART = 512
-#: Maximum blocks that are tracked; if there are more, a random sample by hash represents all [1].
+#: Maximum number of blocks that are tracked [1]. If there are more, a random sample (by hash) represents all blocks.
 _MOST = 1 << 18
 
 
 def _hash(block: Hashable) -> int:
-    """Number below :data:`_HASHES`, the same in every process [1]."""
+    """Hash of a block, below :data:`_HASHES` [1]. It is the same in every process."""
     return crc32(repr(block).encode()) % _HASHES
 
 
 class StackDistances:
-    """Online counter of LRU stack distances of blocks in prefixes.
+    """Online counter of the LRU stack distances of prompt blocks.
 
-    An LRU cache of C blocks contains a block if fewer than C other blocks were used since. Within a prefix, the last
-    block is treated as used first, so the end is evicted before the start. If there are more than ``most`` blocks, only
-    blocks with a hash below a threshold are tracked, and represent all blocks in proportion. Time grows with the number
-    of uses, and memory is constant.
+    An LRU cache of C blocks contains a block if fewer than C other blocks were used since its last use. Within a
+    prompt, the last block is treated as used first, so the end of a prompt is evicted before its start.
+
+    If there are more than ``most`` blocks, only blocks with a hash below a threshold are tracked. They represent all
+    blocks in proportion. Run time grows with the number of uses, and memory is constant.
 
     Parameters
     ----------
     most : int
-        Maximum number of blocks that are tracked [1].
+        Maximum number of tracked blocks [1].
 
     Notes
     -----
@@ -48,16 +49,18 @@ class StackDistances:
 
     def __init__(self, most: int = _MOST) -> None:
         self.most, self.below, self.uses = most, _HASHES, 0
-        #: Tracked uses, tracked uses that found their block, and counts by the required cache size.
+        #: Number of tracked uses, number of those that found their block, and counts by the cache size that they
+        #: required.
         self.followed, self.hits = 0.0, 0.0
         self.rooms: dict[int, float] = {}
-        #: Last uses by position in time, which positions are last uses, and their number in each part.
+        #: Last use of each block as a position in time; which positions are last uses; and number of last uses in each
+        #: part.
         self._last: dict[Hashable, int] = {}
         self._used, self._end = bytearray(2 * most + _PART), 0
         self._counts = [0] * (len(self._used) // _PART + 1)
 
     def use(self, blocks: Sequence[Hashable]) -> int:
-        """Use the blocks of a prefix; return the number of leading blocks that were used before [1]."""
+        """Use the blocks of a prompt, and return the number of leading blocks that were used before [1]."""
         last, chosen = self._last, list(blocks)
         self.uses += len(chosen)
         if self.below < _HASHES:
@@ -79,7 +82,7 @@ class StackDistances:
         for block in reversed(chosen):
             self._place(block)
         if len(last) > self.most:
-            # Track a smaller sample of the blocks.
+            # From here on, a smaller sample of the blocks is tracked.
             self.below //= 2
             self._last = {block: place for block, place in last.items() if _hash(block) < self.below}
             self._renumber()
@@ -112,7 +115,7 @@ class StackDistances:
         self._end += 1
 
     def _renumber(self) -> None:
-        """Close the gaps between the positions of last uses; the dictionary has them in order."""
+        """Close the gaps between the positions of last uses. The dictionary has them in order."""
         self._last = {block: place for place, block in enumerate(self._last)}
         self._end = len(self._last)
         self._used = bytearray(b"\1" * self._end).ljust(max(len(self._used), 2 * self._end + 1), b"\0")

@@ -1,7 +1,7 @@
 """Descriptions of specification fields in JSON schemas, taken from the docstrings below the fields.
 
-The source is read only when a schema is requested. The pydantic option for docstrings parses the source of every class
-at import, which would take a quarter of the run time of a command that shows no schema.
+The source is read only when a schema is requested. Pydantic has an option that parses the source of every class at
+import. It would take a quarter of the run time of a command that shows no schema.
 """
 
 from __future__ import annotations

@@ -41,17 +41,20 @@ else:
     ModelMetaclass = type(BaseModel)
 
 
-#: Minimum number of unknown keys to assume a document of another kind; also the maximum number of keys listed in the
-#: message.
+#: A document with at least this number of unknown keys may be of another kind. A message lists at most this number of
+#: keys [1].
 _STRANGE = 3
 
 
 class _Readable(ModelMetaclass):
-    """Metaclass that shows class signatures with defaults and plain field types, as users write them."""
+    """Metaclass of specifications, which gives a class a signature with defaults and plain field types."""
 
     @property
     def __signature__(self) -> Signature:
-        """Signature of the class without constraints; the docstrings of the fields contain these."""
+        """Signature of the class.
+
+        It shows types without their constraints, which the docstrings of the fields describe.
+        """
         fields = typing.cast("type[BaseModel]", self).model_fields
         return Signature(
             [
@@ -97,12 +100,12 @@ class Spec(BaseModel, metaclass=_Readable):
         The message lists every mistake in the values.
     """
 
-    # A command uses few of the many classes, so validators are built at first use.
+    # Validators are built when a class is first used, because a command uses few of the many classes.
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     #: New names of renamed fields, for error messages; several are separated by " or ".
     moved: ClassVar[Mapping[str, str]] = {}
-    #: Text to write for a missing field, if it always has the same form.
+    #: Text that a message shows as a fix for a missing field, for fields whose value always has the same form.
     written: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, **data: Any) -> None:
@@ -181,7 +184,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
-        """Error with the mistakes that pydantic found, and those that it could not reach because of them."""
+        """Build the error with all mistakes, including mistakes that pydantic could not find because of others."""
         details = error.errors(include_url=False)
         # If most keys belong to another kind of file, report one mistake instead of dozens.
         top = [detail for detail in details if len(detail["loc"]) == 1 and detail["type"] == "extra_forbidden"]
@@ -198,7 +201,8 @@ class Spec(BaseModel, metaclass=_Readable):
         mistakes = {
             _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
             for detail in errors
-            # An invalid entry is dropped from its list or mapping, which may then seem empty.
+            # Pydantic drops an invalid entry from its list or mapping, and then may report that the list has too few
+            # entries.
             if detail["type"] != "too_short"
             or not any(e["loc"][: len(detail["loc"])] == detail["loc"] and e is not detail for e in errors)
         }
@@ -211,7 +215,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _behind_kinds(cls, document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
-        """Mistakes below an invalid ``kind``, found by validating with the most similar valid kind."""
+        """Find mistakes below an invalid ``kind``. The document is validated again with the most similar valid kind."""
         for detail in details:
             likely = _likely_kind(cls, detail) if detail["type"] == "union_tag_invalid" and detail["loc"] else None
             if likely is None:
@@ -227,7 +231,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
-        """Mistakes in the combination of fields, for documents in which a single field is also wrong."""
+        """Mistakes in the combination of several fields. They are also searched if single fields are wrong."""
         del data
         return []
 
@@ -277,7 +281,7 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     return f"{where}: {path}: {message}" + ("" if isinstance(value, (dict, BaseModel)) else f", got {value!r}")
 
 
-#: Parts of pydantic's locations that are not in the file: the marker of a key, and the union tag :data:`TAG`.
+#: Parts of pydantic's locations that are not in the file: the marker of a key, and :data:`TAG`, which marks a union.
 TAG = "[kind]"
 _UNWRITTEN = ("[key]", TAG)
 

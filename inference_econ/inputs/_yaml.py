@@ -1,8 +1,8 @@
 """Strict YAML reader that records the line number of every value.
 
-PyYAML's resolver has three faults: it reads ``3.35e12`` as text and ``no`` as false, and ignores the first of two equal
-keys. This module builds the data from PyYAML's *events* instead, with the scalars of YAML 1.2. It rejects duplicate
-keys. It also rejects aliases and deep nesting, so a small file cannot expand to a large one.
+PyYAML has three faults: it reads ``3.35e12`` as text and ``no`` as false, and it ignores the first of two equal keys.
+This module builds the data from PyYAML's *events* instead, and reads scalars by the rules of YAML 1.2. It rejects
+duplicate keys, aliases and deep nesting. A small file can therefore not expand to a large one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def read_yaml(path: Path) -> Document:
 
 
 def parse(text: str, origin: str) -> Document:
-    """Read YAML text; the errors are those of :func:`read_yaml`."""
+    """Read YAML text; see :func:`read_yaml` for errors."""
     document = _parsed(text, origin)
     # Callers modify the result, so each call returns a copy.
     return Document(_copied(document.data), origin, dict(document.lines))
@@ -242,7 +242,10 @@ def merge(base: Document, changes: Document) -> Document:
 
 
 def graft(document: Document, location: Location, part: Document) -> None:
-    """Insert ``part`` at a location of ``document``, and move its sources to the top level under longer keys."""
+    """Insert ``part`` at a location of ``document``.
+
+    The sources of ``part`` are moved to the sources of ``document``, under longer keys.
+    """
     content = {key: value for key, value in part.data.items() if key != "sources"}
     target = document.data
     for key in location[:-1]:
@@ -300,7 +303,7 @@ def value_at(document: Document, path: Sequence[str]) -> Value:
 
 
 def below(data: Value, path: Sequence[str | int]) -> Value:
-    """Value at a path of keys in nested mappings; None if a key is missing."""
+    """Value at a path of keys in nested mappings; None if a key does not exist."""
     for key in path:
         data = data.get(str(key)) if isinstance(data, dict) else None
     return data

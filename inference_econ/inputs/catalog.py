@@ -59,16 +59,17 @@ _SINGULAR = {
 }
 #: Argument of ``inference-econ list`` for each kind, if it differs from the name of the kind.
 _LISTED = {"hardware": "gpus"}
-#: Pairs of kinds that users confuse, because commands take both.
+#: Pairs of kinds whose names users confuse, because commands take a name of each.
 _OTHER: dict[Kind, Kind] = {"hardware": "models", "models": "hardware"}
-#: Fields of assumptions that may name a file, which is in the subfolder of the same name.
+#: Fields of assumptions, by group and name, that may name a file. The file is in the subfolder with the name of the
+#: field.
 _FILES: tuple[tuple[str, Part], ...] = (
     ("network", "collectives"),
     ("experts", "kernels"),
     ("chip", "products"),
     ("attention", "scores"),
 )
-#: Keys that a file may set and still be the fitted profile that it extends.
+#: A file that extends a fitted profile, and sets only these keys, still has the fitted constants of this profile.
 _ONLY_LEVELS = {"extends", "name", "description", "levels", "sources"}
 #: Kinds whose files may extend another file.
 _EXTENDED: tuple[Kind, ...] = ("assumptions", "hardware", "models")
@@ -92,7 +93,7 @@ def tier(name: str) -> TierSpec:
 
 
 def of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT:
-    """Read a file from a subfolder of ``assumptions``, or a user's file."""
+    """Read a file by its name in a subfolder of ``assumptions``, or by its path."""
     shipped = part_names(part)
     path = folder("assumptions") / part / f"{name}.yaml" if name in shipped else Path(name)
     if not (name in shipped or files_allowed()) or not is_file(path):
@@ -148,7 +149,7 @@ def gpus() -> tuple[str, ...]:
 
 
 def locate(kind: Kind, name: str) -> Path:
-    """Path of the file for a name or path; see :func:`meaning` for errors."""
+    """Path of the file that a name or path means; see :func:`meaning` for errors."""
     called = meaning(kind, name)
     return _own_file(kind, called.name) or files(kind)[called.base or called.name]
 
@@ -216,7 +217,7 @@ def is_file(path: Path | str) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file fails for a name too long for any file
 
 
-#: Number of accelerators before a name.
+#: Pattern of a number of accelerators before a name, as in ``8xH100``.
 _COUNTED = re.compile(r"^\d+_?x_?")
 
 
@@ -264,7 +265,7 @@ def references() -> dict[str, dict[str, str]]:
 
 @cache
 def measured_files() -> dict[str, Path]:
-    """Paths of the other tables of measurements in the package, sorted by name."""
+    """Paths of the CSV tables of measurements in the package, sorted by name. Measured servers are excluded."""
     return {path.stem: path for path in sorted((folder("scenarios") / "measured").glob("*.csv"))}
 
 
@@ -326,7 +327,7 @@ def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
 
 @cache
 def title(kind: Kind, name: str) -> str:
-    """Title of a catalog entry in the package, read without the rest of its file.
+    """Title of a catalog entry in the package. Only the start of its file is read.
 
     Raises
     ------
@@ -344,9 +345,9 @@ def title(kind: Kind, name: str) -> str:
 
 
 def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
-    """Published acceptance rate of a speculation method for a target model.
+    """Default acceptance rate of a speculation method for a target model, derived from published values.
 
-    By default, the general value of the method.
+    A model without its own value, or None as the target, has the general value of the method.
 
     Raises
     ------
@@ -364,7 +365,7 @@ def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:
 
 
 def as_fitted(name: Name) -> Assumptions:
-    """Read fitted assumptions, but leave out the measured corrections."""
+    """Read fitted assumptions without their measured corrections."""
     from inference_econ.inputs.presets.assumptions import Assumptions
 
     return _fresh(Assumptions, "assumptions", os.fspath(name), (), levelled=False)
@@ -400,7 +401,7 @@ def place(kind: Kind, name: Name, location: Location) -> str:
 def kernel_counts(
     engine_and_version: str, part: str, dtype: str, mixer: str, generation: str
 ) -> tuple[KernelCount, ...]:
-    """Number of kernels that an engine launches for one row of the operator table; the last matching entry applies.
+    """Entries that state how many kernels an engine launches for one row of the operator table.
 
     Parameters
     ----------
@@ -414,6 +415,11 @@ def kernel_counts(
         For norms, the kind of attention in the same layers.
     generation : str
         Generation of the chip.
+
+    Returns
+    -------
+    tuple of KernelCount
+        Entries that match the row, in the order of the file. The last one that applies is used.
 
     Raises
     ------
@@ -453,7 +459,7 @@ def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) ->
 
 def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = True) -> SpecT:
     document, is_preset = _read(kind, name), kind == "assumptions"
-    # Adapters are part of the workload, so a change of adapters leaves the fitted constants valid.
+    # Adapters are part of the workload. The fitted constants stay valid if only adapters are changed.
     fitted = all(change.startswith("adapters.") for change in changes)
     with of_option("set") if changes else nullcontext():
         if is_preset and not fitted:
@@ -461,7 +467,7 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             document.data["extends"] = name
         for change in changes:
             if is_preset and any(f"{field}." in change.partition("=")[0] for _, field in _FILES):
-                _graft_files(document)  # What-ifs must reach fields inside the referenced file.
+                _graft_files(document)  # What-ifs can change fields inside the referenced files.
             _apply(document, change, _SINGULAR[kind])
         if is_preset:
             _graft_files(document)
@@ -471,10 +477,11 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             return cls.from_document(document)
         from inference_econ.inputs.scenarios.scenario import scenario_of
 
-        return cast("SpecT", scenario_of(document, meaning))  # names are resolved together with the other fields
+        return cast("SpecT", scenario_of(document, meaning))  # names are checked together with the other fields
 
 
-# The cache holds several times the catalog. It is bounded, because studies create any number of what-ifs.
+# Studies create any number of what-ifs, so the number of cached specifications is limited. The limit is several times
+# the size of the catalog.
 _shipped = lru_cache(maxsize=1024)(_fresh)
 
 
@@ -517,7 +524,7 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
 
 
 def _forget_calibration(document: Document) -> None:
-    """Remove the calibration from assumptions whose fitted constants were changed."""
+    """Remove the calibration and the corrections from assumptions whose fitted constants were changed."""
     sources = document.data.get("sources")
     for key in ("calibration", "levels"):
         document.data.pop(key, None)
@@ -526,7 +533,9 @@ def _forget_calibration(document: Document) -> None:
 
 
 def _graft_levels(document: Document, name: str) -> None:
-    """Insert the measured corrections of a fitted profile; corrections for another version of the profile are rejected.
+    """Insert the measured corrections of a fitted profile.
+
+    Corrections for another version of the profile are rejected.
 
     Raises
     ------
@@ -548,7 +557,7 @@ def _graft_levels(document: Document, name: str) -> None:
         )
 
 
-#: Factor on the present value: ``2x``.
+#: Pattern of a factor on the current value: ``2x``.
 _TIMES = re.compile(r"(\d+(?:\.\d+)?)x")
 
 

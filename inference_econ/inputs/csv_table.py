@@ -14,7 +14,7 @@ from inference_econ.inputs.scope import read_text
 
 
 def document(path: Path, key: str, value: Callable[[str, str], object]) -> _yaml.Document:
-    """Read a table as a document with one list of mappings; blank cells are omitted.
+    """Read a table as a document that contains one list, with a mapping for each row; blank cells are omitted.
 
     Parameters
     ----------

@@ -37,10 +37,11 @@ class Format(NamedTuple):
         return self.bits / 8 + (self.scale_bits / 8 / math.prod(group) if group else 0.0)
 
 
-#: Formats by name. Servers widen 8-bit integers in groups, and files; llama.cpp's products of 8-bit integers are not
-#: modeled. 4-bit integers also have kernels for 8-bit activations; whether a server uses them is an assumption
-#: (``math_unit_follows``). Scales are included only where they matter. One scale per tensor or row is negligible
-#: (fp8, int8, int4_channel, and NVFP4's second scale).
+#: Formats by name. Servers convert groups of 8-bit integers, and GGUF and MLX files, to 16 bits before the arithmetic.
+#: Products of 8-bit integers in llama.cpp are not modeled. For 4-bit integers, kernels with 8-bit activations also
+#: exist; the assumption ``math_unit_follows`` states whether a server uses them. Scales take memory only in the formats
+#: listed below. In other formats (fp8, int8, int4_channel), one scale per tensor or row is negligible, and so is the
+#: second scale of NVFP4.
 #:
 #: - fp8_block: a 32-bit scale per 128 x 128 elements (DeepSeek-V3, arXiv:2412.19437, section 3.3).
 #: - mxfp8, mxfp4: an 8-bit scale per 32 elements (OCP Microscaling Formats v1.0, section 5).
@@ -66,8 +67,8 @@ with Path(__file__).with_name("formats.csv").open(encoding="utf-8", newline="") 
         )
         for row in csv.DictReader(_table)
     }
-#: Format names with a block or group size: ``fp8_block_64x64`` (32-bit scales), ``int4_g64``, ``mxfp8_32x32`` (8-bit
-#: power-of-two scales).
+#: Pattern of format names with a block or group size: ``fp8_block_64x64`` (32-bit scales), ``int4_g64``,
+#: ``mxfp8_32x32`` (8-bit power-of-two scales).
 SIZED = re.compile(r"(fp8_block|mxfp8)_([1-9]\d{0,3})x([1-9]\d{0,3})|(int4|int8)_g([1-9]\d{0,3})")
 
 
@@ -86,7 +87,9 @@ def is_format(dtype: str) -> bool:
 
 
 def family(dtype: str) -> str:
-    """Format whose kernels also process a format with another block or group size; else the format itself.
+    """Format whose kernels also process this format. The two may only differ in their block or group size.
+
+    A format of another kind is returned unchanged.
 
     Examples
     --------
@@ -109,11 +112,11 @@ class _Bytes(dict[str, float]):
 
 #: Stored bytes per element [B].
 BYTES_PER_ELEMENT: Mapping[str, float] = _Bytes({name: row.bytes_in(row.group) for name, row in FORMATS.items()})
-#: Common names of formats. AWQ (arXiv:2306.00978) and GPTQ (arXiv:2210.17323) use 4 bits in groups of 128 by default.
+#: Other names of formats. AWQ (arXiv:2306.00978) and GPTQ (arXiv:2210.17323) use 4 bits in groups of 128 by default.
 ALIASES: Mapping[str, str] = {"awq": "int4", "gptq": "int4", "int4_g128": "int4"}
 
 #: Format of embeddings if the weights are narrower than 16 bits: 16 bits, as in engines and published checkpoints, or
-#: that of the weights, as in some studies.
+#: the format of the weights, as in some studies.
 EmbeddingFormat = Literal["sixteen_bit", "as_weights"]
 
 #: Formats that apply to full files.
@@ -123,7 +126,7 @@ UNSCALED: Mapping[str, str] = {name: row.bare for name, row in FORMATS.items() i
 
 
 def block_width(dtype: str) -> int:
-    """Smallest width of a split matrix, because a block of elements shares a scale; 1 for formats without blocks [1].
+    """Smallest width of a part of a split matrix, because a block of elements shares a scale; 1 without blocks [1].
 
     Examples
     --------
@@ -234,10 +237,12 @@ def _holds(dtype: str, peaks: Mapping[str, float]) -> bool:
     return dtype not in OF_FILES and FORMATS[family(dtype)].units[0] in peaks
 
 
-#: Tensor-parallel degrees: a scaled head count stays divisible by the largest one that divides the original [1].
+#: Divisors of head counts. A scaled head count keeps the largest divisor from this list that the original count has
+#: [1].
 _GROUPS = (8, 4, 2, 1)
-#: Upper bound of the power of two that a scaled width keeps as a divisor: this value, or a sixteenth of the width.
-#: Block formats share a scale per 128 columns. The hidden size compensates for the rounding.
+#: A scaled width keeps the largest power of two that divides the original width, up to this limit: 128, or a sixteenth
+#: of the width if that is more. Block formats need the 128, because they share a scale per 128 columns. The hidden size
+#: compensates for the rounding.
 _COLUMNS, SHARE = 128, 16
 
 
@@ -247,7 +252,9 @@ def nearest(number: float, step: int) -> int:
 
 
 def heads(count: float, groups: float, ratio: float) -> int:
-    """Scaled head count in full groups. It remains divisible by 8, 4 or 2 if the original is.
+    """Scaled head count, which consists of full groups.
+
+    If the original count is divisible by 8, 4 or 2, the scaled one is, too.
 
     Examples
     --------
@@ -259,7 +266,7 @@ def heads(count: float, groups: float, ratio: float) -> int:
 
 
 def columns(width: float, ratio: float) -> int:
-    """Scaled width. If a power of two divides the original width, it also divides the scaled width.
+    """Scaled width. A power of two that divides the original width also divides the scaled width, up to a limit.
 
     Examples
     --------
@@ -270,7 +277,7 @@ def columns(width: float, ratio: float) -> int:
 
 
 def power_of_two(width: float, most: float) -> int:
-    """Largest power of two that divides a width, between 1 and ``most``."""
+    """Largest power of two that divides a width, but at most ``most``."""
     step = 1
     while not round(width) % (2 * step) and 2 * step <= most:
         step *= 2

@@ -50,7 +50,7 @@ class Elasticity(SourcedSpec):
     interruptions_per_hour: float = Field(ge=0, le=60, allow_inf_nan=False)
     """Interruption rate of a spot machine [1/h]."""
     most_of_peak: float = Field(ge=1, le=1e3, allow_inf_nan=False)
-    """Maximum capacity that the autoscaler may order, relative to the target capacity of the busiest hour [1]."""
+    """Maximum capacity that the autoscaler may order, divided by the target capacity of the busiest hour [1]."""
     spot_share: Fraction
     """Maximum share of spot capacity in a fleet [1]."""
 
@@ -80,14 +80,14 @@ class TierSpec(SourcedSpec):
 
 
 class PowerShares(Spec):
-    """Power shares of a chip: idle, memory and arithmetic, each at its peak, relative to board power.
+    """Power of a chip when idle, for memory traffic and for arithmetic, as shares of board power.
 
-    If the sum exceeds 1, the clock is reduced. The shares are fitted to measurements of public servers
-    (``data/power.py``).
+    The shares for memory and arithmetic apply at their peak rates. If the sum of the shares exceeds 1, the clock is
+    reduced. The shares are fitted to measurements of public servers (``data/power.py``).
     """
 
     chip: str
-    """Catalog name of the measured chip; names of all measured chips in the entry for other generations."""
+    """Catalog name of the measured chip. The entry for other generations lists the names of all measured chips."""
     idle: Fraction
     """Share of board power with a model loaded and no kernel running [1]."""
     memory: _Share
@@ -99,8 +99,10 @@ class PowerShares(Spec):
     models: Count
     """Number of models in these measurements [1]."""
     median_error: float = Field(gt=0, le=10, allow_inf_nan=False)
-    """Median |ln(predicted / measured)| of power, for models that the fit did not see; for chips that it did not see in
-    the entry for other generations [1]."""
+    """Median |ln(predicted / measured)| of power for models that the fit did not see [1].
+
+    In the entry for other generations, for chips that the fit did not see.
+    """
 
 
 class PowerSpec(SourcedSpec):
@@ -113,7 +115,10 @@ class PowerSpec(SourcedSpec):
     joules_per_link_byte: float = Field(ge=0, le=1, allow_inf_nan=False)
     """Energy to send a byte of a collective over a link [J/B]."""
     clock_exponent: float = Field(ge=1, le=5, allow_inf_nan=False)
-    """Exponent of power as a function of the clock; energy per operation grows with this exponent minus 1 [1]."""
+    """Exponent of power as a function of the clock.
+
+    Energy per operation grows with the clock to the power of this exponent minus 1 [1].
+    """
     host_watts_at_most: Watts
     """Provisioned power of a chip's share of host and network, in addition to board power [W]."""
     rack_host_watts_at_most: Watts

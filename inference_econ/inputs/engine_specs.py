@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.presets.assumptions import Assumptions
 
-#: Request that is preempted when KV-cache memory runs out.
+#: Request that a server preempts when KV-cache memory runs out.
 Evicted = Literal["last", "fewest_tokens", "nobody"]
 
 
@@ -61,14 +61,14 @@ class ModelSupport(Spec):
     speculation: Annotated[tuple[ProposerName, ...], Field(strict=False)] = ()
     """Speculation methods that the engine supports for the model."""
     generations: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Chip generations to which the entry applies; all if empty."""
+    """Chip generations for which the entry is valid; empty for all."""
 
 
 class EngineDefaults(Spec):
     """Default settings of an engine's server on chips with a given memory."""
 
     least_memory: Bytes | None = None
-    """Minimum memory of the chips to which the entry applies [B]; absent for all chips."""
+    """Minimum memory of the chips for which the entry is valid [B]; absent for all chips."""
     step_tokens: Count
     """Maximum tokens of one step, summed over all sequences [tokens]."""
     slots: Count | None = None
@@ -80,33 +80,41 @@ class EngineDefaults(Spec):
 
 
 class EngineMemory(Spec):
-    """Memory that an engine reserves in addition to weights and KV cache, inside and outside its memory share."""
+    """Memory that an engine reserves in addition to weights and KV cache. Some of it is inside its memory share."""
 
     reserved: Bytes
     """Memory of each accelerator outside the framework's allocator: driver context, libraries and workspaces [B]."""
     communication: Bytes
-    """Communication buffers, which are allocated with several ranks [B]."""
+    """Communication buffers, which the engine allocates if the model runs on several ranks [B]."""
     graphs: Bytes | None = None
     """Memory of captured graphs inside the memory share; absent if they are outside [B]."""
     step_inside: bool
-    """True if the memory share includes the activations of the largest step, as measured by the engine's profile
-    run."""
+    """True if the memory share includes the activations of the largest step.
+
+    The engine measures them in a profile run.
+    """
     logit_copies: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Copies of the 32-bit logits for the maximum number of sequences, during sampling in the profile run [1]."""
+    """Copies of the 32-bit logits during sampling in the profile run, which has the maximum number of sequences [1]."""
     state_pages: bool = False
-    """True if recurrent states are stored in cache pages. A page is then as large as a state."""
+    """True if recurrent states are stored in pages of the KV cache. A page is then as large as a state."""
     states_held: Count = 1
-    """Default maximum number of states of each recurrent layer per request [1]."""
+    """Default limit on the number of states per recurrent layer and request [1]."""
     state_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
-    """Share of the memory for cache that is reserved for recurrent states [1]. Absent if states and keys share it."""
+    """Share of the cache memory that is reserved for recurrent states [1].
+
+    Absent if states and keys share all of it.
+    """
     profiled_images: bool = False
-    """True if the profile run includes images: as many of the largest ones as fit the largest step, at least one."""
+    """True if the profile run also encodes images: as many images of maximum size as fit the largest step.
+
+    At least one image is encoded.
+    """
     compressed_padding: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
-    """Allocated pages divided by used pages, for compressed caches [1]."""
+    """Number of allocated pages divided by the number of used pages, for caches of compressed attention [1]."""
     outside: Bytes | None = None
-    """Memory left free for graphs and small allocations if no memory share is set [B]."""
+    """Memory that the engine leaves free for graphs and small allocations if the user sets no memory share [B]."""
     outside_per_token: Bytes | None = None
-    """Additional free memory per token of the largest step [B]."""
+    """Memory that the engine leaves free in addition, per token of the largest step [B]."""
 
 
 class CapturedSizes(Spec):
@@ -115,11 +123,14 @@ class CapturedSizes(Spec):
     smallest: tuple[int, ...] = Field(strict=False)
     """Smallest captured batch sizes [1]."""
     steps: tuple[Annotated[tuple[int, int], Field(strict=False)], ...] = Field(strict=False)
-    """Pairs (from, every): multiples of ``every`` between ``from`` and the next pair, or the largest size [1]."""
+    """Pairs (from, every): from the size ``from`` on, multiples of ``every`` are captured [1].
+
+    A pair applies up to the next one or the largest size.
+    """
     largest: Count
     """Largest captured batch [1]."""
     per_slot: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """Limit on the largest captured size per concurrent request of the server [1]."""
+    """Largest captured batch divided by the maximum number of concurrent requests, if this limits the batch [1]."""
 
     def sizes(self, slots: int) -> tuple[int, ...]:
         """Captured batch sizes of a server with a given maximum concurrency [1].
@@ -139,15 +150,15 @@ class Admission(Spec):
     """Rule by which an engine admits requests to the KV cache and preempts them when memory runs out."""
 
     own_answer: Annotated[float, Field(ge=0, le=1)]
-    """Share of a request's maximum output that must be free, in addition to its prompt, to admit the request [1]."""
+    """Share of the maximum output of a request that must be free, as well as its prompt, to admit the request [1]."""
     other_answers: Annotated[float, Field(ge=0, le=1)]
-    """Share of the remaining output of all running requests that must also be free when a request is admitted [1]."""
+    """Share of the remaining output of all running requests that must be free, too, to admit a request [1]."""
     evicted: Evicted
     """Request that is preempted and recomputed later: the last admitted one, the one with the fewest output tokens, or
     none."""
 
 
-#: Assignment of a new request to an attention-DP group: round robin, or the group with the fewest requests.
+#: Rule that assigns a new request to an attention-DP group: round robin, or the group with the fewest requests.
 Dealing = Literal["round_robin", "least_busy"]
 #: Supported sizes of attention-DP groups within an instance: any number of ranks, or single ranks only.
 AttentionGroups = Literal["any", "single_ranks"]
@@ -158,7 +169,7 @@ WireFormat = Literal["bf16", "fp8_g128", "mxfp8", "nvfp4"]
 #: Parts of a model that ranks can replicate.
 Part = Literal["attention", "embeddings", "lm_head", "router", "dense_layers", "shared_experts", "indexer"]
 
-#: Rows of the operator table whose kernel counts an engine may change.
+#: Rows of the operator table for which a file of an engine can state the number of kernels.
 KernelPart = Literal[
     "norms", "qkv", "query and key norms", "norms over ranks", "attention", "output gate", "attention output",
     "queries", "latent down", "latent up", "latent attention", "indexer", "index scan", "mixer", "recurrent state",
@@ -166,22 +177,23 @@ KernelPart = Literal[
     "expert latent", "shared expert in", "shared activation", "shared expert out", "ff in", "activation function",
     "ff out", "output embedding", "sampling", "adapters",
 ]  # fmt: skip
-#: Chip generations with different kernels of routed experts. The kernels are compiled by Triton, grouped products of
-#: CUTLASS, DeepGEMM, kernels generated by TensorRT-LLM (also used by FlashInfer), and Marlin, which widens weights
-#: first.
+#: Generations of chips whose kernels for routed experts differ, and sources of such kernels. The sources are Triton,
+#: grouped products of CUTLASS, DeepGEMM, the generator of TensorRT-LLM (also used by FlashInfer), and Marlin. Marlin
+#: converts weights to a wider format first.
 Generation = Literal["hopper", "blackwell"]
 ExpertKernelName = Literal["triton", "cutlass", "deepgemm", "trtllm_gen", "marlin"]
-#: Facts that the first version in a file must contain.
+#: Facts that the oldest version in a file must contain.
 _STATED_FIRST = frozenset(
     {
         "expert_groups", "exchanges", "redundant_experts", "overlap", "decode_context_parallel", "uneven_pipeline",
         "replicated_under_attention_dp", "replicated_on_request", "host_weights",
     }
 )  # fmt: skip
-#: Facts for which a later version adds entries. A repeated entry replaces the earlier one.
+#: Facts to which a later version adds entries. If it repeats an entry, the later one is used.
 _ADDED = ("kernels", "models")
 
-#: Leading numbers of a version that identify a release series [1]. Later releases of a series only fix bugs.
+#: Number of leading parts of a version number that identify a release series [1]. Later releases of a series only fix
+#: bugs.
 _SERIES = 2
 
 #: Bytes per element in an all-to-all, including scales. fp8_g128 has a 32-bit scale per 128 elements (DeepEP,
@@ -206,20 +218,21 @@ class Exchange(Spec):
     combine: WireFormat
     """Format of combined outputs."""
     copies: Literal["per_expert", "per_rank", "per_domain", "every_rank"]
-    """Number of copies of a token that leave its rank.
+    """Number of copies of a token that are sent to other ranks.
 
-    ``per_expert``: one per expert. ``per_rank``: one per rank that has an expert of the token. ``per_domain``: one per
-    link domain, and inside the domain one per rank. ``every_rank``: one to every rank.
+    With ``per_expert``, one copy is sent for each expert of the token. With ``per_rank``, one is sent to each rank that
+    has such an expert. With ``per_domain``, one is sent to each other link domain, and inside a domain one to each
+    rank. With ``every_rank``, one is sent to every rank.
     """
     within_domain: bool = False
-    """True if all ranks must share one link domain."""
+    """True if the implementation requires that all ranks share one link domain."""
     default: bool = False
-    """True if this is the default wherever it is possible."""
+    """True if the engine uses it by default wherever possible."""
     wide: bool = False
-    """True if the engine's documentation recommends it for expert parallelism across several nodes or a rack."""
+    """True if the documentation of the engine recommends it for expert parallelism over several nodes or a rack."""
 
     def dispatched(self, weights: Dtype) -> WireFormat:
-        """Format of tokens that are dispatched to experts whose weights have the format ``weights``."""
+        """Format in which tokens are sent to experts with weights in the format ``weights``."""
         return self.dispatch.get(family(weights), "bf16")
 
 
@@ -227,7 +240,7 @@ class RedundantExperts(Spec):
     """Copies of frequently selected experts (EPLB)."""
 
     supported: bool
-    """True if the engine can place copies of experts by their load."""
+    """True if the engine can give frequently selected experts additional copies."""
     default: int = Field(ge=0)
     """Default number of redundant experts per layer."""
     recommended: int | None = Field(default=None, gt=0)
@@ -238,16 +251,17 @@ class Overlap(Spec):
     """Overlap of communication with computation in an engine."""
 
     kind: Literal["two_batch", "single_batch"]
-    """``two_batch``: communication of one half of the batch overlaps with computation of the other.
+    """``two_batch``: the batch is split in two, and communication of one half overlaps with computation of the other.
 
-    ``single_batch``: it overlaps with other work on the same batch, such as shared experts or the down projection.
+    ``single_batch``: communication overlaps with other work on the same batch, such as shared experts or the down
+    projection.
     """
     phase: Phase
     """Kind of steps in which the overlap is possible."""
     default: bool
     """True if the overlap is on by default."""
     least_tokens: int | None = Field(default=None, gt=0)
-    """Minimum tokens of a rank to split a step; absent without a minimum."""
+    """Minimum number of tokens of a rank for which the engine splits a step; absent without a minimum."""
     generations: tuple[str, ...] = Field(default=(), strict=False)
     """Chip generations (:attr:`HardwareSpec.generation`) that support the overlap; all if empty."""
     architectures: tuple[str, ...] = Field(default=(), strict=False)
@@ -266,7 +280,7 @@ class KernelCount(Spec):
     part: KernelPart
     """Row of the operator table."""
     kernels: Annotated[int | float, Field(ge=0, le=1e3, allow_inf_nan=False)]
-    """Number of kernels per occurrence, without kernels on parallel streams [1]."""
+    """Number of kernels each time the row occurs, without kernels on parallel streams [1]."""
     formats: tuple[Dtype, ...] = Field(default=(), strict=False)
     """Formats to which the entry applies: weight formats, or cache formats for attention and scans. Empty means all."""
     generations: tuple[str, ...] = Field(default=(), strict=False)
@@ -274,24 +288,27 @@ class KernelCount(Spec):
     mixers: tuple[MixerKind, ...] = Field(default=(), strict=False)
     """For norms, kinds of attention or mixer to which the entry applies; empty means all."""
     summed: bool = False
-    """True if the entry applies only to matrices that all ranks of a stage share, whose outputs need an all-reduce."""
+    """True if the entry is only for matrices that all ranks of a stage share, and whose outputs an all-reduce sums."""
 
     def holds(self, part: str, dtype: str, mixer: str, generation: str) -> bool:
-        """True if the entry applies to a row of the operator table on a chip; ``summed`` is ignored."""
+        """True if the entry is valid for a row of the operator table on a chip. The field ``summed`` is not checked."""
         pairs = ((self.formats, family(dtype)), (self.mixers, mixer), (self.generations, generation))
         return part == self.part and all(not some or value in some for some, value in pairs)
 
 
 class PromptGraphs(Spec):
-    """Prefill steps that an engine captures by default: graphs contain the operators between attention layers."""
+    """Captured graphs of prefill steps, which engines use by default.
+
+    They contain the operators between attention layers.
+    """
 
     most_tokens: int | None = Field(default=None, gt=0)
-    """Number of tokens in the largest captured step [tokens]; absent if steps of any size are captured."""
+    """Tokens of the largest step that is captured [tokens]; absent if steps of all sizes are captured."""
     latent_tokens: int | None = Field(default=None, gt=0)
-    """Number of tokens in the largest captured step for models with latent attention, if different [tokens]."""
+    """Tokens of the largest step that is captured for models with latent attention, if different [tokens]."""
 
     def tokens(self, read: float, *, latent: bool) -> float:
-        """Number of tokens in the largest captured prefill step, if steps have at most ``read`` tokens [tokens]."""
+        """Tokens of the largest captured prefill step of a server whose steps have at most ``read`` tokens [tokens]."""
         most = self.latent_tokens if latent and self.latent_tokens is not None else self.most_tokens
         return read if most is None else float(min(most, read))
 
@@ -300,13 +317,16 @@ class EngineFacts(Spec):
     """Facts of an engine at one version; the default of a field means "unknown"."""
 
     expert_groups: Literal["dp_x_tp", "any"] = "dp_x_tp"
-    """``dp_x_tp``: experts are spread over all ranks of a stage.
+    """Possible distributions of experts over the ranks of a stage.
 
-    ``any``: experts may be spread over some of the ranks, and each expert is split over the others.
+    With ``dp_x_tp``, experts are spread over all ranks, and no expert is split. With ``any``, experts may be spread
+    over groups of ranks. Each expert is then split over the ranks of its group.
     """
     inside: Literal["experts", "tensor"] | None = None
-    """Ranks on adjacent chips if experts are both spread and split: the expert-parallel group (``experts``), or the
-    ranks that share an expert (``tensor``). Absent if experts are never split."""
+    """Ranks that are on adjacent chips if experts are split over groups of ranks; absent if experts are never split.
+
+    They are the ranks of one group (``tensor``), or ranks of different groups (``experts``).
+    """
     exchanges: tuple[Exchange, ...] = Field(default=(), strict=False)
     """All-to-all implementations for experts with data-parallel attention."""
     redundant_experts: RedundantExperts = RedundantExperts(supported=False, default=0)
@@ -314,22 +334,22 @@ class EngineFacts(Spec):
     overlap: tuple[Overlap, ...] = Field(default=(), strict=False)
     """Communication that the engine can overlap with computation."""
     decode_context_parallel: Literal["none", "within_tp", "beside_tp"] = "none"
-    """Ranks that can share the cached tokens of a sequence in decode: ranks of the tensor-parallel group, or additional
-    ranks.
+    """Ranks that can split the cached tokens of a sequence in decode.
+
+    They are ranks of the tensor-parallel group (``within_tp``), or additional ranks (``beside_tp``).
     """
     uneven_pipeline: Literal["refused", "before_last", "last_stage", "last_stages", "first_stages"] = "refused"
-    """Placement of the remaining layers if the number of stages does not divide the layers.
+    """Stages that get the remaining layers if the number of stages does not divide the number of layers.
 
-    They go one each to the stages before the last, all to the last stage, one each to the last stages, or one each to
-    the first stages.
+    ``before_last``: one more layer each for the stages before the last one. ``last_stage``: all for the last stage.
+    ``last_stages`` or ``first_stages``: one more layer each for the last or the first stages.
     """
     replicated_under_attention_dp: tuple[Part, ...] = Field(default=(), strict=False)
-    """Parts that every rank replicates if attention is data-parallel over single ranks."""
+    """Parts of the model that every rank has in full if attention is data-parallel over single ranks."""
     replicated_on_request: tuple[Part, ...] = Field(default=(), strict=False)
-    """Further parts that every rank replicates with certain options, or with the all-to-all of wide expert
-    parallelism."""
+    """Further parts that every rank has in full with certain options, or in wide expert parallelism."""
     host_weights: Literal["none", "in_step", "prefetched"] = "none"
-    """Use of weights in host memory: read when needed, or prefetched while other layers run."""
+    """Time at which weights in host memory are read: when needed (``in_step``), or in advance (``prefetched``)."""
     kernels: tuple[KernelCount, ...] = Field(default=(), strict=False)
     """Kernels of a decode step by part of the model.
 
@@ -339,9 +359,9 @@ class EngineFacts(Spec):
     prompt_graphs: PromptGraphs | None = None
     """Prefill steps that are captured by default; absent if the host launches all kernels of prefill steps."""
     expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
-    """Kernels of routed experts that the engine selects or that its recipes set, by chip generation and weight format.
+    """Kernels of routed experts, by chip generation and weight format. The engine or its recipes select them.
 
-    It is empty if unknown.
+    The field is empty if they are unknown.
     """
     exchanged_expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
     """Kernels of routed experts with data-parallel attention, for formats in which the engine then uses other
@@ -349,9 +369,9 @@ class EngineFacts(Spec):
     chips: tuple[ChipSupport, ...] = Field(default=(), strict=False)
     """Chips that run the engine, with the supported formats. Unverified chips are omitted."""
     beside_mxfp4: Dtype | None = None
-    """Format of all other weights in the engine's files of models with MXFP4 experts.
+    """Format of all weights except experts, in the engine's checkpoints of models with MXFP4 experts.
 
-    Absent if they have the published format.
+    Absent if these weights have the published format.
     """
     models: tuple[ModelSupport, ...] = Field(default=(), strict=False)
     """Supported architectures among the models of the catalog.
@@ -361,9 +381,9 @@ class EngineFacts(Spec):
     attention_groups: AttentionGroups = "any"
     """Size of attention-DP groups within an instance: any number of ranks, or single ranks."""
     stages_over: Literal["nodes"] | None = None
-    """Pipeline stages that the documentation recommends, with tensor parallelism inside each stage.
+    """Number of pipeline stages that the documentation recommends, together with tensor parallelism inside a stage.
 
-    Absent without a recommendation.
+    Absent if it recommends none.
     """
     defaults: tuple[EngineDefaults, ...] = Field(default=(), strict=False)
     """Default settings of the server. The first entry whose memory limit the chip meets applies."""
@@ -376,25 +396,25 @@ class EngineFacts(Spec):
     speculation: tuple[ProposerName, ...] = Field(default=(), strict=False)
     """Speculation methods that work with any model; see also :attr:`ModelSupport.speculation`."""
     async_scheduling: bool | None = None
-    """True if the host prepares the next step during the current one by default; absent if unknown."""
+    """True if the host prepares the next step while the current one runs, by default; absent if unknown."""
     shared_expert_fusion: bool | None = None
-    """True if shared experts are computed as additional routed experts by default; absent if unknown."""
+    """True if shared experts run as additional routed experts by default; absent if unknown."""
     admission: Admission | None = None
     """Admission and preemption rule; absent if unknown."""
     dealing: Dealing | None = None
     """Default assignment of requests to attention-DP groups; absent if unknown."""
     decoding_in_step_tokens: bool | None = None
-    """True if decode tokens are included in the maximum tokens of a step; absent if unknown."""
+    """True if the limit on the tokens of a step includes decode tokens; absent if unknown."""
 
     held_steps: int | None = Field(default=None, gt=0)
-    """Maximum number of decode steps by which prefill can be delayed until each attention-DP group has a prompt [1].
+    """Number of decode steps for which prefill waits until each attention-DP group has a prompt, at most [1].
 
-    This is the default value of the option; absent if the engine has no such option.
+    The value is the default of the engine's option; absent if the engine has no such option.
     """
 
     @property
     def keeps_caches(self) -> bool:
-        """True if the engine is known to lack KV-cache transfer, so it cannot run disaggregated pools."""
+        """True if the engine is known to have no KV-cache transfer. It can then not run disaggregated pools."""
         return "connectors" in self.model_fields_set and not self.connectors
 
     def support(self, architecture: str | None, generation: str) -> ModelSupport | None:
@@ -451,7 +471,10 @@ class EngineFacts(Spec):
 
 
 class EngineVersion(EngineFacts):
-    """Facts that a version changes. Facts that are absent are copied from the previous version."""
+    """Facts of an engine at one version.
+
+    The file of an engine only states facts that differ from the version before.
+    """
 
     version: str = Field(pattern=r"\d")
     """Version number, or the month of a description if the system has no versions."""
@@ -465,7 +488,7 @@ class EngineVersion(EngineFacts):
 
 
 class EngineSpec(SourcedSpec):
-    """Serving engine with its versions, the oldest first. The first version contains all facts.
+    """Serving engine with its versions, the oldest first. The file states all facts for the oldest version.
 
     Every fact has its own source, under the key ``versions.N.FIELD``.
     """
@@ -570,7 +593,7 @@ class EngineSpec(SourcedSpec):
 
 
 def version_order(version: str) -> tuple[int, ...]:
-    """Sort key of a version: ``0.4.6.post5`` follows ``0.4.6``, and a release candidate equals its release."""
+    """Sort key of a version. ``0.4.6.post5`` comes after ``0.4.6``; a release candidate has the key of its release."""
     final = re.split(r"\.?(?:rc|dev|a\d|b\d)", version, maxsplit=1)[0]
     return tuple(map(integer, re.findall(r"[0-9]+", final)))
 
@@ -591,7 +614,7 @@ def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
 def divided(
     facts: EngineFacts, hardware: HardwareSpec, *, step_tokens: float, slots: float | None, share: float | None
 ) -> dict[str, float | None]:
-    """Capacity assumptions for a server, from its largest step, maximum concurrency and memory share.
+    """Memory settings of a server as assumptions, given its largest step, maximum concurrency and memory share.
 
     Parameters
     ----------
@@ -604,7 +627,7 @@ def divided(
     slots : float or None
         Maximum concurrent requests [1].
     share : float or None
-        Share of the memory that the server may use [1]; by default, the engine's rule determines it.
+        Share of the memory that the server may use [1]; None to compute it by the rule of the engine.
 
     Returns
     -------
@@ -642,10 +665,10 @@ def divided(
 def with_engine(
     assumptions: Assumptions, facts: EngineFacts, hardware: HardwareSpec, fixed: Collection[str] = ()
 ) -> Assumptions:
-    """Assumptions with the capacity of a server that is started without options.
+    """Assumptions with the memory settings of a server that is started without options.
 
-    The engine then divides the memory itself. Fields in ``fixed`` are not changed. No field is changed if the defaults
-    of the engine are unknown.
+    The default step size, concurrency and memory share of the engine are used (:func:`divided`). Fields in ``fixed``
+    are not changed. If these defaults are unknown, no field is changed.
     """
     usual = facts.defaults_on(hardware.hbm_bytes)
     if usual is None:

@@ -29,14 +29,11 @@ class Price(Spec):
     dollars_per_accelerator_hour: DollarsPerHour
     """Price of an accelerator-hour [USD/h]."""
     kind: PriceKind
-    """Kind of price: on-demand, reserved or spot contract; total cost of ownership (tco); index; estimate.
-
-    Or value from a paper.
-    """
+    """Kind of price: on-demand, reserved or spot contract, total cost of ownership, index, estimate, or paper."""
     seller: Seller | None = None
     """Kind of seller or owner; absent if unknown.
 
-    Only prices from the same kind of seller are compared. A survey covers several sellers.
+    Only prices from the same kind of seller are compared with each other. A survey covers several sellers.
     """
     years: Count | None = None
     """Term of a reserved price [years]; absent if unknown."""
@@ -68,8 +65,9 @@ class PurchasePrice(Spec):
 class HardwareSpec(SourcedSpec):
     """Facts of one accelerator (GPU, TPU, LPU): peak rates of dense arithmetic, and link bandwidths in one direction.
 
-    The specification is valid for chips whose speed follows from peak rates. Marketing numbers are rejected if a rule
-    detects them: peaks with sparsity, bidirectional link rates, per-core values and values of multi-chip boards.
+    The cost model is valid for chips whose speed follows from their peak rates. Other values that vendors advertise
+    must be converted first: peaks with sparsity, bidirectional link rates, values per core, and values of boards with
+    several chips. Some of them are detected and rejected.
     """
 
     extends: str | None = None
@@ -77,7 +75,7 @@ class HardwareSpec(SourcedSpec):
     family: str = Field(pattern=r"^[a-z0-9_]+$")
     """Family of chips, for example ``h100``.
 
-    Recipes, measurements and exceptions of assumptions refer to this family.
+    Recipes, measurements, and assumptions for single families refer to this name.
     """
     generation: str = Field(pattern=r"^[a-z0-9_]+$")
     """Generation of chips that run the same kernels, for example ``hopper``.
@@ -88,15 +86,15 @@ class HardwareSpec(SourcedSpec):
     vendor: str
     """Manufacturer."""
     desk: bool = False
-    """True for a desktop card or computer. Its defaults are one device and weights in a common file format."""
+    """True for a desktop card or computer. By default, one device is used, with weights in a common file format."""
     year: int = Field(ge=2010, le=2040)
     """Launch year."""
     dense_flops_per_second: Annotated[dict[MathUnit, FlopsPerSecond], Field(min_length=1)]
     """Dense peak of each math unit of the chip [FLOP/s]. Formats without a math unit are absent."""
     two_to_four_sparsity: bool = False
-    """True if the vendor's headline numbers include 2:4 sparsity.
+    """True if the peaks that the vendor advertises include 2:4 sparsity.
 
-    Each halving of the width must then double the peak.
+    The dense peak of fp8 must then be twice the peak of 16-bit formats.
     """
     hbm_bytes: Memory
     """Main memory available to programs [B]."""
@@ -112,9 +110,11 @@ class HardwareSpec(SourcedSpec):
     It is only used to check the value for one direction.
     """
     link_peers: Count | None = None
-    """Number of chips to which each chip is wired directly, with an equal part of the link bandwidth per peer [1].
+    """Number of chips to which each chip is wired directly [1].
 
-    Absent with a switch, where one peer can use the full bandwidth.
+    Each of these links has an equal part of the link bandwidth.
+
+    The value is absent if the chips are connected by a switch, where one peer can use the full bandwidth.
     """
     nic_bytes_per_second_one_way: BytesPerSecond | None = None
     """Network bandwidth between link domains per accelerator in one direction [B/s]; absent if unknown."""

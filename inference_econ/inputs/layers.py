@@ -1,4 +1,4 @@
-"""Layers of language models: classes for kinds of attention and feed-forward blocks, and groups of equal layers."""
+"""Layers of language models: kinds of attention and feed-forward blocks, and groups of equal layers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ class Cache(NamedTuple):
     window_tokens: float = math.inf
     """Size of the window [tokens]."""
     gathered_elements: float = 0.0
-    """Elements per new token that context-parallel groups gather from each other, without index keys [1]."""
+    """Elements per new token that the ranks of a context-parallel group gather from each other, without index keys [1].
+    """
     index_elements: float = 0.0
     """Elements of index keys per token of context [1]."""
     decompressed_elements: float = 0.0
-    """Elements of the decompressed keys and values per token of context; 0 for attention without latents [1]."""
+    """Elements of keys and values per token of context after decompression; 0 for attention without latents [1]."""
     heads: float = 1.0
     """Number of heads that can be on different ranks [1]; 1 for a vector that all heads share."""
     state_elements: int = 0
@@ -59,24 +60,24 @@ class MixerParameters(NamedTuple):
     total: float
     """All parameters, including norms and biases [1]."""
     output: float = 0.0
-    """Parameters of the output projection; 0 if it cannot have its own number format [1]."""
+    """Parameters of the output projection; 0 if its number format cannot differ from that of other matrices [1]."""
     shared: Shapes = ()
-    """Matrices whose results all heads share: those of the compressed query, of cached vectors, and of their gates."""
+    """Matrices for vectors that all heads share: the compressed query, the cached vectors, and their gates."""
     indexer: Shapes = ()
     """Matrices of the layer's indexer; empty if the layer reuses the selection of another layer."""
 
 
 class Mixer(Spec):
-    """Base class of mixers (attention or recurrence): fields of the schema, and the counts derived from them.
+    """Base class of mixers (attention or recurrence). It has the fields of a file, and counts that follow from them.
 
-    A kind overrides the defaults here; its rows of the operator table are in ``engine/operators/``.
+    A kind of mixer overrides the defaults here. The rows of the operator table are in ``engine/operators/``.
     """
 
     kind: str
     """Name of the kind of mixer."""
 
     compressed: ClassVar[bool] = False
-    """True if tokens are pooled before they are cached. Engines may pad the pages of such a cache."""
+    """True if the cache contains pooled tokens. Engines may pad the pages of such a cache."""
     index_keys_as_cache: ClassVar[bool] = False
     """True if index keys have the number format of the cache.
 
@@ -90,7 +91,7 @@ class Mixer(Spec):
 
     @property
     def heads(self) -> float:
-        """Number of heads that attention ranks share [1]: by default the query heads; 0 for a layer without heads."""
+        """Number of heads over which attention can be split: the query heads by default; 0 without heads [1]."""
         return float(getattr(self, "query_heads", 0))
 
     @property
@@ -109,7 +110,7 @@ class Mixer(Spec):
 
     @property
     def caches(self) -> bool:
-        """True if the layer caches every token; false if it has only a state of fixed size."""
+        """True if the layer caches every token; false if it only has a state of fixed size."""
         return not (self.absent or self.cache.has_state)
 
     def resized(self, ratio: float) -> Self:
@@ -117,7 +118,7 @@ class Mixer(Spec):
         return self
 
     def scaled(self, root: float) -> Self:
-        """Mixer whose number of heads and whose widths both grow by ``root``, the rule of the published study.
+        """Mixer whose number of heads and whose widths grow by the factor ``root``. The published study uses this rule.
 
         Raises
         ------
@@ -286,9 +287,9 @@ class LatentAttention(Mixer):
     value_head_dim: Size
     """Width of a value head."""
     kv_down_projections: Count = 1
-    """How many times the parameter count includes the compression matrix.
+    """Number of times that the parameter count includes the compression matrix.
 
-    The published study includes them twice, for keys and for values.
+    It is 2 in the published study: once for keys and once for values.
     """
     latent_norms: bool = True
     """True if the compressed query and the latent have learned norms."""
@@ -375,7 +376,7 @@ class LatentAttention(Mixer):
 
 
 class CompressedAttention(Mixer):
-    """Attention to raw tokens in a window and to pooled older ones; one vector is key and value (DeepSeek-V4)."""
+    """Attention to recent tokens and to pooled older ones, with one vector as key and value (DeepSeek-V4)."""
 
     kind: Literal["compressed"]
     """Name of the kind of attention or recurrence."""
@@ -390,29 +391,30 @@ class CompressedAttention(Mixer):
     output_rank: Count
     """Output width of the projection of each group (o_lora_rank)."""
     window: Count
-    """Number of raw tokens that a token attends to [tokens]."""
+    """Number of recent tokens that a token attends to [tokens]."""
     stride: Count | None = None
     """Tokens per pooled entry of the cache; absent if the layer attends only to the window [tokens]."""
     entries: Literal["pooled", "projected", "earlier"] = "pooled"
-    """Origin of the pooled entries.
+    """Origin of the pooled entries of the layer.
 
-    ``pooled``: each entry is a gated sum of tokens. DeepSeek-V4: the pooling gates have one bias per position in a
-    stride. Index keys use the same pooling. ``projected``: gates without biases, or no gates if the stride is 1; index
-    keys are computed from the entries (V4.1). ``earlier``: the entries of an earlier layer are used.
+    ``pooled``: each entry is a gated sum of tokens; index keys are pooled in the same way. In DeepSeek-V4, the gates
+    have one bias for each position in a stride. ``projected``: the gates have no biases, and no gates exist if the
+    stride is 1. Index keys are computed from the entries (V4.1). ``earlier``: the layer uses the entries of an earlier
+    layer.
     """
     overlap: Annotated[int, Field(ge=1, le=2)] = 1
-    """Number of strides that one entry pools: 2 if neighboring entries overlap (CSA), 1 if not (HCA)."""
+    """Number of strides whose tokens one entry contains: 2 if neighboring entries overlap (CSA), 1 if not (HCA)."""
     index_heads: Count | None = None
     """Number of heads of the indexer, which selects pooled entries.
 
-    Absent if all entries, or those of an earlier selection, are attended to.
+    It is absent if tokens attend to all entries, or to those that an earlier layer selects.
     """
     index_head_dim: Count | None = None
     """Width of an index head. One index key of this width is cached per entry, in the layer that caches the entries."""
     index_top_k: Count | None = None
     """Maximum number of attended pooled entries."""
     index_candidates: Count | None = None
-    """Maximum number of entries that the indexer scans, preselected by an earlier layer; absent if it scans all."""
+    """Maximum number of entries that the indexer scans; absent if it scans all. An earlier layer selects them."""
     sinks: bool = True
     """True if each query head has a learned attention sink."""
 
@@ -437,9 +439,9 @@ class CompressedAttention(Mixer):
 
     @property
     def cache(self) -> Cache:
-        """Cached raw tokens of the window, pooled entries, and index keys of the entries."""
+        """Cached tokens of the window, pooled entries, and index keys of the entries."""
         stride = math.inf if self.stride is None else self.stride
-        # Context-parallel groups do not gather raw tokens, because the window has few of them.
+        # The tokens of the window are few, so context-parallel groups do not gather them.
         kept = 0.0 if self.entries == "earlier" else 1 / stride
         pooled = self.head_dim * kept
         return Cache(pooled, self.head_dim, self.window, pooled, (self.index_head_dim or 0) * kept)
@@ -471,7 +473,7 @@ class CompressedAttention(Mixer):
         return MixerParameters(count, shared=((down, hidden),), indexer=shapes)
 
     def _pooling(self, stride: int, width: int, hidden: float) -> float:
-        """Parameters for pooling: projections of values and gates, a bias for each token of the stride, and a norm."""
+        """Parameters for pooling: projections of values and gates, a bias for each token of a stride, and a norm."""
         return self.overlap * width * (2 * hidden + stride) + width
 
     def resized(self, ratio: float) -> Self:
@@ -492,13 +494,13 @@ class RecurrentMixer(Mixer):
     variant: Literal["mamba2", "gated_delta", "kda"]
     """Kind of recurrence: Mamba-2; Gated DeltaNet; or Kimi Delta Attention, in which each channel has its own decay."""
     value_heads: Count
-    """Number of heads of the state (Mamba-2: heads)."""
+    """Number of heads of the state; heads in Mamba-2."""
     value_head_dim: Count
-    """Width of a value head (Mamba-2: head dimension)."""
+    """Width of a value head; head dimension in Mamba-2."""
     key_heads: Count
-    """Number of key heads and of query heads (Mamba-2: groups of B and C)."""
+    """Number of key heads, and of query heads; groups of B and C in Mamba-2."""
     key_head_dim: Count
-    """Width of a key head (Mamba-2: state size)."""
+    """Width of a key head; state size in Mamba-2."""
     convolution: Count
     """Width of the causal convolution over tokens [tokens]."""
     convolution_bias: bool = False
@@ -508,7 +510,7 @@ class RecurrentMixer(Mixer):
     output_bias: bool = False
     """True if the output projection has a bias."""
     gate_rank: Count | None = None
-    """Width between the two projections of the output gate; absent if the gate has a single projection."""
+    """Width between the two matrices of the output gate; absent if the gate has only one matrix."""
     state_dtype: Dtype = "fp32"
     """Number format of the recurrent state. The state of the convolution has the format of the activations."""
 
@@ -538,18 +540,18 @@ class RecurrentMixer(Mixer):
         """Parameters of the layer, for a given width of the residual stream."""
         values = self.value_heads * self.value_head_dim
         scalars, vectors, norm = {
-            # The time step of each head is projected. Its bias, the decay and the skip weight are learned.
+            # The time step of each head is projected. Its bias, the decay and the skip weight are learned vectors.
             "mamba2": (1, 3, values),
-            # Two gates per head are projected. The decay and the bias of the time step are learned.
+            # Two gates per head are projected. The decay and the bias of the time step are learned vectors.
             "gated_delta": (2, 2, self.value_head_dim),
-            # One gate per head is projected. The decay is learned; the bias per channel is added below.
+            # One gate per head is projected. The decay is a learned vector. The bias per channel is added below.
             "kda": (1, 1, self.value_head_dim),
         }[self.variant]
         read = self._channels + values * (self.gate_rank is None) + scalars * self.value_heads
         count = read * (hidden + self.input_bias) + values * hidden + hidden * self.output_bias
         count += self._channels * (self.convolution + self.convolution_bias) + vectors * self.value_heads + norm
-        # Decays of channels are projected through the width of a head. The gates may be projected through another
-        # width.
+        # Decays of channels are projected in two steps, with the width of a head in between. The gates may be projected
+        # in two steps, too.
         narrow = self.key_head_dim * (self.variant == "kda") + (self.gate_rank or 0)
         return MixerParameters(count + narrow * (hidden + values) + values * (self.variant == "kda"))
 
@@ -570,20 +572,20 @@ class FeedForwardParameters(NamedTuple):
     shared: float = 0.0
     """Parameters of the shared experts and their gate [1]."""
     whole: float = 0.0
-    """Parameters of the router and the latent projections, which are never split; without biases [1]."""
+    """Parameters of matrices that are never split: the router and the projections to the latent; without biases [1]."""
 
 
 class FeedForwardPart(Spec):
-    """Base class of feed-forward blocks: fields of the schema, and the counts derived from them.
+    """Base class of feed-forward blocks. It has the fields of a file, and counts that follow from them.
 
-    A subclass overrides the defaults here. Its rows of the operator table are in ``engine/operators/``.
+    A subclass overrides the defaults here. The rows of the operator table are in ``engine/operators/``.
     """
 
     kind: str
     """Name of the kind of block."""
 
     widths: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that are widths; empty without a block. The first width is split over ranks."""
+    """Names of the fields that are widths. The first of these widths is split over ranks. Empty without a block."""
 
     @property
     @abstractmethod
@@ -606,12 +608,12 @@ class FeedForwardPart(Spec):
 
     @property
     def cut_width(self) -> float:
-        """Width that is split over ranks, of one expert in MoE blocks [1]."""
+        """Width that is split over ranks [1]. For an MoE block, it is the width of one expert."""
         return float(getattr(self, self.widths[0]))
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """Output width per token and number of input matrices of each activation function, by name [1]."""
+        """Output width per token and number of input matrices of each activation function, by its name [1]."""
         return {}
 
     def widened(self, width: Callable[[float], float]) -> Self:
@@ -643,7 +645,7 @@ class DenseFeedForward(FeedForwardPart):
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """Output width and input matrices of the activation function [1]."""
+        """Activation function with its output width and its number of input matrices [1]."""
         return {"activation function": (float(self.intermediate_size), self.input_matrices)}
 
     def parameters(self, hidden: float) -> FeedForwardParameters:
@@ -673,18 +675,18 @@ class ExpertFeedForward(FeedForwardPart):
     shared_gate: bool = False
     """True if a learned gate vector scales the shared expert."""
     router: bool = True
-    """True if parameters and work of the routing matrix are included. The published study omits them."""
+    """True if the count includes the parameters and the work of the routing matrix. The published study omits them."""
     router_bias: bool = False
     """True if the routing matrix has a learned bias per expert."""
     latent_size: Size | None = None
-    """Input and output width of the routed experts, if two shared projections reduce it.
+    """Input and output width of the routed experts, if two projections that all experts share reduce it.
 
-    Absent if it is ``hidden_size``.
+    Absent if the width is ``hidden_size``.
     """
     latent_norm: bool = False
     """True if the summed output of the routed experts has a learned norm before it is projected back."""
     routing_groups: Count | None = None
-    """Number of equal groups of experts, one per node or device; absent if routing has no groups."""
+    """Number of equal groups of experts, one for each node or device; absent if routing does not use groups."""
     active_groups: Count | None = None
     """Maximum number of groups whose experts one token can use (node-limited routing)."""
 
@@ -724,7 +726,7 @@ class ExpertFeedForward(FeedForwardPart):
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """Activation functions of routed experts and of the shared one [1]."""
+        """Activation functions of the routed experts and of the shared expert [1]."""
         matrices, shared = self.input_matrices, self.shared_intermediate_size
         rows = {"expert activation": (self.active_experts * float(self.intermediate_size), matrices)}
         return rows if shared is None else {**rows, "shared activation": (float(shared), matrices)}
@@ -781,7 +783,7 @@ MixerKind = Literal["grouped_query", "latent", "compressed", "recurrent", "none"
 
 
 class Block(Spec):
-    """Group of identical layers. Costs do not depend on the position of these layers among other layers."""
+    """Group of identical layers. Their costs do not depend on their position among other layers."""
 
     layers: Count
     """Number of layers."""

@@ -1,9 +1,9 @@
 """Conversion of common names of models, chips and files to catalog names.
 
 Case, separators and the organization in a model's name are ignored. A catalog name, the title of an entry or its
-Hugging Face id always means that entry. Other names are converted with a note. A name that fits several entries is an
-error, which lists them. Synonyms are in ``scenarios/measured/names.yaml``. The reader of measurements uses the same
-table, but picks the most common entry instead of reporting an error.
+Hugging Face id always means that entry. Other names are converted, and a note is logged. A name that fits several
+entries is an error, which lists them. Synonyms are in ``scenarios/measured/names.yaml``. The reader of measurements
+uses the same table. For a name that fits several entries, it takes the most common one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from inference_econ.inputs.dtype import FORMATS, OF_FILES, family
 from inference_econ.inputs.models.repository import is_repository
 from inference_econ.inputs.places import Kind, Meaning, files, folder, names
 
-#: Suffixes of model names that do not indicate another architecture.
+#: Suffixes of model names that have no effect on the architecture.
 _ENDING = re.compile(
     r"[-_ .]+(?:instruct|chat|base|it|hf|preview|thinking|dynamic|quantized|bf16|fp16|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|"
     r"int8|awq|gptq|kv|block|eagle3?|tensor|online|turbo|w\d+a\d+(?:kv\d+)?|\d{4}|v\d+(?:\.\d+)*|bnb|\dbit|gguf|mtp|"
     r"w|a)$"
 )
 _PARENTHESES = re.compile(r"\([^)]*\)")
-#: Words in chip names that do not distinguish chips.
+#: Words in chip names that do not distinguish one chip from another.
 _NOISE = re.compile(
     r"nvidia|amd|intel|google|aws|geforce|tesla|instinct|gpus?|tensor|core|superchip|accelerator|edition|hgx|dgxc?|oam|"
     r"hbm2e?|hbm3e?|gddr\dx?|cloud|baseboard|slurm|nv|nvd|nb|cw|cr|tw|tg|oci"
@@ -38,7 +38,7 @@ _MEMORY = re.compile(r"^(\d+)g(?:b|ib)?$")
 _UNIT = re.compile(r"(\d) (gi?b)\b")
 _FORM = re.compile(r"^sxm\d$")
 
-#: Number formats by the texts that indicate them; more specific texts come first.
+#: Number formats, with the texts that stand for them in names. More specific texts come first.
 _FORMATS = (
     *((name, (name,)) for name in sorted(OF_FILES)),
     ("nvfp4", ("nvfp4",)),
@@ -53,7 +53,7 @@ _FORMATS = (
     ("fp16", ("fp16", "float16", "half")),
     ("fp32", ("fp32", "float32")),
 )
-#: Widths of weights in checkpoint names.
+#: Pattern of weight widths in checkpoint names.
 _OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
 _FOUR_BITS = frozenset(name for name, row in FORMATS.items() if row.bits == 4 and row.kind != "file")
 EIGHT_BIT_FLOATS = frozenset(name for name, row in FORMATS.items() if row.bits == 8 and row.kind == "float")
@@ -103,7 +103,10 @@ def without_parentheses(text: str) -> str:
 
 
 def of_model(text: str) -> Iterator[str]:
-    """Plain spellings of a model's name: in full, without organization and parentheses, without each suffix."""
+    """Spellings of a model's name in letters and digits.
+
+    Organization, parentheses and suffixes are removed step by step.
+    """
     yield plain(text)
     bare = without_parentheses(text).strip().lower()
     yield plain(bare)
@@ -135,11 +138,11 @@ def of_chip(text: str) -> tuple[list[str], str | None]:
     return words, memory
 
 
-#: Words of a chip's title that distinguish boards and memory sizes of one chip.
+#: Pattern of words in a chip's title that distinguish the boards and memory sizes of one chip.
 _BOARD = re.compile(r"sxm|pcie|nvl|nvl72|\d+")
-#: Files that accompany a model, such as draft heads and adapters. Their names do not mean the model itself.
+#: Pattern of files that belong to a model, such as draft heads and adapters. Their names do not mean the model itself.
 _OTHER_FILES = re.compile(r"eagle|draft|lora|medusa|\.gguf$|mmproj")
-#: Names of llama.cpp quantizations at the end of a name or tag.
+#: Pattern of llama.cpp quantizations at the end of a name or tag.
 _QUANTIZATION = re.compile(
     r"(?:^|[-_.])(?:ud-)?(i?q\d_(?:[sml]|xx?s|nl|\d|k(?:_(?:[sml]|xl))?)|bf16|f16|fp16|f32|fp32|mxfp4)$", re.IGNORECASE
 )
@@ -178,8 +181,8 @@ def meant(kind: Kind, text: str) -> Meaning | None:
     Raises
     ------
     UnknownNameError
-        If several entries fit, or the text is a checkpoint in another format than the entry. The message shows what to
-        write.
+        If several entries fit, or if the text is a checkpoint whose format differs from the entry. The message shows
+        what to write.
 
     Examples
     --------
@@ -201,12 +204,12 @@ def meant(kind: Kind, text: str) -> Meaning | None:
         return None
     if quantized is not None:
         return _meant_quantized(text, *quantized)
-    # The text may be a checkpoint, or a synonym in the table.
+    # The text may be the name of a checkpoint, or a synonym in the table.
     words = _separate(text.rsplit("/", 1)[-1])
     able = [name for name, entry in _entries("models").items() if words <= _separate(f"{name} {entry.title}")]
     spelled = (model_spellings().get(spelling) for spelling in of_model(text))
     name = next((name for name in spelled if name is not None), None)
-    if len(able) > 1 or name is None:  # The table contains only the most common of several entries.
+    if len(able) > 1 or name is None:  # If a name fits several entries, the table only has the most common one.
         _refuse("models", text, able)
     return None if name is None else _in_format(text, name)
 
@@ -229,7 +232,7 @@ def split_quantization(text: str) -> tuple[str, str] | None:
     bare = bare[: of_repository.start()] if of_repository else bare
     if not (of_repository or tag or _QUANTIZED_NAME.search(bare)):
         return None
-    # The tag of a GGUF repository is a quantization. Ollama's tags start with the model size.
+    # A tag after a GGUF repository is a quantization. A tag after an Ollama model starts with the size of the model.
     whole = bare if tag == "latest" or not tag else f"{bare}-{tag}"
     quantization = _QUANTIZATION.search(whole)
     if quantization is None:
@@ -276,7 +279,10 @@ def _meant_quantized(text: str, bare: str, quantization: str) -> Meaning | None:
 
 @cache
 def model_spellings() -> Mapping[str, str]:
-    """Catalog names of models by plain spelling, including synonyms; models of the published study are excluded."""
+    """Catalog names of models, by spelling in letters and digits. Synonyms are included.
+
+    Models of the published study are excluded.
+    """
     table = {spelling: name for spelling, name in _own_spellings("models").items() if "/" not in name}
     for name, others in read_measured_names().models.items():
         table.update({plain(other): name for other in others})
@@ -301,9 +307,10 @@ def _entries(kind: Kind) -> dict[str, _Entry]:
 
 @cache
 def _own_spellings(kind: Kind) -> dict[str, str]:
-    """Catalog names by plain spelling of name, title and Hugging Face id, the latter with and without organization.
+    """Catalog names, by spelling of the name, the title and the Hugging Face id in letters and digits.
 
-    For scenarios, the last part of a name is sufficient if it is unique.
+    The id is included with and without organization. For scenarios, the last part of a name is included if it is
+    unique.
     """
     table = {plain(name): name for name in reversed(names(kind))}
     if kind == "scenarios":
@@ -321,7 +328,7 @@ def _own_spellings(kind: Kind) -> dict[str, str]:
 
 
 def _in_format(text: str, name: str) -> Meaning | None:
-    """Entry for a checkpoint, with the number format in the checkpoint's name, if it contains one."""
+    """Entry for a checkpoint. If the name of the checkpoint contains a number format, the result has this format."""
     bare = text.rsplit("/", 1)[-1].lower()
     written, native = format_in(bare), _entries("models")[name].format
     written = "nvfp4" if written == "fp4" else written  # suffix of checkpoints that NVIDIA's tools quantized
@@ -329,7 +336,7 @@ def _in_format(text: str, name: str) -> Meaning | None:
         return None
     named = "/" in text and is_repository(text)
     if written in (None, native) or alike(written, native):
-        # This is another checkpoint with the same sizes. Launch files use the name as typed.
+        # The checkpoint has the same sizes as the entry. Launch files use the name that the user wrote.
         return Meaning(text if named else name, _remark("models", text, name), name if named else "")
     checkpoint = read_measured_names().checkpoints.get(name, {}).get(written)
     if checkpoint is not None:
@@ -350,7 +357,7 @@ def _separate(text: str) -> set[str]:
 
 
 def _meant_chip(text: str) -> Meaning | None:
-    """Catalog entry for a chip name, in which only the board or the memory size may be missing."""
+    """Catalog entry for the name of a chip. Only the board or the memory size may be missing in the name."""
     wanted = set(_words(text))
     able = []
     for name, entry in _entries("hardware").items():
@@ -368,7 +375,7 @@ def _meant_chip(text: str) -> Meaning | None:
 
 
 def _words(title: str) -> Iterator[str]:
-    """Words of a chip's title that distinguish it from other chips, with the memory size [GB] as a bare number."""
+    """Words of a chip's title that distinguish it from other chips. The memory size is included as a number of GB."""
     words, memory = of_chip(title)
     yield from words
     if memory is not None:
@@ -376,7 +383,7 @@ def _words(title: str) -> Iterator[str]:
 
 
 def _refuse(kind: Kind, text: str, able: list[str]) -> None:
-    """Raise an error that lists all entries that an ambiguous text could mean; do nothing if there are none."""
+    """Raise an error that lists the entries which an ambiguous text could mean; do nothing if there are none."""
     titles = [f"{name} ({_entries(kind)[name].title})" for name in able]
     if titles:
         ask = "name one" if len(able) > 1 else "write that if it is meant"
@@ -404,16 +411,16 @@ class MeasuredNames(Spec):
     hardware: dict[str, Spellings]
     """Other names of chips, by catalog name."""
     plain_hardware: Spellings
-    """Catalog names of the chips that a name means if the user omits the board and several boards exist."""
+    """Catalog names of chips that have several boards. If a user omits the board, the chip in this list is meant."""
     checkpoints: dict[str, dict[str, str]]
-    """Catalog names for checkpoints of a model in another format, by model and format."""
+    """Catalog names of checkpoints in another format than their model, by catalog name of the model and format."""
     formats: dict[str, dict[str, str]]
-    """Number format that a model's publisher means by a format name, by model and format."""
+    """Number formats that a model's publisher calls by another name, by catalog name of the model and format name."""
     prefill_first: Spellings
-    """Engines, or prefixes of their versions, that pause decoding until all waiting prompts are processed."""
+    """Names of engines that pause decoding until all waiting prompts are processed, or starts of their versions."""
     compiled: Spellings
-    """Engines, or prefixes of their versions, that compile the full model."""
+    """Names of engines that compile the full model, or starts of their versions."""
     unversioned: Spellings
-    """Strings that look like an engine name, but are followed by the version of a library, not of the engine."""
+    """Texts that look like an engine name, although a library version follows them instead of an engine version."""
     engines: dict[str, Spellings]
-    """Strings that identify an engine, by engine. The first match applies."""
+    """Texts that identify an engine, by catalog name of the engine. The first match is used."""

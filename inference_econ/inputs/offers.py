@@ -54,7 +54,7 @@ class Offer(Spec):
 
 class _Offers(Spec):
     offers: Annotated[tuple[Offer, ...], Field(strict=False)]
-    """Offers in the order of the table."""
+    """Offers, in the order of the table."""
 
 
 #: Columns that contain numbers; all other columns are text.
@@ -98,13 +98,13 @@ def known_offers() -> tuple[Offer, ...]:
 
 
 def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:
-    """Offers on the last recorded day, for each provider, model and hours; sorted by output price."""
+    """Offers on the last recorded day, for each provider, model and hours of the day; sorted by output price."""
     days: dict[tuple[str, str, str | None], Offer] = {}
     for offer in offers:
         key = (offer.provider.lower(), offer.model_as_written, offer.hours)
         if key not in days or days[key].date <= offer.date:
             days[key] = offer
-    # Newer prices by the hour replace an older price of all hours.
+    # An older price for all hours is dropped if the provider has newer prices for peak and off-peak hours.
     by_hour = {key[:2]: offer.date for key, offer in days.items() if offer.hours is not None}
     days = {key: it for key, it in days.items() if it.hours is not None or by_hour.get(key[:2], "") <= it.date}
     return tuple(sorted(days.values(), key=lambda offer: offer.dollars_per_million_output_tokens))
@@ -185,7 +185,7 @@ def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...
 def _models_dev(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
     """Rows of offers in JSON from models.dev.
 
-    Models that are free or billed monthly have a price of 0 and are omitted.
+    Models with a price of 0 are omitted. They are free, or billed monthly.
     """
     try:
         data = json.loads(text)
@@ -232,7 +232,7 @@ def _table(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def _model(written: str) -> str:
-    """Catalog name of a model, written with or without its organization; empty if unknown."""
+    """Catalog name of a model, given its name with or without organization; empty if unknown."""
     for text in dict.fromkeys((written, written.rpartition("/")[2])):
         try:
             meaning = name_matching.meant("models", text)

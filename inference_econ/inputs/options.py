@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple
 
 from inference_econ.inputs import defaults
 
-#: Values that replace names in braces in the texts of the tables.
+#: Values for the names in braces that the texts of the tables contain.
 _DEFAULTS: Mapping[str, object] = {
     **{name: getattr(defaults, name) for name in ("DEFAULT_ISL", "DEFAULT_OSL", "MOST_DEPLOYMENTS", "THINK_SECONDS")},
     "MEAN_CONTEXT": f"{defaults.MEAN_CONTEXT:g}",
     "USUAL_CONSTANTS": ",".join(defaults.USUAL_CONSTANTS),
 }
-#: Columns of the tables with the value "yes" or an empty cell.
+#: Columns of the tables that contain "yes" or are empty.
 _BOOLEANS = ("shown", "number", "repeat", "required")
 
 
@@ -30,9 +30,9 @@ class Option(NamedTuple):
     group: str
     """Heading of the group of options in the help."""
     name: str
-    """Name of the parameter in Python and of the field in scenarios (:class:`~inference_econ.inputs.Settings`)."""
+    """Name of the parameter in Python, and of the field in scenarios (:class:`~inference_econ.inputs.Settings`)."""
     kind: str
-    """Kind of value. ``requests/kinds.py`` defines its limits and error messages."""
+    """Kind of value. Limits and error messages of each kind are in ``requests/kinds.py``."""
     typed: str
     """Spelling on the command line, if it differs from the Python name."""
     default: str
@@ -40,7 +40,7 @@ class Option(NamedTuple):
     shown: bool
     """True if the help shows the default."""
     counted: str
-    """Kind of frontier to which the option applies, ``services`` or ``decode_steps``; empty for both."""
+    """Kind of frontier for which the option is valid, ``services`` or ``decode_steps``; empty for both."""
     what_if: str
     """Field of a specification that the option sets, as ``--set`` does; empty for none."""
     number: bool
@@ -55,7 +55,7 @@ class Option(NamedTuple):
 
 
 def rows(table: Path) -> Iterator[dict[str, Any]]:
-    """Read a table of options; defaults are filled in, and cells with "yes" become true."""
+    """Read a table of options. Names in braces are replaced by defaults, and the text "yes" by true."""
     with table.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             texts = {name: text.format_map(_DEFAULTS) if "{" in text else text for name, text in row.items()}
@@ -68,7 +68,7 @@ OPTIONS: Mapping[str, Option] = {row["name"]: Option(**row) for row in rows(Path
 GROUPS: Mapping[str, tuple[Option, ...]] = {
     group: tuple(options) for group, options in groupby(OPTIONS.values(), lambda option: option.group)
 }
-#: Options that set the same values as a workload.
+#: Options that set lengths or caching. They cannot be combined with a workload, which also sets these values.
 SAID_BY_TRAFFIC = ("context", "contexts", "isl", "osl", "cached", "shared_prefix")
 #: Fields of specifications that options set, by option.
 WHAT_IFS: Mapping[str, str] = {option.name: option.what_if for option in OPTIONS.values() if option.what_if}
@@ -80,5 +80,5 @@ def request_name(spelled: str) -> str:
 
 
 def counted_by(counted: Literal["services", "decode_steps"]) -> tuple[str, ...]:
-    """Names of the options that apply only to services, or only to decode steps."""
+    """Names of the options that are valid only for services, or only for decode steps."""
     return tuple(option.name for option in OPTIONS.values() if option.counted == counted)

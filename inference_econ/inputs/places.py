@@ -35,9 +35,9 @@ class Meaning(NamedTuple):
     """Catalog entry that a text means."""
 
     name: str
-    """Catalog name, or name of another checkpoint with the sizes of the entry."""
+    """Catalog name, or the name of another checkpoint that has the sizes of the entry."""
     remark: str = ""
-    """Note on how the text was interpreted; empty if the interpretation is obvious."""
+    """Note about the meaning of the text; empty if it is obvious."""
     base: str = ""
     """Catalog name of the model, if the text is another checkpoint."""
     weights: str = ""
@@ -85,20 +85,20 @@ def user_folder(variable: str, usual: str) -> Path:
 
 
 def is_shipped(path: Path) -> bool:
-    """True if a path is inside the catalog as written. Links are not followed, and no file is read."""
+    """True if a path is below the folders of the catalog. Links are not followed, and no file is read."""
     places = [*(folder(kind) for kind in get_args(Kind)), *(plugin.path for plugin in plugins.folders())]
     return ".." not in path.parts and any(path.is_relative_to(place) for place in places)
 
 
 @cache
 def names(kind: Kind) -> tuple[str, ...]:
-    """Names of the entries of one kind, including those of plug-ins, sorted."""
+    """Names of the entries of one kind, including entries of plug-ins, sorted."""
     return tuple(files(kind))
 
 
 @cache
 def files(kind: Kind) -> Mapping[str, Path]:
-    """Files of one kind by name, including those of plug-ins, sorted.
+    """Files of one kind by name, including files of plug-ins, sorted.
 
     Raises
     ------

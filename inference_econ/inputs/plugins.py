@@ -1,7 +1,7 @@
 """Plug-ins: installed packages that add catalog entries or readers of measurements, through entry points.
 
 The entry point ``inference_econ.catalog`` names a package with YAML files in the folders ``hardware``, ``models``,
-``engines`` and ``assumptions``. Its code is not executed. The entry point ``inference_econ.readers`` names a function
+``engines`` and ``assumptions``. Code in the package is not executed. The entry point ``inference_econ.readers`` names a function
 that reads files of measurements.
 """
 
@@ -20,8 +20,8 @@ from inference_econ.errors import InputError
 CATALOG, READERS = "inference_econ.catalog", "inference_econ.readers"
 #: Folders that may contain catalog entries.
 FOLDERS = ("hardware", "models", "engines", "assumptions")
-#: Function that converts a text to rows with the columns of measured servers. It returns None for texts in other
-#: formats.
+#: Function that reads a text and returns rows with the columns of measured servers. It returns None for a text in
+#: another format.
 Read = Callable[[str], Iterable[Mapping[str, str]] | None]
 
 
@@ -78,7 +78,7 @@ def readers() -> tuple[MeasurementReader, ...]:
     for entry in _entries(READERS):
         try:
             read = entry.load()
-        except Exception as error:  # foreign code may raise anything
+        except Exception as error:  # code of other authors may raise anything
             raise _broken(entry, f"{entry.value!r} cannot be loaded ({error})") from error
         if not callable(read):
             raise _broken(entry, f"{entry.value!r} is no function")

@@ -12,25 +12,25 @@ from typing import TypeVar, get_args
 from inference_econ.errors import InputError
 from inference_econ.inputs.hardware import HardwareSpec, Seller
 
-#: Kinds of prices in files, in order of preference: public offers first, then auctions, then estimates.
+#: Kinds of prices in files, in order of preference: public offers come first, estimates last.
 KINDS: tuple[str, ...] = ("on_demand", "reserved", "tco", "index", "spot", "paper", "estimate")
 #: Kinds of sellers.
 SELLERS: tuple[str, ...] = get_args(Seller)
-#: Kind of the cost of a purchased chip per hour, which is computed and not listed in files.
+#: Kind of the hourly cost of a purchased chip. It is computed, and not listed in files.
 OWNED = "owned"
 #: Kind of a price that the user gave.
 GIVEN = "given"
-#: Placeholder for the missing price of a chip in a table of several chips. Its costs are omitted. Users cannot type it.
+#: Kind for a chip without a price, in a table of several chips. Its costs are omitted. Users cannot write this kind.
 UNPRICED = "no_price_"
-#: Value that requests prices from the same source for all chips.
+#: Value that requests prices of all chips from the same source.
 ALIKE = "alike"
 #: Date of the newest price in the repository; a test checks it.
 NEWEST = "2026-11-09"
-#: First day of the quarter that ends on that date.
+#: First day of the last quarter, which ends on that date.
 _SINCE = (date.fromisoformat(NEWEST) - timedelta(days=92)).isoformat()
 #: Accepted forms of a price, for messages.
 FORMS = "USD per GPU-hour (2.50), USD per node-hour (23.60/node), or a kind"
-#: Kind and seller of prices, as users write them.
+#: Kind and seller of a price in the notation of users: ``tco:neocloud``.
 _CLASSES = tuple(f"{kind}:{seller}" for kind in KINDS for seller in SELLERS)
 T = TypeVar("T")
 _PER = re.compile(r"([^/]*)/\s*(node|gpu)")
@@ -63,7 +63,7 @@ class HourPrice:
 
     @property
     def label(self) -> str:
-        """Kind as text, with the term of the contract, or with the owner for a total cost of ownership."""
+        """Kind as text. A contract with a term also has the term, and a total cost of ownership also has the owner."""
         kind = self.kind.replace("_", "-")
         if self.kind == "tco":
             return f"TCO of a {self.seller}"
@@ -80,20 +80,20 @@ class HourPrice:
 
     @property
     def is_recent(self) -> bool:
-        """True for an on-demand offer of the last quarter."""
+        """True for a verified on-demand offer of the last quarter."""
         return self.kind == "on_demand" and not self.doubt and str(self.date) >= _SINCE
 
     @property
     def order(self) -> int:
-        """Rank of the price by its kind.
+        """Rank of the price by its kind. Only prices of equal rank are compared.
 
-        A given price ranks as an on-demand offer, and only prices of equal rank are compared.
+        A price that the user gave has the rank of an on-demand offer.
         """
         return (*KINDS, OWNED, UNPRICED).index(KINDS[0] if self.kind == GIVEN else self.kind)
 
     @property
     def mark(self) -> str:
-        """Mark of the price in tables: its kind, the date of an old on-demand offer, or nothing for a recent one."""
+        """Mark of the price in tables: its kind, or the date of an old on-demand offer; empty for a recent one."""
         if self.kind == GIVEN or self.is_recent:
             return ""
         return str(self.date) if self.kind == "on_demand" else self.kind
@@ -128,20 +128,20 @@ def best(chip: HardwareSpec) -> HourPrice | None:
 
 
 def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
-    """Typical price of a kind, of a kind from one seller (``tco:neocloud``), or from a source.
+    """Typical price of a kind; None if the file of the chip has none of this kind.
 
-    None if the file lists none.
+    The kind may be limited to a seller (``tco:neocloud``), or to a seller and a source.
     """
     return typical(price for price in listed(chip) if kind in price.names)
 
 
 def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
-    """Median of the on-demand offers of the last quarter, else of the first available kind; None without prices.
+    """Median of the on-demand offers of the last quarter; None without prices.
 
-    The last quarter is the 92 days up to :data:`NEWEST`, so results depend only on the files. If it contains no
-    on-demand offer, the first available kind in :data:`KINDS` is used, with dated and verified prices first. The median
-    then covers the newest prices of that kind. For an even number of prices, the lower of the two middle prices is
-    used, because it is an actual offer with a source.
+    The last quarter is the 92 days until :data:`NEWEST`, so that results depend only on the files. Without such offers,
+    the first kind in :data:`KINDS` that has prices is used. Dated and verified prices of this kind are preferred, and
+    the median is that of the newest ones. For an even number of prices, the lower of the two middle prices is used,
+    because it is an actual offer with a source.
     """
     by_cost = sorted(prices, key=lambda price: price.dollars)
     first = min(map(_rank, by_cost), default=None)
@@ -152,17 +152,17 @@ def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
 
 
 def in_words(text: str) -> bool:
-    """True if a text is a kind of price or the price of a node; false for a quantity."""
+    """True if a text is a kind of price, or a price per node; false for a quantity."""
     return text.strip()[:1].isalpha() or is_amount(text.strip().lower())
 
 
 def is_amount(text: str) -> bool:
-    """True if a checked text is an amount per node or GPU; false for a kind."""
+    """True if a text is an amount per node or GPU; false for a kind. The text must come from :func:`checked`."""
     return _PER.fullmatch(text) is not None
 
 
 def amount(chip: HardwareSpec, text: str) -> float:
-    """Price of one accelerator from a checked text [USD/h].
+    """Price of one accelerator [USD/h]. The text must come from :func:`checked`.
 
     Raises
     ------
@@ -209,9 +209,9 @@ def checked(text: str) -> str:
 
 
 def priced_alike(chips: Iterable[HardwareSpec], price: T) -> T | str:
-    """Price to request for several chips.
+    """Price that a query requests for several chips. Other values than ``alike`` are returned unchanged.
 
-    ``alike`` is replaced by the kind, seller and source that list prices of all chips.
+    ``alike`` is replaced by the kind, seller and source for which all chips have prices.
 
     Raises
     ------

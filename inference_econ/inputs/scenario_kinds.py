@@ -42,7 +42,7 @@ HourRate = Annotated[
 
 
 def _of_mean(value: object) -> object:
-    """Latency of an SLO, without the optional prefix ``mean:``."""
+    """Latency of an SLO, without the prefix ``mean:`` if it has one."""
     if not isinstance(value, str):
         return value
     try:
@@ -57,12 +57,12 @@ def _of_mean(value: object) -> object:
 #: SLO on the mean of a latency: ``500 ms`` or ``mean:500 ms`` [s].
 MeanPromise = Annotated[Seconds, Field(gt=0), BeforeValidator(_of_mean)]
 GridName = Literal["paper", "whole"]
-#: Published number as text, which preserves its digits: ``"0.50"``.
+#: Published number as text, because a text keeps its digits: ``"0.50"``.
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 
 
 def _current_arrangement(name: object) -> object:
-    """Arrangement of a scenario by its current name; old names are logged."""
+    """Current name of an arrangement of prefill and decode. For an old name, a note is logged."""
     current = OLD_ARRANGEMENTS.get(name) if isinstance(name, str) else None
     if current is None:
         return name
@@ -81,7 +81,7 @@ RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gp
 
 
 class SamplingSpec(Spec):
-    """Logarithmic scan of latency limits, each of which selects a point of the frontier.
+    """Series of latency limits at equal ratios. Each limit selects a point of the frontier.
 
     The published study uses 1,000 limits over two powers of ten.
     """
@@ -89,7 +89,7 @@ class SamplingSpec(Spec):
     points: Annotated[int, Field(gt=0, le=1_000_000)]
     """Number of latency limits [1]."""
     decades: Annotated[int | float, Field(gt=0, le=100)]
-    """How far the latency limits extend above the lowest latency, in powers of ten [1]."""
+    """Ratio of the highest latency limit to the lowest latency of the frontier, in powers of ten [1]."""
 
 
 class Settings(Spec):
@@ -104,9 +104,10 @@ class Settings(Spec):
     assumptions: str | None = None
     """Name or path of a preset."""
     engine: str | None = None
-    """Engine, ``vllm`` or ``vllm@0.24.0``; only layouts that it can start are searched, under its profile.
+    """Engine, ``vllm`` or ``vllm@0.24.0``. Only layouts that it can start are searched, and its profile is used.
 
-    ``any`` allows all layouts. By default, all layouts that a known engine can start are searched.
+    With ``any``, all layouts are searched. By default, all layouts that at least one known engine can start are
+    searched.
     """
     arrangement: ArrangementName | None = None
     """Arrangement of prefill and decode: ``aggregated``, ``disaggregated``, or the better of the two (``both``, the
@@ -114,7 +115,10 @@ class Settings(Spec):
     any_group: bool | None = None
     """True to include disaggregated deployments that no published recipe has. Services only."""
     evidence: Literal["measured", "near"] | None = None
-    """Restriction to deployments that were measured, or that are near measured ones. Services only."""
+    """Restriction of the search to deployments that were measured, or that are similar to measured ones.
+
+    Services only.
+    """
     gpus: Count | None = None
     """Maximum number of GPUs of one deployment [1]. Services only."""
     speculate: bool | None = None
@@ -183,28 +187,31 @@ class Settings(Spec):
     eagle: bool | None = None
     """True to draft with an EAGLE head, which is one additional layer of the target model."""
     ngram: bool | None = None
-    """True to draft the tokens that followed an earlier occurrence of the last n-gram, at no cost."""
+    """True to use as drafts the tokens that followed an earlier occurrence of the last n-gram. This takes no time."""
     draft_weights: Dtype | None = None
-    """Number format of the draft model or head.
+    """Number format of the draft model or draft head.
 
-    The default is the published format of a draft model; for a head, it is the format of the target.
+    By default, a draft model has its published format, and a head has the format of the target model.
     """
     acceptance: Acceptance | None = None
-    """Probability that a draft token is accepted [1]: one for all positions, or one per position, provided that all
-    earlier draft tokens were accepted. By default, the published value for the method and the model."""
+    """Acceptance probability of a draft token [1]: one for all positions, or one for each position.
+
+    A draft token is only accepted if all earlier ones are. By default, the published values for the method and the
+    model are used.
+    """
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
     """Maximum draft length [tokens].
 
     By default, the number of probabilities, the value of the engine's recipe, or the published value.
     """
     draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Draft tokens in every round, in place of a maximum [tokens]."""
+    """Number of draft tokens in every round [tokens]; it replaces the maximum."""
     sampling: SamplingSpec | None = None
     """Scan of latency limits along the frontier of decode steps; absent for the exact frontier."""
 
     @property
     def counts_decode_steps(self) -> bool:
-        """True if only decode steps are evaluated: if requested, and on the grid of the published study."""
+        """True if only decode steps are evaluated: on request, and on the grid of the published study."""
         return bool(self.decode_only) or self.grid == "paper"
 
     def _check_fields(self) -> None:
@@ -234,27 +241,27 @@ class Settings(Spec):
         return cls.build({**values, **({"changes": changes} if changes else {})}, origin=origin)
 
     def over(self, common: Settings) -> Settings:
-        """These settings, with missing ones taken from ``common``."""
+        """Settings of a series. Settings that it does not have are taken from ``common``."""
         fields = {name: getattr(self, name) for name in self.model_fields_set}
-        # A workload, contexts, and lengths replace each other.
+        # A workload, contexts and lengths exclude each other. One that the series sets removes those in ``common``.
         if self.traffic is not None:
             fields = {**dict.fromkeys(options.SAID_BY_TRAFFIC), **fields}
         elif self.context is not None or self.contexts is not None:
             fields = {**dict.fromkeys(("context", "contexts", "isl", "osl", "traffic")), **fields}
         elif self.isl is not None or self.osl is not None:
             fields = {**dict.fromkeys(("context", "contexts", "traffic")), **fields}
-        # One speculation method replaces another.
+        # A speculation method that the series sets removes the one in ``common``.
         if any(getattr(self, name) for name in PROPOSERS):
             fields = {**dict.fromkeys(PROPOSERS), **fields}
         return common.replace(**fields)
 
 
 def _fields(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of options that are also fields of settings."""
+    """Names of those options that are also fields of :class:`Settings`."""
     return tuple(name for name in names if name in Settings.model_fields)
 
 
-#: Settings that apply only to services, and settings that apply only to decode steps.
+#: Settings that are valid only for services, and settings that are valid only for decode steps.
 SERVICES_ONLY = (*_fields(options.counted_by("services")), "arrangement", "speculate")
 DECODE_STEPS_ONLY = (*_fields(options.counted_by("decode_steps")), "sampling")
 
@@ -280,7 +287,7 @@ class FrontierAsk(Spec):
 
 
 class ToyAsk(Spec):
-    """Query of the toy model of section 2.2: its optimum (Table 1), or its frontiers (Figure 1)."""
+    """Query for the optimum (Table 1) or the frontiers (Figure 1) of the model in section 2.2 of the published study."""
 
     kind: Literal["toy_optimum", "toy_frontier"]
     """Kind of query."""
@@ -291,7 +298,7 @@ class ToyAsk(Spec):
     reductions: Positive
     """All-reduces per layer [1]."""
     hop: Seconds
-    """Latency between neighbors [s]."""
+    """Latency between neighboring accelerators [s]."""
     base: Seconds
     """Additional time per all-reduce [s]."""
 
@@ -312,12 +319,12 @@ class PublishedLatency(Spec):
 
 
 class SquareRootAsk(Spec):
-    """Comparison of published latencies with eq. 19, in which latency grows with the square root of the parameters."""
+    """Comparison of published latencies with eq. 19, by which latency grows with the square root of the parameters."""
 
     kind: Literal["square_root_law"]
     """Kind of query."""
     measured: Annotated[tuple[PublishedLatency, ...], Field(min_length=2, strict=False)]
-    """Published latencies. The first one determines the constant of the rule."""
+    """Published latencies. The first one sets the constant of eq. 19."""
 
 
 class PanelsAsk(Spec):
@@ -329,7 +336,7 @@ class PanelsAsk(Spec):
     """Names of the other scenarios."""
 
 
-#: Settings that do not apply to a server that is already running.
+#: Settings that are not valid for a server that is already running.
 _NOT_OF_A_SERVER = (
     "grid",
     "decode_only",
@@ -359,7 +366,7 @@ class AssessAsk(Spec):
     throughput: Positive | None = None
     """Measured output rate of the deployment [tokens/s]. Alternative: ``utilization`` or ``batch``."""
     presets: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Names or paths of additional presets. Each gives its own verdict."""
+    """Names or paths of additional presets. The comparison is made with each of them."""
 
     def _check_fields(self) -> None:
         measured = [name for name in ("utilization", "batch", "throughput") if getattr(self, name) is not None]

@@ -16,7 +16,7 @@ from inference_econ.inputs.presets.assumptions import GROUPS, Assumptions, value
 from inference_econ.inputs.scenarios.scenario import Scenario
 from inference_econ.inputs.workload.traffic import TrafficSpec
 
-#: Roles of reStructuredText, which Markdown does not have.
+#: Pattern of roles of reStructuredText, which do not exist in Markdown.
 _MARKUP = re.compile(r":\w+:`([^`]+)`")
 _KINDS: dict[str, type[Spec]] = {
     "hardware": HardwareSpec,
@@ -42,7 +42,7 @@ def json_schema(kind: str) -> dict[str, Any]:
 
 
 def reference_page() -> str:
-    """Reference page of all assumptions with their values in some presets: ``docs/reference/assumptions.md``.
+    """Reference page of assumptions, with the values of all fields in some presets: ``docs/reference/assumptions.md``.
 
     Returns
     -------

@@ -13,9 +13,9 @@ from typing import BinaryIO
 from inference_econ.errors import InputError
 from inference_econ.inputs.places import is_shipped
 
-#: Texts that replace files, by name, while file access is disabled. None if names may be paths.
+#: Texts by the file name that they replace, while file access is disabled. None if names may be paths.
 _TEXTS: ContextVar[Mapping[str, str] | None] = ContextVar("texts", default=None)
-#: Identities of the files that were read; None if they are not noted.
+#: Device and number of each file that was read; None outside :func:`noting_files`.
 _READ: ContextVar[set[tuple[int, int]] | None] = ContextVar("read", default=None)
 #: True while catalog entries are returned without copies.
 _UNCOPIED: ContextVar[bool] = ContextVar("uncopied", default=False)
@@ -23,9 +23,9 @@ _UNCOPIED: ContextVar[bool] = ContextVar("uncopied", default=False)
 
 @contextmanager
 def uncopied() -> Iterator[None]:
-    """Return catalog entries without copies, in a block that does not modify them.
+    """Return catalog entries without copies in a block. The block must not modify them.
 
-    Copies protect shared entries from modification, but take a third of the run time of a frontier.
+    A copy protects an entry that several callers share. Copying takes a third of the run time of a frontier.
     """
     token = _UNCOPIED.set(True)
     try:
@@ -91,7 +91,7 @@ def is_read(path: Path) -> bool:
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
-    """Identity of a file, which does not depend on its name, on links and on case."""
+    """Device and number of a file. It is the same for all names of and links to the file."""
     return status.st_dev, status.st_ino
 
 
@@ -113,7 +113,7 @@ def read_text(
     encoding : str
         ``utf-8``, or ``utf-8-sig``, which accepts a byte order mark.
     rewritten : bool
-        True if the command may overwrite the file, because the command itself maintains it.
+        True if the command itself maintains the file, and may therefore overwrite it.
 
     Raises
     ------

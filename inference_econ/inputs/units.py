@@ -21,8 +21,8 @@ EXAMPLES = {
     "USD/h": "2.10 USD/h",
 }
 
-#: Minimum values for chips, memories and links in base units. A smaller number probably lacks a unit or prefix. There
-#: is no maximum, because large numbers can be intended, for example in a what-if with negligible time.
+#: Minimum values for chips, memories and links in base units. A smaller number probably has no unit or no prefix. There
+#: is no maximum, because a large number can be intended, for example for a what-if in which a part takes no time.
 LEAST = {"memory": 1e6, "B/s": 1e6, "FLOP/s": 1e9, "W": 1.0}
 #: Smallest number with thousands separators [1].
 _LONG = 1e4
@@ -154,21 +154,21 @@ def real(text: str) -> float:
 
 
 def list_index(text: str, length: int) -> int | None:
-    """Index that a text means in a list with ``length`` entries; None if there is no such entry."""
+    """Index in a list with ``length`` entries, given as text; None if the list has no such entry."""
     number = integer(text) if text.isdecimal() and text.isascii() and len(text) <= _SHOWN else length
     return number if number < length else None
 
 
 def shortened(text: str) -> str:
-    """Start of a long text."""
+    """Start of a long text, with its length."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}.. ({len(text)} characters)"
 
 
 @cache
 def _measured(written: str) -> tuple[str, float]:
-    """Dimension of a unit, ``[data] / [time]``, and its size in base units [1].
+    """Dimension of a unit, for example ``[data] / [time]``, and size in base units [1].
 
-    The dimension of an unknown unit is empty.
+    If the unit is unknown, the dimension is empty.
     """
     matches = [_UNIT.fullmatch(part) for part in written.split("/")]
     units = [(*_UNITS[match[2]], _PREFIXES[match[1]]) for match in matches if match]

@@ -1,4 +1,4 @@
-"""Variants: chips and models that extend another entry, ``extends: h100_sxm``."""
+"""Variants: chips and models that extend another entry, as in ``extends: h100_sxm``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from inference_econ.inputs.models import sizes
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Document, Location, Value
 
-#: Keys that a variant does not inherit: its description, and the locations of its weights.
+#: Keys that a variant does not take over from the entry: its description, and the ids of its weights.
 _OWN = ("description", "huggingface_id", "checkpoints")
-#: Keys that do not change a property of the variant.
+#: Keys of a variant that are not changes of a property.
 _NOT_CHANGED = ("extends", "name", "description", "sources")
 
 #: Number at the start of a quantity.
 _NUMBER = re.compile(r"\d+(\.\d+)?(e[-+]?\d+)?")
-#: Number formats of parts of a model, which checkpoints in a single format do not have.
+#: Fields for number formats of parts of a model. A checkpoint in a single format has none of them.
 _FORMATS = ("attention_weights", "attention_output_weights", "expert_weights", "shared_expert_weights")
 
 
@@ -37,8 +37,8 @@ def laid_over(base: Document, variant: Document) -> Document:
     Returns
     -------
     Document
-        Document that is merged mapping by mapping; lists are replaced. A change without a source is recorded as a
-        what-if of the file, and loses the source of the base.
+        Merged document: mappings are merged, and lists are replaced. If a change has no source, it is recorded as a
+        what-if of the file, and the source in the base is removed.
 
     Raises
     ------
@@ -53,8 +53,8 @@ def laid_over(base: Document, variant: Document) -> Document:
     for key in _OWN:
         _forget(base.data, key)
     changed = [".".join(map(str, place)) for place in _places(variant.data, ())]
-    # Remove the sources of changed fields. If a source also applies to other fields, it is stored for each of these
-    # under a longer key.
+    # Remove the sources of changed fields. A source may also be valid for other fields. It is then stored for each of
+    # these under a longer key.
     sources = base.data.get("sources")
     for key in changed if isinstance(sources, dict) else ():
         _release(base.data, cast("dict[str, Value]", sources), key)
@@ -67,14 +67,17 @@ def laid_over(base: Document, variant: Document) -> Document:
 
 
 def apply_short_key(document: Document, key: str, value: Value, origin: str) -> None:
-    """Change all layers of a model by a short key. ``origin`` is the name of the change in messages and sources."""
+    """Change all layers of a model by a short key.
+
+    Messages and sources contain ``origin`` as the name of the change.
+    """
     for path, changed in list(sizes.changes(document.data, key, value, origin)):
         _yaml.assign(document, path, changed, origin)
         add_source(document, ".".join(path), origin, again=True)
 
 
 def add_source(document: Document, key: str, origin: str, *, again: bool = False) -> None:
-    """Record a what-if as the source of a field, unless the field already has a source."""
+    """Record a what-if as the source of a field. An existing source is kept, unless ``again`` is true."""
     sources = document.data.setdefault("sources", {})
     if not isinstance(sources, dict):
         return
@@ -87,7 +90,7 @@ def add_source(document: Document, key: str, origin: str, *, again: bool = False
 
 
 def times(document: Document, key: str, factor: float, origin: str) -> Value:
-    """Multiply the value of a field: a number, a quantity, or all numbers of a mapping; None if the field has no value.
+    """Multiply the value of a field: a number, a quantity, or all numbers of a mapping. None if the field has no value.
 
     Raises
     ------
@@ -125,8 +128,8 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
     repository : str
         Hugging Face id of the checkpoint, optionally with a tag for GGUF files, or an Ollama tag.
     dtype : str
-        Format of the linear layers of the checkpoint; empty for the format of the model. The format of embeddings does
-        not change, because quantization tools skip them. Exceptions are GGUF files and wide formats.
+        Format of the linear layers in the checkpoint; empty for the format of the model. The format of embeddings does
+        not change, because quantization tools skip embeddings. It changes for GGUF files and for wide formats.
     """
     data, sources = document.data, document.data["sources"]
     assert isinstance(sources, dict)
@@ -158,7 +161,7 @@ def _forget(data: dict[str, Value], key: str) -> None:
 
 
 def _places(data: Value, location: Location) -> Iterator[Location]:
-    """Locations of the values and lists that a variant sets."""
+    """Locations of the values and lists that a variant contains."""
     if isinstance(data, dict) and (data or not location):
         for key, value in data.items():
             if location or key not in _NOT_CHANGED:
@@ -168,7 +171,7 @@ def _places(data: Value, location: Location) -> Iterator[Location]:
 
 
 def _release(data: dict[str, Value], sources: dict[str, Value], key: str) -> None:
-    """Remove one field from the sources that cover it; these sources still apply to other fields."""
+    """Remove a field from the sources that include it. The sources stay valid for other fields."""
     sources.pop(key, None)
     drop_below(sources, key)
     parts = key.split(".")

@@ -1,4 +1,4 @@
-"""Writer of readable YAML, which :mod:`inference_econ.inputs._yaml` reads back to equal data."""
+"""Writer of readable YAML. :mod:`inference_econ.inputs._yaml` reads the same data back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inference_econ.inputs._spec import SourcedSpec
 from inference_econ.inputs._yaml import scalar
 
 _TAG = "tag:yaml.org,2002:"
-#: Maximum length of a line whose words can be wrapped.
+#: Maximum length of a line that can be wrapped at a space.
 _WIDTH = 110
 _STEP = 2
 #: Words that some YAML readers interpret as numbers or booleans.
@@ -45,7 +45,7 @@ def yaml_text(data: Mapping[str, Any]) -> str:
     from ruamel.yaml.representer import RoundTripRepresenter
 
     class Representer(RoundTripRepresenter):
-        """YAML representer that writes the shortest numbers, and a word for None."""
+        """YAML representer that writes numbers with few digits, and a word for None."""
 
     Representer.add_representer(float, lambda r, value: r.represent_scalar(f"{_TAG}float", _shortest(value)))
     Representer.add_representer(type(None), lambda r, _: r.represent_scalar(f"{_TAG}null", "null"))
@@ -60,7 +60,7 @@ def yaml_text(data: Mapping[str, Any]) -> str:
 
 
 def spec_text(spec: SourcedSpec) -> str:
-    """YAML text of a specification: the fields that were set, in their order, followed by the sources."""
+    """YAML text of a specification: the fields that were set, in the order of the class, followed by the sources."""
     fields = spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     fields["sources"] = fields.pop("sources")  # sources are last, as in files written by hand
     return yaml_text(fields)
@@ -73,7 +73,7 @@ def _shortest(value: float) -> str:
 
 
 def _block(value: Any, column: int, used: int) -> Any:
-    """Value with the YAML style in which it is written.
+    """Value with the YAML style for writing it.
 
     Parameters
     ----------

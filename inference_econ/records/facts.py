@@ -1,4 +1,4 @@
-"""Facts of a setup as plain data, with which records start."""
+"""Facts of a setup as plain data; they are the first fields of records."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
     setup : Setup
         Model, GPU, formats, price and assumptions.
     *names : str
-        Facts in order: names of :data:`HEAD`, number formats (``weights``, ``expert_weights``, ``activations``, ``kv``,
-        all ``formats``), ``math_unit``, ``context``, ``contexts``, and the names of the other parameters.
+        Facts, in order. Names are those in :data:`HEAD`, number formats (``weights``, ``expert_weights``,
+        ``activations``, ``kv``, ``formats`` for all), ``math_unit``, ``context`` and ``contexts``. The names of the
+        other parameters are also valid.
     requests : Requests
-        Source of ``isl``, ``osl`` and ``cached`` [tokens].
+        Requests, from which ``isl``, ``osl`` and ``cached`` are taken [tokens].
     calibration : object
-        Value of ``calibration``, see :func:`inference_econ.records.deviations.calibration_record`.
+        Value of the field ``calibration``, see :func:`inference_econ.records.deviations.calibration_record`.
     """
     precision = setup.precision
     values: dict[str, object] = {
@@ -52,12 +53,12 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
 
 
 def bound(*setups: Setup) -> dict[str, object]:
-    """Field that marks numbers as bounds: no server with the GPU was used to fit the assumptions."""
+    """Field that marks numbers as lower bounds, if no server with the GPU was used to fit the assumptions."""
     return {"bound": True} if any(setup.is_bound for setup in setups) else {}
 
 
 def without_unknown_costs(record: Mapping[str, Any], *setups: Setup) -> dict[str, Any]:
-    """Record with null costs if the price of a GPU is unknown."""
+    """Record in which costs are null if the price of a GPU is unknown."""
     return {**record} if all(setup.is_priced for setup in setups) else _without_dollars(record)
 
 

@@ -25,11 +25,11 @@ CHARTS = (*PICTURES, ".html")
 PAGES = (".html", ".htm")
 #: File that identifies the folder of a sweep.
 SWEEP = "sweep.json"
-#: Flags to open a path that may not be a regular file.
+#: Flags that open a path safely, even if it is not a regular file.
 _LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-#: Part of the name of every unfinished file.
+#: Part of the names of all unfinished files.
 _UNFINISHED = ".unfinished-"
-#: Characters of the target's name in that of its unfinished file, which must not be too long.
+#: Number of characters of the target's name in the name of its unfinished file, which must not be too long.
 _BORNE = 40
 
 
@@ -48,13 +48,13 @@ def ending_of(path: Path | str) -> str:
 def whole_file(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block ends without an error.
 
-    Links are followed. Special files (pipes, devices) are written directly. Files of the same name that a killed
-    process left are removed.
+    Links are followed. Special files (pipes, devices) are written directly. Unfinished files of this target are removed
+    if a killed process left them.
 
     Raises
     ------
     InputError
-        If the path cannot be written; nothing is left behind.
+        If the path cannot be written. No unfinished file remains.
     """
     if not str(path):
         raise InputError("the name of the file to write is empty")
@@ -81,7 +81,10 @@ def whole_file(path: Path | str) -> Iterator[Path]:
 
 @contextmanager
 def _unfinished(target: Path) -> Iterator[Path]:
-    """Empty file next to another one, locked while in use, and removed at the end unless it was moved."""
+    """Yield an empty file in the folder of the target.
+
+    It is locked while in use, and removed at the end unless it was moved.
+    """
     prefix = f".{target.name[:_BORNE]}{_UNFINISHED}"
     _remove_abandoned(target.parent, prefix)
     path = None
@@ -102,7 +105,7 @@ def _unfinished(target: Path) -> Iterator[Path]:
 
 
 def _new_file(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
-    """New file, open and locked; creation is repeated if another process removed it before it was locked."""
+    """Create a new file, open and locked. If another process removes it before it is locked, another one is created."""
     while True:
         handle, name = tempfile.mkstemp(suffix, prefix, folder)
         try:
@@ -133,10 +136,11 @@ def check_place(path: Path | str) -> None:
     Raises
     ------
     InputError
-        As for :func:`whole_file`, or for a named pipe, because writing would wait for a reader; nothing is left behind.
+        If :func:`whole_file` would fail, or if the path is a named pipe, because writing would wait for a reader. No
+        unfinished file remains.
     """
     with suppress(OSError):  # reported below, for example for a name that is too long
-        # A path such as /dev/stdout or /dev/fd/63 from a shell has a reader.
+        # A path such as /dev/stdout, or /dev/fd/63 from a shell, already has a reader.
         if Path(path).is_fifo() and not Path(path).is_relative_to("/dev"):
             raise InputError(
                 f"{path}: a pipe, which may wait for a reader for ever; write to a file, or print into it with >"
@@ -153,7 +157,7 @@ def check_picture(path: Path | str, endings: Sequence[str] = PICTURES) -> Path:
     path : Path or str
         Path.
     endings : sequence of str
-        Supported extensions.
+        Extensions that are allowed.
 
     Raises
     ------
@@ -170,23 +174,23 @@ def check_page(path: Path | str) -> None:
     Raises
     ------
     InputError
-        If the extension is not that of an HTML page.
+        If the path does not have the extension of an HTML page.
     """
     if ending_of(path) not in PAGES:
         raise InputError(f"{path}: a report is a page for a browser; end its name in .html")
 
 
 def check_ending(path: Path | str, what: str, endings: Sequence[str]) -> None:
-    """Reject a path with an extension that does not select a file format.
+    """Reject a path with an extension that no supported file format has.
 
     Parameters
     ----------
     path : path or str
         Path.
     what : str
-        Kind of file, for the message.
+        Kind of file, for the error message.
     endings : sequence of str
-        Supported extensions in lower case; an empty one allows none.
+        Supported extensions, in lower case. An empty string allows paths without an extension.
 
     Raises
     ------

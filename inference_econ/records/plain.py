@@ -1,4 +1,4 @@
-"""Plain data (numbers, texts, lists and mappings as in JSON), and data frames of its rows."""
+"""Plain data (numbers, texts, lists and mappings, as in JSON), and conversion to data frames."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Message for a result that no file format can express.
+#: Message for a result with an infinite number, which no file format supports.
 _INFINITE = "a result is not finite"
-#: Rows for spreadsheets and notebooks.
+#: Data frame, for spreadsheets and notebooks.
 Frame: TypeAlias = "pd.DataFrame"
 
 
 def attributes(owner: object, names: str) -> dict[str, Any]:
-    """Return attributes by name, for records that have the same names."""
+    """Return some attributes of an object as a dictionary; record fields have the same names."""
     return {name: getattr(owner, name) for name in names.split()}
 
 
 def finite_or_none(value: float) -> float | None:
-    """Value, or None if it is infinite or NaN, which records do not have."""
+    """Return the value, or None if it is infinite or NaN, because records contain neither."""
     return value if math.isfinite(value) else None
 
 
 def finite_or_nan(value: float) -> float:
-    """Value as a float, or NaN if it is infinite: a gap of a line, or an empty cell."""
+    """Return the value as a float, or NaN if it is infinite. NaN is a gap in a line, or an empty cell."""
     return float(value) if math.isfinite(value) else math.nan
 
 
@@ -41,7 +41,7 @@ def without_signed_zeros(value: Any) -> Any:
 
 
 def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Plain data without nesting, with names joined by underscores.
+    """Flatten nested plain data. The names of nested fields are joined by underscores.
 
     Examples
     --------
@@ -55,14 +55,14 @@ def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def flat_frame(records: Iterable[Mapping[str, Any]]) -> Frame:
-    """Plain data as unrounded rows, without the errors of a whole result."""
+    """Convert records to unrounded rows. The error statistics of the whole result are left out."""
     return frame_of(
         [flat({name: value for name, value in record.items() if name != "calibration"}) for record in records]
     )
 
 
 def records_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return columns by name as one record per row; single values are repeated."""
+    """Convert columns by name to one record per row. Single values are repeated in every row."""
     return [{str(name): value for name, value in row.items()} for row in frame_of(columns).to_dict("records")]
 
 
@@ -74,7 +74,7 @@ def frame_of(rows: Any, columns: list[str] | None = None) -> Frame:
 
 
 def spreadsheet_cell(value: object) -> str:
-    """Value as text for spreadsheets: empty if missing, numbers with ten digits."""
+    """Format a value for spreadsheets: empty if missing, and numbers with ten digits."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -83,13 +83,13 @@ def spreadsheet_cell(value: object) -> str:
 
 
 def named(record: object) -> dict[str, Any]:
-    """Dictionary of plain data without negative zeros; a bare list becomes ``rows``."""
+    """Convert a record to a dictionary without negative zeros. A list becomes the entry ``rows``."""
     plain = without_signed_zeros(record)
     return plain if isinstance(plain, dict) else {"rows": plain}
 
 
 def csv_text(frame: Frame) -> str:
-    """Rows as CSV text, without negative zeros; missing values are empty.
+    """Convert rows to CSV text without negative zeros; missing values are empty.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def csv_text(frame: Frame) -> str:
 
 
 def _finite(value: object) -> object:
-    """Cell value without a negative zero."""
+    """Cell value; a negative zero becomes zero."""
     if not isinstance(value, float):
         return value
     if math.isinf(value):
@@ -109,7 +109,7 @@ def _finite(value: object) -> object:
 
 
 def json_text(record: object) -> str:
-    """Plain data as JSON text, without negative zeros.
+    """Convert plain data to JSON text without negative zeros.
 
     Raises
     ------

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from inference_econ.engine import Setup
 
 _LOG = logging.getLogger(__name__)
-#: Header keys: results saved by Python, with their rows; results of the command line, with the query.
+#: Header keys of saved results. Python writes the first key, with rows. The command line writes the second, with the
+#: query.
 _SAVED, _QUESTION = "saved", "asked"
 _PROGRAM = "inference-econ"
-#: Record key of the rows of a command's frame; records of other commands have several parts.
+#: For some commands: the record key that has the rows of the data frame. Records of other commands have several parts.
 _ROWS = {
     "buy": "crossovers",
     "fits": "instances",
@@ -33,7 +34,7 @@ _ROWS = {
     "rollout": "runs",
     "speculate": "rows",
 }
-#: Old names of record keys and options in development versions of 0.2.0, and of the values of one.
+#: Old names of record keys and options, with the current names. They occur in files of 0.2.0 development versions.
 _OLD_KEYS = {
     "binding": "limiting_constraint",
     "autoscaled_kept_share": "autoscaled_slo_met_share",
@@ -58,27 +59,27 @@ _OLD_KEYS = {
     "ways": "prefill_methods",
     **OLD_ARRANGEMENTS,
 }
-#: Advice on how to write files for :func:`load_answer`, and files whose query can be repeated.
+#: Advice on how to write files that :func:`load_answer` reads, and files with a query that can be repeated.
 _ANY = "write one with .save('answer.json'), or on the command line with -o answer.json"
 _AGAIN = "write one with 'inference-econ frontier ... -o answer.json' (or another command that answers a question)"
 
 
 @dataclass(frozen=True, slots=True)
 class SavedAnswer:
-    """Saved result: data only, because facts and fits may have changed since.
+    """Saved result. It has only data, because catalog facts and fits may have changed since it was saved.
 
     Attributes
     ----------
     kind : str
-        Type of the result, for example ``ServiceFrontier``; for the command line, the command.
+        Type of the result, for example ``ServiceFrontier``. For the command line, name of the command.
     version : str
-        Version of this program at that time.
+        Version of inference_econ that wrote the file.
     record : dict
-        Record, as :meth:`to_dict` of the result returned it.
+        Record of the result, see :meth:`to_dict`.
     rows : dict or None
-        Columns and rows of the numbers; None for the command line; its record may have them.
+        Columns and rows of the numbers; None for files of the command line, where the record may have the rows.
     options : mapping
-        Options of the command; empty for results saved by Python, which do not include the query.
+        Options of the command; empty for results that Python saved, because these files do not have the query.
     origin : str
         Path of the file.
     """
@@ -100,7 +101,7 @@ class SavedAnswer:
         Raises
         ------
         InputError
-            If the command line wrote the file and its record lacks the rows.
+            If the command line wrote the file, and its record does not have the rows.
         """
         if self.rows is not None:
             return frame_of(self.rows["data"], columns=self.rows["columns"])
@@ -113,26 +114,27 @@ class SavedAnswer:
         return flat_frame(rows)
 
     def __repr__(self) -> str:
-        """Kind of the result, and its release."""
+        """Kind of the result, and version that wrote it."""
         return f"<SavedAnswer: {self.kind} of inference-econ {self.version}>"
 
 
 def question_record(command: str, options: Mapping[str, Any]) -> dict[str, object]:
-    """Query as a part of a result's JSON, sufficient to repeat it."""
+    """Query as part of a result's JSON. It is sufficient to repeat the query."""
     return {_QUESTION: {"program": _PROGRAM, "version": _version(), "command": command, "options": {**options}}}
 
 
 def json_of(kind: str, frame: Frame, record: Mapping[str, Any]) -> str:
-    """Result as file content for :func:`load_answer`."""
+    """Content of a file with a result, which :func:`load_answer` can read."""
     rows = frame.astype(object).where(frame.notna(), None).to_dict("split", index=False)
     head = {"program": _PROGRAM, "version": _version(), "kind": kind, "rows": rows}
     return json_text({_SAVED: head, **record})
 
 
 def csv_of(frame: Frame, setups: Sequence[Setup]) -> str:
-    """Rows as CSV text, without negative zeros; missing values are empty.
+    """Convert rows to CSV text without negative zeros; missing values are empty.
 
-    Rows for a GPU without fitted assumptions are marked ``bound``, as in JSON; all rows if no row names its GPU.
+    The column ``bound`` marks rows for a GPU without fitted assumptions, as in JSON. If no row names its GPU, all rows
+    are marked.
 
     Raises
     ------
@@ -181,7 +183,7 @@ def load_answer(path: str | Path) -> SavedAnswer:
 
 
 def _current(value: Any) -> Any:
-    """Data of a saved result with the current names."""
+    """Convert old names in the data of a saved result to the current names."""
     if isinstance(value, list):
         return [_current(item) for item in value]
     if not isinstance(value, dict):
@@ -193,13 +195,12 @@ def _current(value: Any) -> Any:
 
 
 def question(path: str) -> SavedAnswer:
-    """Load the result of a command, with its query.
+    """Load a result that a command wrote, with its query.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is not a result of this program and release, or was saved by Python, without a
-        query.
+        If the file cannot be read, is not a result of this version, or was saved by Python (without a query).
     """
     record = read_json(path, _AGAIN)
     if isinstance(record, dict) and isinstance(record.get(_SAVED), dict):
@@ -211,7 +212,7 @@ def question(path: str) -> SavedAnswer:
 
 
 def is_answer(path: str) -> bool:
-    """Return True if a file has the header of this program; it may still be invalid."""
+    """Return True if a file has the header of a saved result. The rest of the file may still be invalid."""
     try:
         record = json.loads(read_text(path))
     except (InputError, OSError, ValueError, RecursionError):
@@ -225,7 +226,7 @@ def read_json(path: str | Path, how: str) -> object:
     Raises
     ------
     InputError
-        If the file cannot be read or is not JSON, with advice on how to write one.
+        If the file cannot be read or is not JSON; the message has advice on how to write one.
     """
     try:
         data: object = json.loads(read_text(str(path)))
@@ -234,17 +235,17 @@ def read_json(path: str | Path, how: str) -> object:
         return data
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: not JSON, so not a saved result; {how}") from error
-    except ValueError as error:  # a number with thousands of digits
+    except ValueError as error:  # for example a number with thousands of digits
         raise InputError(f"{path}: not a saved result, whose numbers have at most 17 digits; {how}") from error
 
 
 def of_command(record: object, origin: str, how: str) -> SavedAnswer:
-    """Result of a command of this release.
+    """Convert the record of a command to a saved result.
 
     Raises
     ------
     InputError
-        If the record lacks the query, with advice on how to write one, or is of another release.
+        If the record has no query, or another version wrote it; the message has advice on how to write one.
     """
     head = record.get(_QUESTION) if isinstance(record, dict) else None
     asked = isinstance(head, dict) and head.get("program") == _PROGRAM and isinstance(head.get("command"), str)

@@ -1,4 +1,4 @@
-"""Sources of a result, from all specifications that it uses."""
+"""Sources of a result, collected from all specifications that it uses."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import HardwareSpec, ModelSpec, Source, SourcedSpec, catalog, prices
 
-#: Fields that affect no time and no price.
+#: Fields that have no effect on times or prices.
 _UNUSED = frozenset({"year", "watts", "link_bytes_per_second_both_ways", "max_context", "checkpoints"})
 
 
 @dataclass(frozen=True, slots=True)
 class UsedSource:
-    """Source of a result."""
+    """Source of an input of a result."""
 
     file: str
-    """Specification: kind and name."""
+    """Kind and name of the specification."""
     field: str
     """Field of the specification."""
     source: Source
     """Source of the field."""
 
     def record(self) -> dict[str, str]:
-        """Plain data for JSON, with title and address of the reference if known."""
+        """The source as plain data. If the reference is known, it includes title and address."""
         reference = catalog.references().get(self.source.ref, {})
         return {
             "file": self.file,
@@ -46,7 +46,7 @@ def power_sources(chip: HardwareSpec) -> tuple[UsedSource, ...]:
 
 
 def priced_sources(setup: Setup, speculation: Speculation | None = None) -> tuple[UsedSource, ...]:
-    """Sources of a setup, its draft model and its price."""
+    """Sources of a setup, of its draft model and of its price."""
     used = setup_sources(setup, None if speculation is None else speculation.model)
     price, file = setup.hour_price, f"hardware: {setup.hardware.name}"
     if price.kind == prices.UNPRICED:
@@ -62,7 +62,7 @@ def priced_sources(setup: Setup, speculation: Speculation | None = None) -> tupl
 
 
 def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
-    """Sources of the model, the GPU and the assumptions of a query."""
+    """Sources of the model, the GPU and the assumptions of a setup."""
     specs = [("model", setup.model), ("hardware", setup.hardware), ("assumptions", setup.assumptions)]
     if draft is not None:
         specs.append(("draft model", draft))
@@ -71,7 +71,7 @@ def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSou
 
 
 def spec_sources(kind: str, spec: SourcedSpec) -> tuple[UsedSource, ...]:
-    """Sources of the fields of a specification that predictions use."""
+    """Sources of those fields of a specification that affect predictions."""
     return tuple(
         UsedSource(f"{kind}: {spec.name}", field, source)
         for field, source in spec.sources.items()

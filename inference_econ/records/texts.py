@@ -15,12 +15,12 @@ from inference_econ.inputs.options import rows
 #: Display names of engines.
 ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "atom": "ATOM"}
 
-#: Values from here on round to an integer with three digits [1].
+#: Values from this one are rounded to an integer; smaller values have three digits [1].
 _WHOLE = 99.95
 
 
 def words(kind: str) -> Mapping[str, str]:
-    """Return the display names of a kind, in the order of ``words.csv``."""
+    """Return the display names of one kind of code, in the order of ``words.csv``."""
     return {row["name"]: row["words"] for row in rows(Path(__file__).with_name("words.csv")) if row["kind"] == kind}
 
 
@@ -34,7 +34,9 @@ def chips_label(count: float) -> str:
 
 
 def layout_label(layout: Mapping[str, float | str]) -> str:
-    """Abbreviated layout: ``tp8``, ``tp4pp2``, ``dp16ep16``; ``tp8 attn4`` if only 4 GPUs run attention.
+    """Short name of a layout, such as ``tp8``, ``tp4pp2`` or ``dp16ep16``.
+
+    ``tp8 attn4`` means that only 4 GPUs run attention.
 
     Examples
     --------
@@ -72,7 +74,7 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
 
 
 def formats_label(precision: Precision) -> str:
-    """Number formats of the weights, and of weight groups with another format.
+    """Number format of the weights, and formats of weight groups that differ.
 
     Examples
     --------
@@ -93,7 +95,7 @@ def formats_label(precision: Precision) -> str:
 
 
 def assumptions_label(setups: Iterable[Setup]) -> str:
-    """Assumptions of some setups as text, by GPU if they differ."""
+    """Assumptions of some setups as text. If they differ, each is listed with its GPU."""
     pairs = dict.fromkeys((setup.assumptions.name, setup.hardware.name) for setup in setups)
     names = dict.fromkeys(name for name, _ in pairs)
     if len({chip for _, chip in pairs}) == 1 or len(names) == 1:
@@ -102,47 +104,47 @@ def assumptions_label(setups: Iterable[Setup]) -> str:
 
 
 def size(value: float) -> str:
-    """Number of GPUs or sequences as text: an integer, or three digits of a fraction."""
+    """Format a number of GPUs or sequences: an integer, or a fraction with three digits."""
     return f"{value:z.0f}" if value == round(value) or value >= 1000 else f"{value:z.3g}"
 
 
 class Amount(str):
-    """Dollars as text that keep their value, because other prices are proportional to it.
+    """Dollars as text that also has its value, because other prices are proportional to it.
 
     Attributes
     ----------
     value : float
-        Unrounded [USD per 1e6 tokens, or USD/h].
+        Unrounded value [USD per 1e6 tokens, or USD/h].
     per : {"tokens", "hour"}
-        Unit.
+        Unit of the value.
     """
 
     value: float
     per: Literal["tokens", "hour"]
 
     def __new__(cls, text: str, value: float, per: Literal["tokens", "hour"]) -> Amount:
-        """Create a text with its number."""
+        """Create a text with its value."""
         amount = super().__new__(cls, text)
         amount.value, amount.per = float(value), per
         return amount
 
 
 def dollars(value: float) -> Amount:
-    """Cost per million tokens as text, with three digits, or with cents from ten dollars up."""
+    """Format a cost per million tokens: three digits, or cents from ten dollars."""
     return Amount(f"{value:.2f}" if value >= 10 else f"{value:z#.3g}", value, "tokens")
 
 
 def per_hour(value: float) -> Amount:
-    """Hourly cost as text, with cents."""
+    """Format an hourly cost, with cents."""
     return Amount(f"{value:,.2f}", value, "hour")
 
 
-#: Ends of the known range of probabilities, as text.
+#: Texts for the ends of the range in which probabilities are known.
 _ENDS: Mapping[float, str] = {0.05: "<5", 0.95: ">95"}
 
 
 def chance_percent(chance: float | None) -> str:
-    """Probability in percent as text. The ends mean at most and at least; None is unknown.
+    """Format a probability in percent. At the ends, ``<5`` and ``>95`` mean "at most" and "at least"; None is ``?``.
 
     Examples
     --------
@@ -153,7 +155,7 @@ def chance_percent(chance: float | None) -> str:
 
 
 def amount(value: float) -> str:
-    """Quantity as text, with three digits, or as an integer from a hundred up.
+    """Format a quantity with three digits, or as an integer from a hundred.
 
     Examples
     --------
@@ -166,7 +168,7 @@ def amount(value: float) -> str:
 
 
 def digits(value: float) -> str:
-    """Number as text, with four digits or all digits before the decimal point.
+    """Format a number with four digits, or with all digits before the decimal point.
 
     Examples
     --------
@@ -176,7 +178,7 @@ def digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-#: Unit prefixes, largest first; a blank stands for none.
+#: Unit prefixes, the largest first. A blank stands for no prefix.
 _SIZES: Mapping[str, float] = {
     prefix: 10.0 ** (15 - 3 * place) for place, prefix in enumerate(("P", "T", "G", "M", "k", " ", "m", "u", "n"))
 }
@@ -185,16 +187,16 @@ _PREFIXES: Mapping[str, str] = {**dict.fromkeys(("B", "B/s", "FLOP/s"), "PTGMk "
 
 
 def prefixed(value: float, prefixes: str, form: str = "") -> str:
-    """Number with the largest prefix that leaves at least 1, or with the smallest prefix.
+    """Format a number with the largest prefix that leaves a value of at least 1, or with the smallest prefix.
 
     Parameters
     ----------
     value : float
         Number in base units.
     prefixes : str
-        Prefix letters, largest first; a blank for none.
+        Letters of the allowed prefixes, the largest first; a blank for no prefix.
     form : str
-        Format specification; by default as :func:`.units.number`.
+        Format specification; by default the format of :func:`.units.number`.
 
     Examples
     --------
@@ -207,7 +209,7 @@ def prefixed(value: float, prefixes: str, form: str = "") -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """Quantity with its unit; counts have an empty unit.
+    """Format a quantity with its unit; counts have an empty unit.
 
     Examples
     --------

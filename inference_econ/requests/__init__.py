@@ -1,9 +1,9 @@
-"""Commands and their options as tables, and a typed command line as one frozen object.
+"""Tables of the commands and their options, and typed command lines.
 
 ``tables`` reads ``commands.toml``, ``options.csv`` and ``renamed.csv``. ``kinds`` converts text or JSON to typed
-values, and ``request`` is the request that commands take. ``subject`` turns options into setups and candidates,
-``workload`` into requests, SLOs and limits; there are also prices and output files. The command line creates click
-options from these tables, and the explorer creates models of HTTP requests.
+values. ``request`` has the frozen object that commands receive. ``subject`` converts options to setups and candidates.
+``workload`` converts them to requests, SLOs and limits. ``prices`` and ``places`` handle prices and output files. The
+command line builds click options from these tables, and the web explorer builds models of HTTP requests.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Commands as Python functions, which take the names and options of their commands, or objects of the API."""
+"""Commands as Python functions. They take the names and options of the command, or objects of the Python API."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from inference_econ.requests import kinds
 from inference_econ.requests.request import Host, Invocation, too_much
 from inference_econ.requests.tables import COMMANDS, OUTPUT, Command, Parameter, lacking
 
-#: Options that select the displayed content, by command; Python results have all of it.
+#: For each command, options that select the displayed content. Python functions lack them, because results have all of
+#: it.
 _OF_PAGES = {"frontier": ("y", "every_plan"), "compare": ("y", "speeds", "costs"), "explain": ("operators", "memory")}
-#: Types of several values.
+#: Python types of repeated options.
 _SEVERAL = (list, tuple, set, range)
-#: Smaller integers are equal with and without a decimal point [1].
+#: Largest integer that is the same number with and without a decimal point [1].
 _LARGEST_EXACT = 1e15
-#: Option and its value in a message of a command.
+#: Pattern of an option with its value, in messages of a command.
 _SPELLED = re.compile(
     r"--(?:no-)?([a-z][a-z0-9]*(?:-[a-z0-9]+)*)"
     r"(?: ([A-Z0-9'{][^\s,;)]*?|[a-z_]+[.:][^\s,;)]+?)(?=[.,;:)]*(?:\s|$)))?"
@@ -60,7 +61,7 @@ def question(name: str) -> Callable[..., Any]:
     takes_names = bool(re.search(r"\bNames?\b", first)) and plain.__name__ == name
 
     def ask(*args: Any, **options: Any) -> Any:
-        # Series of a comparison may be objects in place of texts.
+        # The series of a comparison may be objects instead of texts.
         known = options.keys() <= {"progress", *_options(command)} and not isinstance(options.get("series"), Mapping)
         if not args:
             objects = _binds(signature, (), options) and not (known and options.keys() - signature.parameters.keys())
@@ -78,7 +79,7 @@ def question(name: str) -> Callable[..., Any]:
 
 
 def _answer(command: Command, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """Run a command from names and options, as on the command line; errors use Python spelling."""
+    """Run a command with names and options, as the command line does. Error messages use Python spelling."""
     given: dict[str, Any] = {}
     host = Host(progress=options.get("progress"))
     for parameter, value in _given(command, args, {key: value for key, value in options.items() if key != "progress"}):
@@ -104,25 +105,25 @@ def _answer(command: Command, args: Sequence[Any], options: Mapping[str, Any]) -
 
 
 def arguments(command: Command) -> list[Parameter]:
-    """List the positional arguments of a command in order; in comparisons, hardware follows the models."""
+    """List the positional arguments of a command in order. In comparisons, hardware follows the models."""
     own = command.parameters
     return [it for it in own.values() if not it.spelled or (it.name == "hardware" and "models" in own)]
 
 
 def argument(parameter: Parameter) -> str:
-    """Python argument name of an option; keywords of the language end in ``_``."""
+    """Python argument name of an option. If it is a Python keyword, it ends in ``_``."""
     return f"{parameter.field}_" if iskeyword(parameter.field) else parameter.field
 
 
 def taken(command: Command) -> list[Parameter]:
-    """List the keyword options of a command's function: all except those for display."""
+    """List the options that a command's Python function has as keyword arguments: all except those for display."""
     places = arguments(command)
     options = [it for it in command.parameters.values() if it not in places and not _is_shown(command, it)]
     return sorted(options, key=lambda parameter: not parameter.required)
 
 
 def _is_shown(command: Command, parameter: Parameter) -> bool:
-    """Return True for options that set the display or the output file of a result."""
+    """Return True for options about the display or the output file of a result."""
     return parameter.typed in OUTPUT or parameter.name in _OF_PAGES.get(command.name, ())
 
 
@@ -137,7 +138,7 @@ def in_python(text: str) -> str:
 
 
 def _options(command: Command) -> dict[str, Parameter]:
-    """Options and arguments of a command by each of their Python names."""
+    """Options and arguments of a command, by each name that they have in Python."""
     found: dict[str, Parameter] = {}
     for parameter in command.parameters.values():
         spelled = [request_name(text) for text in parameter.spelled if text.startswith("--")]
@@ -152,7 +153,7 @@ def _given(command: Command, args: Sequence[Any], options: Mapping[str, Any]) ->
     Raises
     ------
     InputError
-        If the command lacks an option, or takes fewer arguments.
+        If the command does not have an option, or if there are too many arguments.
     """
     places, known, name = arguments(command), _options(command), command.python_name
     if places and places[-1].repeat and len(args) > len(places):
@@ -173,7 +174,10 @@ def _given(command: Command, args: Sequence[Any], options: Mapping[str, Any]) ->
 
 
 def _lacking(command: Command, key: str, known: Mapping[str, Parameter]) -> str:
-    """Sentence on an unknown option: the most similar one, and the functions that have it."""
+    """Sentence about an unknown option.
+
+    It names the most similar option, and the functions that have the unknown one.
+    """
     name, advice = command.python_name, lacking(command, f"--{key.replace('_', '-')}")
     if advice:
         return in_python(advice)
@@ -190,7 +194,7 @@ def _lacking(command: Command, key: str, known: Mapping[str, Parameter]) -> str:
 
 
 def _typed(command: Command, parameter: Parameter, value: object) -> Any:
-    """Value as typed on the command line, so that it has the same meaning; flags are unchanged."""
+    """Convert a value to the form of the command line, so that it has the same meaning; flags are unchanged."""
     subject = f"{command.python_name}: {argument(parameter)}"
     if isinstance(parameter.kind, kinds.Flag):
         if not isinstance(value, bool):
@@ -213,7 +217,7 @@ def _typed(command: Command, parameter: Parameter, value: object) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Value as typed on the command line; raises TypeError for unsupported types."""
+    """Convert a value to the form of the command line; raises TypeError for unsupported types."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -227,13 +231,13 @@ def _text(value: Any) -> str:
 
 
 def _is_name(value: object) -> bool:
-    """Return True if an argument is a name or a path, or several."""
+    """Return True if an argument is a name or path, or several of them."""
     several = isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(it, str) for it in value)
     return several or isinstance(value, str | PathLike)
 
 
 def _binds(signature: inspect.Signature, args: Sequence[Any], options: Mapping[str, Any]) -> bool:
-    """Return True if a function takes some arguments."""
+    """Return True if a function accepts these arguments."""
     try:
         signature.bind(*args, **options)
     except TypeError:
@@ -242,19 +246,19 @@ def _binds(signature: inspect.Signature, args: Sequence[Any], options: Mapping[s
 
 
 def _example(command: Command) -> list[str]:
-    """Example names of a model and a GPU for a call."""
+    """Names of a model and a GPU, as an example for calls."""
     usual = {"model": "llama_3_70b", "models": "llama_3_70b", "names": "llama_3_70b", "answer": "llama_3_70b"}
     names = [usual.get(it.name, "h100_sxm") for it in arguments(command)]
     return [*names, "h100_sxm"] if names == ["llama_3_70b"] else names
 
 
 def is_rest(command: Command, place: Parameter) -> bool:
-    """Return True if an argument takes all following positional ones."""
+    """Return True if an argument takes all further positional arguments."""
     return place.repeat and place is arguments(command)[-1] and place.name not in ("models", "hardware")
 
 
 def _signature(command: Command) -> inspect.Signature:
-    """Signature of the function with names and options."""
+    """Signature of the Python function with names and options."""
     new = inspect.Parameter
     first = [
         new(it.field, new.VAR_POSITIONAL if is_rest(command, it) else new.POSITIONAL_OR_KEYWORD)
@@ -268,7 +272,7 @@ def _signature(command: Command) -> inspect.Signature:
 
 
 def _document(command: Command, plain: Callable[..., Any]) -> str:
-    """Docstring of a function: its command, the options with their units, and the form with objects."""
+    """Docstring of a Python function: description of the command, options with units, and the form with objects."""
     rows = []
     for parameter in (*arguments(command), *taken(command)):
         kind = parameter.kind
@@ -285,7 +289,7 @@ def _document(command: Command, plain: Callable[..., Any]) -> str:
             *("", "Parameters", "----------", *rows),
             *("", "Notes", "-----", "With objects in place of names::", ""),
             f"    {command.python_name}" + re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(plain))),
-            # Without underlines, which tools would take for section headings.
+            # The lines of dashes are removed, because tools would take them for section headings.
             *(f"    {line}".rstrip() for line in ("", *objects.splitlines()) if set(line.strip()) != {"-"}),
         ]
     )

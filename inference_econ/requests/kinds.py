@@ -1,4 +1,4 @@
-"""Types of option values: each converts and checks a text or JSON value, before slow imports."""
+"""Types of option values. Each converts and checks a text or JSON value; checks run before slow imports."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from inference_econ.inputs.units import integer, parse_quantity, real, shortened
 from inference_econ.inputs.workload import percentiles
 from inference_econ.records.files import CHARTS, PICTURES, check_page, check_picture, check_place
 
-#: Metavar of a number format.
+#: Placeholder of a number format in the help.
 FORMAT = "FORMAT"
-#: Accepted range of numbers [1]; others would overflow in a computation.
+#: Range of accepted numbers [1]. Other numbers would overflow in calculations.
 _SMALLEST, _LARGEST = 1e-15, 1e15
 _BEYOND = f"is out of range; numbers from {_SMALLEST:g} to {_LARGEST:g} are possible."
-#: Message for numbers that are valid alone, but overflow together.
+#: Message if each number is valid, but together they overflow.
 UNCOUNTABLE = "the numbers that were given are together too large or too small to calculate with; give others"
-#: Upper limit on GPUs, concurrent requests and tokens of a step; exact as a float [1].
+#: Upper limit on GPUs, concurrent requests and tokens of a step [1]; it is exact as a float.
 _MOST = 1_000_000_000
-#: Numbers per workload in a mixture [1].
+#: Number of values for each workload in a mixture [1].
 _PARTS = 3
 
 
 class BadValueError(InputError):
-    """Error for an invalid value; the message lacks the option, which the caller adds."""
+    """Error for an invalid value. The message does not name the option; the caller adds it."""
 
 
 class ValueKind:
-    """Type of a value: text.
+    """Base class of option types. The values of this class are texts.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class ValueKind:
     json: Any = float | str
     """JSON type of the value."""
     limits: Mapping[str, float] = {}
-    """Limits of numbers with pydantic's names: ``ge``, ``gt``, ``le`` and ``lt``."""
+    """Limits of numbers, by the names of pydantic: ``ge``, ``gt``, ``le`` and ``lt``."""
     catalog: catalog.Kind | None = None
-    """Catalog of the names, for a name."""
+    """Kind of catalog entry, if the value is a catalog name."""
 
     def __init__(self, metavar: str = "TEXT") -> None:
         self.metavar = metavar
@@ -58,14 +58,14 @@ class ValueKind:
         Raises
         ------
         BadValueError
-            If it has another type.
+            If the value has another type.
         InputError
-            If it is invalid for another reason.
+            If the value is invalid for another reason.
         """
         return str(value)
 
     def remark(self, value: object) -> str:
-        """Note on the interpretation of a name, if it is not obvious; else empty."""
+        """Note about how a name was interpreted, if it is not obvious; otherwise empty."""
         return "" if self.catalog is None else catalog.meaning(self.catalog, str(value)).remark
 
     def gather(self, values: Sequence[Any]) -> Any:
@@ -74,16 +74,16 @@ class ValueKind:
 
 
 class Flag(ValueKind):
-    """Flag that is given, absent, or negated by ``--no-``.
+    """Flag. A user may set it, leave it out, or negate it by ``--no-``.
 
     Parameters
     ----------
     value : object
-        Value if given.
+        Value if the flag is set.
     absent : bool or None
-        Value if absent.
+        Value if the flag is left out.
     negative : bool
-        True if ``--no-`` negates it.
+        True if the flag can be negated by ``--no-``.
     """
 
     json = bool
@@ -93,7 +93,7 @@ class Flag(ValueKind):
         self.value, self.absent, self.negative = value, absent, negative
 
     def read(self, value: Any) -> Any:
-        """Value of the flag."""
+        """Value for a flag that is set or negated."""
         return value if self.value is True else self.value if value else None
 
 
@@ -105,20 +105,20 @@ class ChoiceKind(ValueKind):
         self.words, self.json = tuple(words), Literal[tuple(words)]
 
     def read(self, value: Any) -> str:
-        """One of the words."""
+        """Check that the value is one of the words."""
         if value in self.words:
             return str(value)
         raise BadValueError(f"{value!r} is not one of {', '.join(map(repr, self.words))}.")
 
 
 class FormatKind(ChoiceKind):
-    """Number format, or a common name for one."""
+    """Number format, by its name or by a common synonym."""
 
     def __init__(self) -> None:
         super().__init__([*BYTES_PER_ELEMENT, *ALIASES], FORMAT)
 
     def read(self, value: Any) -> str:
-        """Format, possibly with a block or group size."""
+        """Name of the format. It may include a block or group size."""
         with contextlib.suppress(InputError):
             return check_dtype(value, "number format")
         chosen = super().read(value)
@@ -131,13 +131,13 @@ class Number(ValueKind):
     Parameters
     ----------
     least, most : float, optional
-        Limits.
+        Smallest and largest number.
     above : bool
-        True if the lower limit is excluded.
+        True if the smallest number itself is excluded.
     whole : bool
-        True for integers. Other numbers must be finite and in the accepted range.
+        True for integers. If False, numbers must be finite and in the accepted range.
     any_size : bool
-        True if any finite number is accepted.
+        True to accept finite numbers of any size.
     """
 
     def __init__(
@@ -157,14 +157,14 @@ class Number(ValueKind):
 
     @property
     def range(self) -> str:
-        """Limits as text: ``0<=x<=1``; empty without any."""
+        """Limits as text, such as ``0<=x<=1``; empty without limits."""
         if self.least is None or self.most is None:
             low = "" if self.least is None else f"x>{'' if self.above else '='}{self.least}"
             return low if self.most is None else f"x<={self.most}"
         return f"{self.least}<{'' if self.above else '='}x<={self.most}"
 
     def read(self, value: Any) -> Any:
-        """Number without a negative zero."""
+        """Convert to a number. A negative zero becomes zero."""
         try:
             if isinstance(value, str):
                 number = integer(value) if self.whole else real(value)
@@ -187,13 +187,13 @@ class Number(ValueKind):
 
 
 class Count(Number):
-    """Integer from 1 up."""
+    """Integer of at least 1."""
 
     def __init__(self) -> None:
         super().__init__(1, whole=True)
 
     def read(self, value: Any) -> int:
-        """The number."""
+        """Convert to an integer of at least 1."""
         number = int(super().read(value))
         if number > _MOST:
             raise BadValueError(f"{shortened(str(value))} is too large; at most {_MOST:,} are possible.")
@@ -201,7 +201,7 @@ class Count(Number):
 
 
 class Name(ValueKind):
-    """Name of the catalog, or a path."""
+    """Name in the catalog, or a path."""
 
     json = str
 
@@ -210,27 +210,27 @@ class Name(ValueKind):
         self.catalog: catalog.Kind = kind
 
     def read(self, value: Any) -> str:
-        """Catalog name, or path."""
+        """Convert to the name in the catalog, or to a path."""
         return catalog.meaning(self.catalog, str(value)).name
 
 
 class AnswerKind(Name):
-    """Path of a saved result, or name of a model; an HTTP request names a model."""
+    """Path of a saved result, or name of a model. HTTP requests accept only names of models."""
 
     def read(self, value: Any) -> str:
-        """Unchanged text, which the command interprets."""
+        """Return the text unchanged; the command interprets it."""
         return str(value)
 
 
 class PlaceKind(ValueKind):
-    """Path of an output file. All paths are checked first, so that either all files or none are written."""
+    """Path of an output file. All paths are checked before any file is written."""
 
     def __init__(self, check: Callable[[str], object] = str) -> None:
         super().__init__("PATH")
         self.check = check
 
     def read(self, value: Any) -> str:
-        """Path, if it can be written."""
+        """Return the path if it can be written."""
         if value or self.check is check_page:
             self.check(value)
         if not value:
@@ -249,7 +249,7 @@ class FolderKind(ValueKind):
     """Path of a folder that may not exist yet."""
 
     def read(self, value: Any) -> str:
-        """Path, unless it is a file."""
+        """Return the path, unless it is a file."""
         with contextlib.suppress(OSError, ValueError):
             if Path(value).is_file():
                 raise BadValueError(f"Directory {value!r} is a file.")
@@ -257,16 +257,16 @@ class FolderKind(ValueKind):
 
 
 class Parsed(ValueKind):
-    """Value that a function parses.
+    """Value that is parsed by a function.
 
     Parameters
     ----------
     metavar : str
         Placeholder of the value in the help.
     parse : callable
-        Parser; raises an InputError with the invalid part.
+        Function that parses a text. It raises an InputError that names the invalid part.
     subject : str
-        Start of its messages that is redundant with the option.
+        Start of the parser's messages that repeats the option; it is removed.
     json : type
         JSON type of the value.
     """
@@ -276,7 +276,7 @@ class Parsed(ValueKind):
         self.parse, self.subject, self.json = parse, subject, json
 
     def read(self, value: Any) -> Any:
-        """Parsed value; parsed values are unchanged."""
+        """Parse a text. Values that are already parsed are unchanged."""
         if isinstance(value, tuple):
             return value
         try:
@@ -286,15 +286,15 @@ class Parsed(ValueKind):
 
 
 class PriceKind(ValueKind):
-    """Prices: one rate for all GPUs, or rates by GPU."""
+    """Prices: one price for all GPUs, or one price for each GPU."""
 
     def gather(self, values: Sequence[Any]) -> Rate | Mapping[str, Rate] | None:
-        """One rate for all, rates by GPU, or None.
+        """Combine the values: one price for all GPUs, prices by GPU, or None.
 
         Raises
         ------
         BadValueError
-            If a text is not a rate, or a rate for all is combined with another one.
+            If a text is not a price, or a price for all GPUs is combined with another price.
         """
         if len(values) == 1 and "=" not in values[0]:
             return _rate(values[0])
@@ -310,17 +310,17 @@ class PriceKind(ValueKind):
 
 
 class Pair(ValueKind):
-    """Model and GPU after one option."""
+    """Model and GPU as the two values of an option."""
 
     parts = (Name("models"), Name("hardware"))
 
     def read(self, value: Any) -> tuple[str, ...]:
-        """Both names."""
+        """Return both names."""
         words = str(value).split() if isinstance(value, str) else value
         return tuple(part.read(word) for part, word in zip(self.parts, words, strict=True))
 
 
-#: USD per GPU and hour; or as text, a kind of price or USD per node.
+#: Price of one GPU [USD/h]. As text, it is a kind of price, or a price per node [USD/h].
 Rate = float | str
 
 
@@ -341,7 +341,7 @@ def _meant(number: float) -> bool:
 
 
 def _bare(text: str) -> float | None:
-    """Number of a text without a unit; None if it has one."""
+    """Number in a text without a unit; None if the text has a unit."""
     try:
         return real(text)
     except UnitError:
@@ -349,7 +349,7 @@ def _bare(text: str) -> float | None:
 
 
 def _watts(text: str, *, zero: bool = False) -> float:
-    """Power with its unit or in watts, above 0, or at least 0 with ``zero`` [W]."""
+    """Power with its unit, or a number in watts; above 0, or at least 0 with ``zero`` [W]."""
     watts = parse_quantity(text, "W")
     if watts < 0 or not _meant(watts) or (watts == 0 and not zero):
         raise InputError(f"{shortened(text)} is not a valid power; write for example 500W or 1MW")
@@ -357,7 +357,7 @@ def _watts(text: str, *, zero: bool = False) -> float:
 
 
 def _degree(text: str) -> int | str:
-    """Integer from 1 up, or ``any`` for a search."""
+    """Integer of at least 1, or ``any`` to search over the degree."""
     if text.strip().lower() == "any":
         return "any"
     try:
@@ -367,14 +367,14 @@ def _degree(text: str) -> int | str:
 
 
 def _time(text: str) -> float:
-    """Positive time with its unit, such as ``60 s`` [s]."""
+    """Positive time with a unit, such as ``60 s`` [s]."""
     if _bare(text) is not None:
         raise InputError(f"{text} has no unit, and could be seconds or minutes; write '{text} s'")
     return _positive(parse_quantity(text, "s"), text)
 
 
 def _positive(seconds: float, text: str) -> float:
-    """Accepted positive time [s]; others are rejected."""
+    """Return a time if it is positive and in the accepted range [s]; otherwise raise an error."""
     if not (math.isfinite(seconds) and seconds > 0):
         raise InputError(f"{text} is not a positive time; write for example '30 ms'")
     if not _meant(seconds):
@@ -383,19 +383,19 @@ def _positive(seconds: float, text: str) -> float:
 
 
 def _percentile(text: str) -> str:
-    """Statistic of an SLO: ``mean``, or ``p1`` to ``p99.9``; 95 is equal to p95."""
+    """Statistic of an SLO: ``mean``, or ``p1`` to ``p99.9``. The number 95 means p95."""
     return percentiles.percentile(f"p{text}" if text[:1].isdigit() else text)
 
 
 def _latency(least_milliseconds: float, most_seconds: float) -> Parsed:
-    """SLO on a latency: milliseconds, as in load generators, or a time with its unit; optionally with a percentile.
+    """SLO on a latency. A number without a unit is in milliseconds, as in load generators. A percentile is optional.
 
     Parameters
     ----------
     least_milliseconds : float
-        Smaller numbers without a unit were probably meant as seconds [ms].
+        Smallest accepted number without a unit [ms]. Smaller numbers were probably meant as seconds.
     most_seconds : float
-        Longer times were probably meant as milliseconds [s].
+        Longest accepted time [s]. Longer times were probably meant as milliseconds.
     """
 
     def read(text: str) -> float | str:
@@ -418,7 +418,7 @@ def _latency(least_milliseconds: float, most_seconds: float) -> Parsed:
 
 
 def _rates(text: str) -> tuple[float, ...]:
-    """Positive numbers separated by commas, in the given order."""
+    """Positive numbers, separated by commas; their order is kept."""
     rates = [_bare(part) for part in text.split(",")]
     if not all(rate is not None and 0 < rate < math.inf for rate in rates):
         raise InputError(f"{text!r} is not a list of positive numbers; write for example 1,2,5,10")
@@ -429,7 +429,7 @@ def _rates(text: str) -> tuple[float, ...]:
 
 
 def _span(text: str) -> tuple[float, float]:
-    """Two positive ratios separated by a comma, the smaller one first."""
+    """Two positive ratios, separated by a comma; the smaller one is first."""
     ends = [_bare(part) for part in text.split(",")]
     if len(ends) != 2 or any(end is None or not 0 < end < math.inf for end in ends):
         raise InputError(f"{text!r} is not a pair of positive ratios; write for example 0.8,1.25")
@@ -437,12 +437,12 @@ def _span(text: str) -> tuple[float, float]:
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    """Integers from 1 up, separated by commas; ascending and unique."""
+    """Integers of at least 1, separated by commas. The result is ascending without duplicates."""
     return tuple(sorted({COUNT.read(part.strip()) for part in text.split(",")}))
 
 
 def _mix(text: str) -> tuple[tuple[float, int], ...]:
-    """Contexts [tokens] and the number of sequences with each [1]: ``500x16,32000x2``."""
+    """Contexts [tokens], each with its number of sequences [1]: ``500x16,32000x2``."""
     parts = [part.strip().partition("x") for part in text.split(",")]
     for length, times, _ in parts:
         if not times:
@@ -451,7 +451,7 @@ def _mix(text: str) -> tuple[tuple[float, int], ...]:
 
 
 def _workloads(text: str) -> tuple[tuple[float, ...], ...]:
-    """Input tokens, output tokens and share of each workload: ``500:200:0.7,3000:300:0.3``."""
+    """Workloads, each with input tokens, output tokens and share: ``500:200:0.7,3000:300:0.3``."""
     rows = [[_bare(part) for part in row.split(":")] for row in text.split(",")]
     known = [tuple(part for part in row if part is not None) for row in rows]
     if any(len(row) != len(asked) or len(row) != _PARTS for row, asked in zip(known, rows, strict=True)):
@@ -462,7 +462,7 @@ def _workloads(text: str) -> tuple[tuple[float, ...], ...]:
 
 
 def _chain(text: str) -> tuple[tuple[str, int], ...]:
-    """GPU types in the order of a chain, with their numbers: ``b200=2,h100_sxm=4``."""
+    """GPU types in the order of a prefill chain, each with its number of GPUs: ``b200=2,h100_sxm=4``."""
     parts = [part.strip().rpartition("=") for part in text.split(",") if part.strip()]
     odd = next((number for name, _, number in parts if not name), None)
     if odd is not None or not parts:
@@ -472,7 +472,7 @@ def _chain(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def _gigabytes(text: str, unit: str) -> float:
-    """Memory or bandwidth above 0, in GB or GB/s or with its unit [B or B/s]."""
+    """Memory or bandwidth above 0 [B or B/s]. A number without a unit is in GB or GB/s."""
     bare = _bare(text)
     size = parse_quantity(text, unit) if bare is None else 1e9 * bare
     if not 1e6 <= size <= 1e15:
@@ -489,7 +489,7 @@ def _times(text: str) -> float:
 
 
 def _percent(text: str) -> float:
-    """Percentage; a share such as 0.3 is rejected because it could mean 30% or 0.3%."""
+    """Percentage. A share such as 0.3 is rejected, because it could mean 30% or 0.3%."""
     number = _bare(text.strip().removesuffix("%"))
     if number is None or not 0.0 <= number < math.inf:
         raise InputError(f"{text!r} is not a percentage; write for example 30")
@@ -510,7 +510,7 @@ def _confidence(text: str) -> float:
     return share
 
 
-#: Types by their names in option tables; others are words (``1d|2d``) and integer ranges (``1..``).
+#: Types by the names that option tables use. Tables may also have words (``1d|2d``) and integer ranges (``1..``).
 COUNT = Count()
 POSITIVE, NON_NEGATIVE = Number(0, above=True), Number(0)
 DEGREE = Parsed("N|ANY", _degree, json=int | Literal["any"])
@@ -576,7 +576,7 @@ _KINDS: Mapping[str, ValueKind] = {
 
 
 def kind(name: str) -> ValueKind:
-    """Return a type by its name in option tables: words (``1d|2d``), an integer range (``1..``), or a named type."""
+    """Return a type by its text in option tables: words (``1d|2d``), an integer range (``1..``), or a name."""
     if "|" in name:
         return ChoiceKind(name.split("|"))
     if ".." in name:

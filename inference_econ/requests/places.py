@@ -1,4 +1,4 @@
-"""Check of the output files of a command: they must differ, and must not be inputs or part of a sweep."""
+"""Checks of a command's output files. They must differ from each other, from inputs, and from files of a sweep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inference_econ.requests.tables import Parameter
 
 
 def check(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> None:
-    """Reject output files that would overwrite needed data.
+    """Reject output files that would overwrite other files of the command.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def check(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> Non
     Raises
     ------
     InputError
-        If two output files are equal, or one is an input or in the folder of a sweep.
+        If two output files are the same, or if one is an input or is in the folder of a sweep.
     """
     filled = [(parameters[name], value) for name, value in values.items() if value and name in parameters]
     written = {parameter.spelled[0]: str(value) for parameter, value in filled if isinstance(parameter.kind, PlaceKind)}
@@ -37,7 +37,7 @@ def check(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> Non
 
 
 def check_apart(paths: Mapping[str, str]) -> None:
-    """Reject two equal output files.
+    """Reject output files that are the same.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def check_apart(paths: Mapping[str, str]) -> None:
     Raises
     ------
     InputError
-        If two paths are equal.
+        If two paths lead to the same file.
     """
     first: dict[Path, str] = {}
     for option, path in paths.items():
@@ -57,7 +57,7 @@ def check_apart(paths: Mapping[str, str]) -> None:
 
 
 def _read(parameter: Parameter, value: object) -> Iterator[Path]:
-    """Existing files and folders in a value of a parameter, unless it is a catalog name."""
+    """Existing files and folders that a parameter's value names. Catalog names are left out."""
     if isinstance(parameter.kind, PlaceKind):
         return
     shipped = () if parameter.kind.catalog is None else catalog.names(parameter.kind.catalog)
@@ -67,7 +67,10 @@ def _read(parameter: Parameter, value: object) -> Iterator[Path]:
 
 
 def exists(text: str) -> bool:
-    """Return True if a text is an existing path; False if it is too long or has a zero byte."""
+    """Return True if a text is an existing path.
+
+    False if it is not a valid path, for example because it is too long.
+    """
     try:
         return Path(text).exists()
     except (OSError, ValueError):
@@ -75,7 +78,7 @@ def exists(text: str) -> bool:
 
 
 def _check_unread(option: str, place: Path, inputs: Iterable[Path]) -> None:
-    """Reject an output file that is an input, in an input folder, or in the folder of a sweep."""
+    """Reject an output file that is an input, is in an input folder, or is in the folder of a sweep."""
     target = place.resolve()
     for path in inputs:
         source = path.resolve()

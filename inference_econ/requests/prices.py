@@ -19,17 +19,17 @@ Prices = Rate | Mapping[str, Rate] | None
 
 
 def of_chip(price: Prices, chip: str) -> Rate | None:
-    """Rate of one GPU; None for the default of its file."""
+    """Price of one GPU; None for the default price in its file."""
     return price.get(chip) if isinstance(price, Mapping) else price
 
 
 def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
-    """Rates of all GPUs of a query, from one source if ``alike`` is given.
+    """Prices of all GPUs in a query. With ``alike``, all prices are from one source.
 
     Raises
     ------
     InputError
-        If one number is given for several GPUs, a GPU is not part of the query, or no source has prices of all GPUs.
+        If one number is given for several GPUs, a GPU is not in the query, or no source has prices of all GPUs.
     """
     if isinstance(price, Mapping):
         for chip in price:
@@ -49,7 +49,7 @@ def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
 
 
 def with_unpriced(price: Prices, chips: Sequence[str]) -> Prices:
-    """Rates of several GPUs in one table; a GPU without a price has no costs."""
+    """Prices of several GPUs for one table. A GPU without a price has no costs."""
     from inference_econ.engine.pricing import or_unpriced
 
     rates = ((chip, or_unpriced(chip, of_chip(price, chip))) for chip in chips)
@@ -57,14 +57,14 @@ def with_unpriced(price: Prices, chips: Sequence[str]) -> Prices:
 
 
 def optional(request: Request) -> Request:
-    """Request in which the GPU may lack a price: its result then has no costs, or costs in GPU-hours."""
+    """Request in which a GPU may have no price. The result then has no costs, or costs in GPU-hours."""
     from inference_econ.engine.pricing import or_unpriced
 
     return request if request.price is not None else replace(request, price=or_unpriced(request.hardware, None))
 
 
 def of_compared(price: Prices, chips: Sequence[str]) -> Prices:
-    """Price for all GPUs, or for each one with a separate price.
+    """One price for all GPUs, or prices of the GPUs that have a separate one.
 
     Raises
     ------
@@ -75,12 +75,12 @@ def of_compared(price: Prices, chips: Sequence[str]) -> Prices:
 
 
 def offered(model: ModelSpec, text: str) -> tuple[Mapping[str, float], Offer | None]:
-    """Return prices by kind of token [USD per 1e6 tokens], as given or from a recorded offer, and that offer.
+    """Return prices by kind of token [USD per 1e6 tokens], from the user or from a recorded offer, and this offer.
 
     Raises
     ------
     InputError
-        If a price is invalid, or there is no such offer.
+        If a price is invalid, or there is no matching offer.
     """
     from inference_econ.answers import price as buyer
 

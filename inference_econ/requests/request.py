@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from inference_econ._types import Progress
     from inference_econ.search import Metric
 
-#: USD per GPU and hour; or as text, a kind of price or USD per node.
+#: Price of one GPU [USD/h]. As text, it is a kind of price, or a price per node [USD/h].
 Rate = float | str
-#: Options of each Python parameter that reduce the work of a query.
+#: For each Python parameter, options that reduce the work of a query.
 _SMALLER: Mapping[str, Sequence[str]] = {
     "max_accelerators": ("--max-instance-gpus",),
     "means": ("--gpus", "--budget", "--power-budget"),
@@ -29,14 +29,14 @@ _SMALLER: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """Command with a value for each option.
+    """Command with values for all of its options.
 
     Attributes
     ----------
     command : Command
-        Command of the table.
+        Command in the table.
     values : mapping of str to object
-        Values by option, defaults included.
+        Values by option, including defaults.
     given : collection of str
         Options that the user gave.
     """
@@ -47,12 +47,12 @@ class Invocation:
 
     @classmethod
     def of(cls, name: str, fields: Mapping[str, Any]) -> Invocation:
-        """Create the invocation of a command from JSON values by option; others have their defaults.
+        """Create the invocation of a command from JSON values by option. Missing options have their defaults.
 
         Raises
         ------
         BadValueError, InputError
-            If a value is invalid; ``option`` of the error is its name.
+            If a value is invalid. The error has the name of the option in ``option``.
         """
         command, values = COMMANDS[name], {}
         for key, parameter in command.parameters.items():
@@ -66,9 +66,9 @@ class Invocation:
         return cls(command, values, {key for key, value in fields.items() if value is not None})
 
     def question(self, *, page: bool = False) -> dict[str, object]:
-        """Command and all options, as part of its result, to repeat the query.
+        """Command and all options as plain data. A result includes them, so that its query can be repeated.
 
-        Empty for results without a query, such as pages of the catalog.
+        The data are empty for results without a query, such as catalog pages.
         """
         if "saved" not in self.command.doors or (page and self.command.heading == "Catalogue"):
             return {}
@@ -85,7 +85,7 @@ class Invocation:
         Raises
         ------
         InputError
-            If an option of sessions is given without a workload that has them.
+            If an option for sessions is given, but the workload has no sessions.
         """
         from inference_econ.inputs import catalog
 
@@ -106,10 +106,10 @@ class Invocation:
         return named(other) if other else self.command.load()
 
     def answer(self, host: Host | None = None, ask: Callable[..., Any] | None = None) -> Any:
-        """Call the function of the command, or another one.
+        """Call the function of the command, or another function.
 
-        Options that the function names become its arguments. The other options become fields of its request, if the
-        request has these fields and they allow that number of values.
+        If the function has a parameter with the name of an option, the option becomes this argument. All other options
+        become fields of its ``Request``.
         """
         ask = ask or self.function()
         own = {name: self.values[name] for name in ask.__annotations__ if name in self.values}
@@ -125,17 +125,17 @@ class Invocation:
 
 
 def _silent(text: str) -> None:
-    """Ignore a text."""
+    """Ignore a note."""
 
 
 def _unparsed(words: Sequence[str]) -> Invocation:
-    """Reject a command line outside of the command line program."""
+    """Raise an error, because only the command line program can parse a command line."""
     raise InputError(f"{' '.join(words)}: only the command line can run another command")
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Callbacks of the program to the command that it runs; by default they do nothing."""
+    """Functions by which a running command reports to the program; by default they do nothing."""
 
     tell: Callable[[str], None] = _silent
     """Print a note that is not part of the result."""
@@ -144,20 +144,23 @@ class Host:
     progress: Progress | None = None
     """Report the completed share of the work."""
     parse: Callable[[Sequence[str]], Invocation] = _unparsed
-    """Parse the name of another command and its words; raises ``InputError`` if that is not possible."""
+    """Parse a command line of another command; raises ``InputError`` if this is not possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Options that commands share, with their types; None or the default if a command lacks an option.
+    """Options that several commands have, with their types.
 
-    Options of a single command, or with another type there, are arguments of its function.
+    If a command lacks an option, its field is None or the default.
+
+    Options of a single command are arguments of its function instead. So are options that have another type in a
+    command.
     """
 
     asked: Invocation | None = field(default=None, repr=False)
-    """Whole command; None if no command created the request."""
+    """The full command; None if the request was not created by a command."""
     host: Host = field(default=Host(), repr=False)
-    """Callbacks of the program that runs the command."""
+    """Functions by which the command reports to the program that runs it."""
 
     model: str = ""
     hardware: str = ""
@@ -267,17 +270,17 @@ class Request:
 
     @property
     def tell(self) -> Callable[[str], None]:
-        """Print a note that is not part of the result."""
+        """Function that prints a note, which is not part of the result."""
         return self.host.tell
 
     @property
     def progress(self) -> Progress | None:
-        """Report the completed share of the work."""
+        """Function that reports the completed share of the work."""
         return self.host.progress
 
     @property
     def chips(self) -> tuple[str, ...]:
-        """First and further GPUs, each once."""
+        """All GPUs of the request, without duplicates."""
         return tuple(dict.fromkeys((self.hardware, *self.further)))
 
     def is_given(self, name: str) -> bool:
@@ -289,7 +292,7 @@ class Request:
         return [name for name in names if getattr(self, name) is not None]
 
 
-#: Options of requests, and whether they hold several values.
+#: Options of requests, each with True if it has several values.
 FIELDS: Mapping[str, bool] = {
     it.name: str(it.type).startswith("tuple") for it in fields(Request) if it.name not in ("asked", "host")
 }
@@ -300,33 +303,33 @@ def _frozen(value: object) -> Any:
 
 
 def spelled(name: str) -> str:
-    """Command line spelling of an option, by its Python name."""
+    """Spelling of an option on the command line, by its Python name."""
     return OPTIONS[name].spelled if name in OPTIONS else f"--{name.replace('_', '-')}"
 
 
 def refuse(stray: Iterable[str], message: str, option: str | None = None) -> None:
-    """Reject the first of some options; do nothing if there is none.
+    """Raise an error for the first of some options; do nothing if there is none.
 
     Parameters
     ----------
     stray : iterable of str
-        Python names of given options.
+        Python names of options that the user gave.
     message : str
-        Message, with ``{}`` for the option as typed.
+        Message; ``{}`` is replaced by the option as the user typed it.
     option : str, optional
-        Option of the error, if it differs.
+        Option that the error names, if it is another one.
 
     Raises
     ------
     InputError
-        If there is such an option; it has the given message.
+        If there is an option in ``stray``.
     """
     for name in stray:
         raise InputError(message.replace("{}", spelled(name)), option=option or name)
 
 
 def too_much(error: TooMuchError, command: Command) -> InputError:
-    """Create the error for a query with too much work, with the options that reduce it."""
+    """Create the error for a query that needs too much work. It names the options that reduce the work."""
     available = {text for parameter in command.parameters.values() for text in parameter.spelled}
     smaller = [option for option in _SMALLER.get(error.smaller, [f"--{error.smaller}"]) if option in available]
     allowed = ", or add --yes to wait for it" if error.seconds is not None and "--yes" in available else ""

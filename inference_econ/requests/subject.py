@@ -26,21 +26,21 @@ Answer = TypeVar("Answer")
 
 _PROPOSERS: tuple[inputs.ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not in (*_PROPOSERS, "no_speculation")]
-#: Options that map directly to one setup, its layouts and its speculation method.
+#: Options that determine one setup, its layouts and its speculation method, without further inputs.
 _RESOLVED = [option.name for group in ("Model, GPU and price", "Layout", "Speculation") for option in GROUPS[group]]
-#: Options on the layout or concurrency of aggregated instances, which pools do not have.
+#: Options about the layout or concurrency of aggregated instances. Prefill and decode pools do not have them.
 _OF_ONE_LAYOUT = ("tp", "pp", "dp", "ep", "dcp", "instance_gpus", "slots")
-#: Options for pools only.
+#: Options that apply only to prefill and decode pools.
 OF_POOLS = ("decode_on", "transfer", "prefill_chain")
 
 
 def what_ifs(request: Request) -> tuple[str, ...]:
-    """What-ifs of ``--set``, and what-ifs with a separate option.
+    """What-ifs from ``--set``, and from options that set a what-if.
 
     Raises
     ------
     InputError
-        If both change the same field, or a rank is given without adapters.
+        If two of them change the same field, or if a LoRA rank is given without a number of adapters.
     """
     changes = tuple(request.changes)
     if request.lora_rank is not None and request.loras is None:
@@ -50,7 +50,7 @@ def what_ifs(request: Request) -> tuple[str, ...]:
         if name == "cpu_layers" and request.n_gpu_layers is not None:
             if value is not None:
                 raise InputError("give either --cpu-layers or --n-gpu-layers, not both", option="n_gpu_layers")
-            # llama.cpp counts the output layer, and places it on the GPU first.
+            # llama.cpp includes the output layer in its number of GPU layers, and places it on the GPU first.
             value = max(inputs.catalog.model(request.model).layers + 1 - request.n_gpu_layers, 0)
         if value is None:
             continue
@@ -65,16 +65,16 @@ def settings(
 ) -> inputs.Settings:
     """Return the settings of the model, layout and speculation; see :func:`engine` for engines.
 
-    The type of each option has already checked its value.
+    The types of the options have already checked their values.
 
     Parameters
     ----------
     request : Request
         Request.
     hardware : str, optional
-        GPU in place of the requested one.
+        GPU that replaces the GPU of the request.
     acceptance : float or list of float, optional
-        Acceptance rates of draft tokens, with speculation.
+        Acceptance rates of draft tokens, if the request has speculation.
     """
     chip = hardware or request.hardware
     named = [name for name in ("model", *_RESOLVED) if name in inputs.Settings.model_fields]
@@ -86,7 +86,7 @@ def settings(
 
 
 def setup(request: Request, hardware: str | None = None) -> Setup:
-    """Return the setup of a request, optionally on another GPU."""
+    """Return the setup of a request, or the same setup on another GPU."""
     from inference_econ.answers.settings import setup_of
 
     if hardware is None:
@@ -97,12 +97,12 @@ def setup(request: Request, hardware: str | None = None) -> Setup:
 
 
 def pins(request: Request) -> Pins:
-    """Return the fixed degrees, for the options that a command has.
+    """Return the fixed parallelism degrees, batch and instance size of a request.
 
     Raises
     ------
     InputError
-        If they contradict the size of the instance.
+        If these values contradict each other.
     """
     from inference_econ.answers.settings import pins_of
 
@@ -110,19 +110,19 @@ def pins(request: Request) -> Pins:
 
 
 def space(request: Request) -> Space:
-    """Return the instances that the options allow; see :func:`pins` for the errors."""
+    """Return the instances that the options allow to search; see :func:`pins` for errors."""
     from inference_econ.answers.settings import space_of
 
     return space_of(settings(request), as_option)
 
 
 def engine(request: Request) -> str | tuple[str, ...] | None:
-    """Engines to consider: named ones, any layout, or all known engines (None).
+    """Engines of a request: the named ones, a marker for any layout, or None for all known engines.
 
     Raises
     ------
     InputError
-        If an engine and any layout are requested together.
+        If an engine is named, but layouts that need no engine are requested too.
     """
     if request.any_layout and request.engine:
         raise InputError("give either --engine or --any-layout, not both", option="engine")
@@ -133,12 +133,12 @@ def engine(request: Request) -> str | tuple[str, ...] | None:
 
 
 def one_engine(request: Request) -> str | None:
-    """Return the engine of a query on one engine, or None if it is open.
+    """Engine of a query about a single engine; None if the query does not name one.
 
     Raises
     ------
     InputError
-        If several are named.
+        If several engines are named.
     """
     named = engine(request)
     if isinstance(named, tuple):
@@ -150,9 +150,10 @@ def one_engine(request: Request) -> str | None:
 
 
 def among_startable(request: Request, answer: Callable[[Request], Answer]) -> Answer | None:
-    """Result restricted to layouts that engines support, to compare with any layout.
+    """Result for layouts that engines can start, for a comparison with layouts that need no engine.
 
-    None if any layout was not requested, no engine is known, or no engine supports or fits the fixed degrees.
+    None in three cases: the request is not about any layout, no engine is known, or no such layout fits the fixed
+    degrees.
     """
     if not request.any_layout or request.grid == "paper":
         return None
@@ -164,12 +165,12 @@ def among_startable(request: Request, answer: Callable[[Request], Answer]) -> An
 
 
 def speculation(request: Request, hardware: str | None = None) -> Speculation | None:
-    """Speculation method of the options, optionally on another GPU; None without speculation.
+    """Speculation method of a request, or the same method on another GPU; None without speculation.
 
     Raises
     ------
     InputError
-        If options contradict each other, or are invalid.
+        If options are invalid or contradict each other.
     """
     if _proposer(request) is None:
         return None
@@ -180,7 +181,7 @@ def speculation(request: Request, hardware: str | None = None) -> Speculation | 
 
 
 def proposed(request: Request, hardware: str | None = None) -> Proposer:
-    """Speculation method if recipes may decide: a given one, None, or the recipes' method.
+    """Speculation method of a request in which recipes may decide. It is a method, None, or a marker for the recipes.
 
     Raises
     ------
@@ -194,7 +195,10 @@ def proposed(request: Request, hardware: str | None = None) -> Proposer:
 
 
 def _proposer(request: Request) -> inputs.ProposerName | None:
-    """Named speculation method, if any; details without a method are errors."""
+    """Speculation method that the request names; None if it names none.
+
+    Raises an error for other options about speculation without a method.
+    """
     named = [name for name in _PROPOSERS if getattr(request, name)]
     if len(named) > 1:
         listed = " and ".join(f"--{name}" for name in named)
@@ -207,7 +211,7 @@ def _proposer(request: Request) -> inputs.ProposerName | None:
 
 
 def _acceptance(request: Request) -> float | list[float] | None:
-    """Acceptance rates, as given or from a file."""
+    """Acceptance rates from an option or from a file."""
     if request.acceptance is not None and request.acceptance_file is not None:
         raise InputError("give either --acceptance or --acceptance-file, not both", option="acceptance")
     if request.acceptance_file is not None:
@@ -226,12 +230,12 @@ def _acceptance(request: Request) -> float | list[float] | None:
 
 
 def _longest(request: Request) -> int | None:
-    """Maximum draft length, if given [1].
+    """Maximum draft length, if an option sets it [1].
 
     Raises
     ------
     InputError
-        If it is given in two ways.
+        If two options set it.
     """
     if request.draft_length is None:
         return request.max_draft
@@ -246,7 +250,7 @@ def _longest(request: Request) -> int | None:
 def offer(
     request: Request, requests: Requests, hardware: str | None = None, speculation: Speculation | None = None
 ) -> Services:
-    """Layouts that the options leave open, as services of some requests."""
+    """Layouts that the options allow, as services for some requests."""
     from inference_econ.answers.layout_services import offer as offered
 
     layouts = offered(setup(request, hardware), requests, space(request), speculation)
@@ -256,7 +260,7 @@ def offer(
 def candidates(
     request: Request, requests: Requests, hardware: str | None = None, *, ttft_seconds: float = math.inf
 ) -> tuple[Candidate, ...]:
-    """Candidates that the options leave open, on one GPU.
+    """Candidate deployments that the options allow, on one GPU.
 
     Raises
     ------
@@ -280,12 +284,12 @@ def candidates(
 
 
 def arrangement(request: Request) -> Arrangement:
-    """Arrangements to search: aggregated, disaggregated or both.
+    """Kinds of serving to search: aggregated, disaggregated, or both.
 
     Raises
     ------
     InputError
-        If options exclude each other: aggregated only with disaggregated only, aggregated with an option for
+        If options exclude each other. Examples: aggregated only with disaggregated only, aggregated with an option for
         disaggregated serving, or disaggregated with a fixed layout.
     """
     if request.aggregated and request.disaggregated:
@@ -305,23 +309,23 @@ def arrangement(request: Request) -> Arrangement:
 
 
 def candidates_on_chips(request: Request, requests: Requests, chips: Sequence[str] | None = None) -> list[Candidate]:
-    """Candidates on several GPU types, by default the types of the request.
+    """Candidate deployments on several GPU types. By default, the GPU types of the request are used.
 
     Raises
     ------
     InputError, NothingFitsError
-        If options contradict each other, or nothing fits on one of the GPUs.
+        If options contradict each other, or if nothing fits on one of the GPU types.
     """
     return [candidate for chip in chips or request.chips for candidate in candidates(request, requests, chip)]
 
 
 def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:
-    """Result for the fewest GPUs that fit the model if no degree is given; else for one GPU and the given degrees.
+    """Result for the smallest instance that fits the model. If a degree is given, result for one GPU and this degree.
 
     Raises
     ------
     NothingFitsError
-        If no tried instance fits it (1, 2, 4, ... GPUs of a link domain); the error is about one GPU.
+        If no instance within a link domain (1, 2, 4, ... GPUs) fits the model. The message is the one for one GPU.
     """
     if any(getattr(request, name) not in (None, 1) for name in ("tp", "pp", "dp", "ep")) or request.tp is not None:
         return answer(replace(request, tp=request.tp or 1))
@@ -335,12 +339,12 @@ def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:
 
 
 def meant(request: Request, kind: str, text: str) -> str:
-    """Catalog name of a text; a note is printed for another spelling.
+    """Catalog name for a text. If the spelling differs, a note is printed.
 
     Raises
     ------
     BadValueError, InputError
-        If the catalog has no such name.
+        If the catalog has no entry of this name.
     """
     read = kinds.kind(kind)
     remark = read.remark(text)
@@ -350,17 +354,17 @@ def meant(request: Request, kind: str, text: str) -> str:
 
 
 def as_option(name: str, value: object) -> str:
-    """Option as typed, with its value."""
+    """Option and value, as a user types them."""
     return f"--{name.replace('_', '-')} {value}"
 
 
 def shared_settings(request: Request) -> dict[str, Any]:
-    """Return the given options by the names of ``Settings``; several values become lists.
+    """Return the options that are set, by the field names of ``Settings``. Several values become a list.
 
     Raises
     ------
     InputError
-        If options contradict each other, or do not apply to the query.
+        If options contradict each other, or an option does not apply to the query.
     """
     assert request.asked is not None
     values = {name: value for name, value in request.asked.values.items() if name in (*FIELDS, "models")}

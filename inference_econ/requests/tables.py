@@ -1,7 +1,7 @@
 """Commands and their options, from ``commands.toml``, ``options.csv`` and :mod:`inference_econ.inputs.options`.
 
-A row of ``options.csv`` belongs to a command or to a set of options. Empty cells take the values of the option with the
-same name in :mod:`inference_econ.inputs.options`.
+A row of ``options.csv`` belongs to a command or to a set of options. If a cell is empty, the value of the option with
+the same name in :mod:`inference_econ.inputs.options` applies.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from inference_econ.inputs.units import integer
 from inference_econ.requests import kinds
 
 _DOCUMENT: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
-#: Sets of options that commands share: names of options and of other sets.
+#: Sets of options that several commands share. Each lists options and other sets.
 SETS: Mapping[str, str] = _DOCUMENT["sets"]
-#: Word for all options of a command that it does not list by name.
+#: Word that stands for all options of a command that it does not list by name.
 _OWN = "own"
-#: Rows of ``options.csv`` by ``COMMAND.NAME`` or ``SET.NAME``, without empty cells.
+#: Rows of ``options.csv``, without empty cells. Keys are ``COMMAND.NAME`` or ``SET.NAME``.
 ROWS: Mapping[str, Mapping[str, Any]] = {
     f"{row.pop('of')}.{row['name']}": {column: value for column, value in row.items() if value}
     for row in rows(Path(__file__).with_name("options.csv"))
 }
-#: Options for output, which do not change the query.
+#: Options about the output; they do not change the query.
 SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "intervals", "plot", "roofline")
-#: Options by heading of the help; all others belong to one command only.
+#: Options by their heading in the help. All other options belong to a single command.
 HEADINGS: Mapping[str, tuple[str, ...]] = {
     **{heading: tuple(option.name for option in group) for heading, group in GROUPS.items()},
     "Disaggregation": ("decode_on", "transfer", "prefill_chain"),
@@ -49,23 +49,23 @@ HEADINGS: Mapping[str, tuple[str, ...]] = {
         "help_all",
     ),
 }
-#: Maximum options of the short help in addition to --help and --help-all, and how many of them are the command's own
-#: [1].
+#: Maximum number of options in the short help, except --help and --help-all. The second number limits options that only
+#: this command has [1].
 _MOST_IN_HELP, _OWN_IN_HELP = 18, 5
-#: Options of the short help by importance; the first ones are always included.
+#: Options of the short help in order of importance. The options in the first tuple are always included.
 _ALWAYS = ("output", "path", "form", "plot")
 _USUAL = (
     *("isl", "osl", "request_rate", "gpus", "ttft", "tpot", "weights", "engine", "price", "tp", "traffic", "kv", "e2e"),
     *("cached", "why", "aggregated", "disaggregated", "budget", "percentile", "quiet"),
 )
-#: Options for output, as typed; Python functions lack them.
+#: Options about the output, as typed. Python functions do not have them.
 OUTPUT = ("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline")
-#: Options that remote requests lack: these, and local files.
+#: Options that remote requests do not have: those about the output, and those with local files.
 LEFT_OUT = (*OUTPUT, "--acceptance-file", "--measured", "--trace", "--yes")
-#: Options for a speed, and their SLO form for commands with SLOs.
+#: Options for a speed. Commands with SLOs have an SLO option instead.
 _SPEEDS = ("--speed", "--tokens-per-second")
 _AS_PROMISE = "set a TPOT SLO instead: --tpot mean:20 is 50 tokens/s per user on average, --tpot 20 for 90 % of them"
-#: Types of times.
+#: Types of values that are times.
 _TIMES = (kinds.TIME, kinds.TTFT, kinds.TPOT, kinds.E2E)
 
 
@@ -78,43 +78,43 @@ class Parameter:
     kind: kinds.ValueKind
     """Type of its value."""
     spelled: tuple[str, ...]
-    """Spellings with dashes; empty for an argument."""
+    """Spellings with dashes; empty for a positional argument."""
     metavar: str
-    """Placeholder of the value in the help, if it differs from the placeholder of its type."""
+    """Placeholder of the value in the help, if it is not the placeholder of the type."""
     repeat: bool
-    """True if it may be repeated."""
+    """True if the option may be repeated."""
     required: bool
-    """True if it is required."""
+    """True if the option is required."""
     default: Any
-    """Default, as typed; None for an open choice."""
+    """Default, as a user types it; None if there is no fixed default."""
     shown: bool
     """True if the help shows the default."""
     help: str
-    """Text of the help and of the HTTP API."""
+    """Description for the help and for the HTTP API."""
 
     @property
     def typed(self) -> str:
-        """Longest spelling, as in messages; for an argument, its name."""
+        """Longest spelling, as messages show it; for an argument, its name."""
         return next((text for text in self.spelled if text.startswith("--")), self.name)
 
     @property
     def field(self) -> str:
-        """Name in remote requests."""
+        """Name of the option in remote requests."""
         return "model" if isinstance(self.kind, kinds.AnswerKind) else request_name(self.typed)
 
     @property
     def synonyms(self) -> list[str]:
-        """Other names in requests: names of other tools, and old names."""
+        """Other names that requests accept: names in other tools, and old names."""
         return [request_name(word) for word, spelled in OTHER_SPELLINGS.items() if spelled in self.spelled]
 
     @property
     def group(self) -> str:
-        """Heading of the help with this option."""
+        """Heading in the help under which the option is listed."""
         return next((heading for heading, names in HEADINGS.items() if self.name in names), "Options")
 
     @property
     def usual(self) -> Any:
-        """Converted default."""
+        """Default as a typed value."""
         if self.repeat:
             return self.kind.gather([] if self.default is None else [self.kind.read(self.default)])
         if isinstance(self.kind, kinds.Flag):
@@ -123,7 +123,7 @@ class Parameter:
 
     @property
     def json_default(self) -> Any:
-        """JSON default; None for no value."""
+        """Default as a JSON value; None if there is no value."""
         return (
             None if self.required or self.repeat else self.usual if isinstance(self.kind, kinds.Flag) else self.default
         )
@@ -134,14 +134,14 @@ class Parameter:
         Raises
         ------
         BadValueError
-            If it has another type.
+            If the value has another type.
         InputError
-            If it is invalid for another reason.
+            If the value is invalid for another reason.
         """
         return self.kind.gather([self.kind.read(item) for item in value]) if self.repeat else self.kind.read(value)
 
     def words(self, value: Any) -> Iterator[str]:
-        """Words of a value as typed, after the option or alone."""
+        """Words that a user types for a value, with the option if it has one."""
         if isinstance(self.kind, kinds.Flag):
             yield self.typed if value else f"--no-{self.typed.removeprefix('--')}"
         elif isinstance(self.kind, kinds.Pair):
@@ -150,12 +150,12 @@ class Parameter:
             for item in _texts(value) if self.repeat else [value]:
                 text = self._text(item)
                 if self.spelled and text.startswith("-"):
-                    yield f"{self.spelled[0]}={text}"  # so that it is not parsed as an option
+                    yield f"{self.spelled[0]}={text}"  # the value starts with a dash, as options do
                 else:
                     yield from (*self.spelled[:1], text)
 
     def _text(self, value: object) -> str:
-        """Value as typed: times with their unit, lists with commas."""
+        """Value as a user types it: times with their unit, and lists with commas."""
         if isinstance(value, (list, tuple)):
             between = "x" if self.name == "contexts" else ":"
             return ",".join(
@@ -166,35 +166,38 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Command:
-    """Command of the table."""
+    """A command in the table."""
 
     name: str
-    """Name as typed."""
+    """Name of the command, as typed."""
     function: str
-    """Location of its function: ``module:name``."""
+    """Function of the command, as ``module:name``."""
     heading: str
-    """Heading of the command in the help of all commands."""
+    """Heading under which the help lists the command."""
     doors: tuple[str, ...]
-    """Other interfaces to it: ``saved``, ``served``, ``reported``, ``scenarios``; see ``commands.toml``."""
+    """Further interfaces of the command: ``saved``, ``served``, ``reported``, ``scenarios``; see ``commands.toml``."""
     options: str
-    """Names of its options and of sets of options."""
+    """Names of its options, and of its sets of options."""
     examples: tuple[str, ...]
-    """Examples in its help."""
+    """Examples for its help."""
     variants: Mapping[str, str] = field(default_factory=dict)
-    """Other functions, ``module:name``, by the option that selects them; ``sessions`` is a workload with sessions."""
+    """Alternative functions (``module:name``) by the option that selects them.
+
+    The key ``sessions`` is for a workload with sessions.
+    """
     records: tuple[str, ...] = ()
-    """Kinds of records in its results, as in :mod:`inference_econ.report.schema`."""
+    """Kinds of records in its results, see :mod:`inference_econ.report.schema`."""
     call: str = ""
-    """Python function for objects: ``module:name``; empty if there is none."""
+    """Python function that takes objects, as ``module:name``; empty if there is none."""
 
     @property
     def slug(self) -> str:
-        """Name in HTTP paths and as an MCP tool."""
+        """Name of the command in HTTP paths and as an MCP tool."""
         return self.name.replace(" ", "-")
 
     @property
     def python_name(self) -> str:
-        """Name of its Python function."""
+        """Name of the command's Python function."""
         return self.name.split()[-1].replace("-", "_")
 
     @cached_property
@@ -204,7 +207,7 @@ class Command:
 
     @property
     def short_help(self) -> list[str]:
-        """Options of the short help, those that most users need; at most 20 with --help and --help-all."""
+        """Options of the short help, which most users need. There are at most 20, including --help and --help-all."""
         shared = {name for names in HEADINGS.values() for name in names}
         options = [name for name, parameter in self.parameters.items() if parameter.spelled]
         own = [name for name in options if name not in shared]
@@ -214,22 +217,22 @@ class Command:
 
     @property
     def asked(self) -> list[Parameter]:
-        """Options of remote requests, required ones first."""
+        """Options of remote requests; required options come first."""
         others = [parameter for parameter in self.parameters.values() if parameter.typed not in LEFT_OUT]
         return sorted(others, key=lambda parameter: not parameter.required)
 
     def has(self, option: str) -> bool:
-        """Return True if it has an option, as spelled."""
+        """Return True if the command has an option with this spelling."""
         return any(option in parameter.spelled for parameter in self.parameters.values())
 
     def load(self, beside: str = "") -> Callable[..., Any]:
-        """Import the function of the command, or another one from the same module."""
+        """Import the function of the command, or a function with another name from the same module."""
         function: Callable[..., Any] = named(f"{self.function.partition(':')[0]}:{beside}" if beside else self.function)
         return function
 
     @property
     def description(self) -> str:
-        """Full description."""
+        """Full description of the command."""
         return str(self.load().__doc__)
 
     @property
@@ -245,13 +248,16 @@ class Command:
         return first + end.strip()
 
     def spelling(self, option: str) -> str:
-        """Spelling in this command of an option known by another name; unchanged if there is none."""
+        """Spelling that this command has for an option with another name; unchanged if it has none."""
         other = OTHER_SPELLINGS.get(option, option)
         spelled = {word for parameter in self.parameters.values() for word in parameter.spelled}
         return other if option not in spelled and other in spelled else option
 
     def typed(self, values: Mapping[str, Any]) -> list[str]:
-        """Words after the command for some values of its options, without defaults."""
+        """Words that a user types after the command to set some options.
+
+        Options with their default value are left out.
+        """
         words: list[str] = []
         for name, parameter in self.parameters.items():
             value = values.get(name)
@@ -261,7 +267,10 @@ class Command:
 
 
 def _parameters(words: str, within: tuple[str, ...]) -> Iterator[Parameter]:
-    """Parameters of a list of option names, sets and ``own``; ``within`` starts with the command."""
+    """Parameters for a list of words: options, sets and ``own``.
+
+    ``within`` is the command, followed by enclosing sets.
+    """
     for word in words.split():
         if word == _OWN:
             named = words.split()
@@ -277,7 +286,7 @@ def _parameters(words: str, within: tuple[str, ...]) -> Iterator[Parameter]:
 
 
 def _parameter(name: str, within: tuple[str, ...]) -> Parameter:
-    """Option or argument from the tables; the outermost command or set takes precedence."""
+    """Option or argument from the tables. A row for the command precedes a row for a set."""
     special = next((row for outer in within if (row := ROWS.get(f"{outer}.{name}"))), {})
     row = {**(OPTIONS[name]._asdict() if name in OPTIONS else ROWS.get(f".{name}", {})), **special}
     word, typed = row.get("kind", ""), row.get("typed") or f"--{name.replace('_', '-')}"
@@ -302,7 +311,7 @@ def _parameter(name: str, within: tuple[str, ...]) -> Parameter:
 
 
 def _of_argument(name: str, kind: kinds.ValueKind) -> str:
-    """Description of an argument, which the help does not show."""
+    """Description of a positional argument; the help does not show it."""
     if isinstance(kind, kinds.AnswerKind):
         name = "model"
     return f"Names of {name}." if name.endswith("s") else f"Name of the {name}."
@@ -320,12 +329,12 @@ def _texts(value: object) -> list[object]:
 
 
 def _number(value: object) -> str:
-    """Number with the fewest digits that are exact."""
+    """Format a number with the fewest digits that are exact."""
     short = f"{value:g}" if isinstance(value, float) else str(value)
     return short if not isinstance(value, float) or float(short) == value else repr(value)
 
 
-#: Commands by name, in the order of the help.
+#: Commands by name, in the order in which the help lists them.
 COMMANDS: Mapping[str, Command] = {
     name: Command(
         name,
@@ -342,31 +351,35 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
-#: Summaries of command groups, by their first word.
+#: Summaries of the command groups, by the first word of their commands.
 GROUPS_OF_COMMANDS: Mapping[str, str] = _DOCUMENT["groups"]
-#: Commands that the help does not list; frontier also takes several models, GPUs or settings.
+#: Commands that the help does not list. ``compare`` is one, because frontier also takes several models, GPUs or
+#: settings.
 HIDDEN = ("compare",)
-#: Old names of commands with their replacements; after ``|`` those of an old name with an argument.
+#: Old names of commands, with the current names. The text after ``|`` applies if the old name has an argument.
 OLD_NAMES: Mapping[str, str] = _DOCUMENT["old_names"]
-#: Synonyms of commands, with the words that they stand for.
+#: Synonyms of commands, with the words that replace them.
 SYNONYMS: Mapping[str, str] = _DOCUMENT["synonyms"]
-#: Old spellings of options with their replacements.
+#: Old spellings of options, with the current spellings.
 OLD_OPTIONS: Mapping[str, str] = _DOCUMENT["old_options"]
-#: Known spellings of options, old ones included, with those of the commands.
+#: All known spellings of options (including old ones), with the spelling that commands use.
 OTHER_SPELLINGS: Mapping[str, str] = {**_DOCUMENT["option_synonyms"], **OLD_OPTIONS}
-#: Names that users may guess, with the right command.
+#: Wrong names that users may try, with the right command.
 GUESSED: Mapping[str, str] = _DOCUMENT["guessed"]
 
 
 def launch_writer(form: str) -> Callable[..., str]:
-    """Load the writer of a launch format; it takes the launch plan and the GPUs of a machine."""
+    """Load the function that writes a launch format.
+
+    The arguments of this function are the launch plan and the number of GPUs in a machine.
+    """
     table = rows(Path(__file__).with_name("launch_forms.csv"))
     writer: Callable[..., str] = named(next(row["writer"] for row in table if row["form"] == form))
     return writer
 
 
 def gone(command: str, option: str) -> str:
-    """Return the replacement of a removed option, or of the removed command for the option ''."""
+    """Text about the replacement of a removed option. For the option '', replacement of the removed command."""
     for row in rows(Path(__file__).with_name("renamed.csv")):
         if row["option"] == option and command in row["commands"].split():
             return str(row["advice"])
@@ -374,7 +387,7 @@ def gone(command: str, option: str) -> str:
 
 
 def lacking(command: Command, option: str) -> str:
-    """Return the replacement of an option that a command lacks; empty if unknown."""
+    """Text about the replacement of an option that a command does not have; empty if there is none."""
     if advice := gone(command.name, option):
         known = any(other.has(option) for other in COMMANDS.values())
         return f"{f'{command.name} has' if known else 'there is'} no {option}: {advice}"

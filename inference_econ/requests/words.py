@@ -1,4 +1,4 @@
-"""Find the command of a command line by its current name, an old name, a synonym or a guess."""
+"""Find the command of a command line. Users may type a current name, an old name, a synonym or a wrong name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inference_econ.inputs import catalog
 from inference_econ.requests import kinds
 from inference_econ.requests.tables import COMMANDS, GUESSED, OLD_NAMES, SYNONYMS, Command, Parameter, gone
 
-#: A model and a GPU [1].
+#: Number of names in a query about one model and one GPU [1].
 _ONE_OF_EACH = 2
 #: Longest argument of a command line [characters].
 _LONGEST = 20_000
@@ -33,19 +33,19 @@ def check_words(words: Sequence[str]) -> None:
 
 
 def current_words(words: Sequence[str], tell: Callable[[str], None]) -> list[str]:
-    """Replace old names and synonyms of commands, and a frontier of several models, GPUs or settings by ``compare``.
+    """Replace old names and synonyms of commands. A frontier of several models, GPUs or settings becomes ``compare``.
 
     Parameters
     ----------
     words : sequence of str
-        Command line without the program name, at least one word.
+        Words of the command line without the program name; at least one word.
     tell : callable
-        Receives one sentence if the name is old.
+        Receives a sentence if the name is old.
 
     Raises
     ------
     InputError
-        If there is no such command, with advice.
+        If there is no such command; the message has advice.
     """
     first, *rest = words
     if advice := gone(first, ""):
@@ -72,12 +72,12 @@ def current_words(words: Sequence[str], tell: Callable[[str], None]) -> list[str
 
 
 def is_command(word: str) -> bool:
-    """Return True if a command line may start with a word."""
+    """Return True if a command line can start with a word."""
     return word in {*(name.split()[0] for name in COMMANDS), *SYNONYMS, *OLD_NAMES, *GUESSED}
 
 
 def command_of(words: Sequence[str], tell: Callable[[str], None]) -> tuple[Command, list[str]]:
-    """Find the command of a command line, and the words after its name; see :func:`current_words`."""
+    """Find the command of a command line, and the words that follow its name; see :func:`current_words`."""
     now = current_words(words, tell)
     count = 2 if " ".join(now[:2]) in COMMANDS else 1
     name = " ".join(now[:count])
@@ -92,12 +92,12 @@ def _as_comparison(words: Sequence[str]) -> list[str] | None:
     Parameters
     ----------
     words : sequence of str
-        Command line after ``frontier``.
+        Words that follow ``frontier`` on the command line.
 
     Returns
     -------
     list of str or None
-        Words after ``compare``; None for one model, one GPU and one value of each option.
+        Words that follow ``compare``. None if there are one model, one GPU and one value for each option.
     """
     frontier, compare = COMMANDS["frontier"], COMMANDS["compare"]
     options = {word: it for row in (compare, frontier) for it in row.parameters.values() for word in it.spelled}
@@ -113,17 +113,17 @@ def _as_comparison(words: Sequence[str]) -> list[str] | None:
 
 
 def _repeated(command: Command, given: Mapping[str, int]) -> set[str]:
-    """Return the given repeated options that a command accepts repeatedly."""
+    """Return the options that were given several times and that a command accepts several times."""
     return {word for it in command.parameters.values() if it.repeat for word in it.spelled if given.get(word, 0) > 1}
 
 
 def _is_model(name: str) -> bool:
-    """Return True if a name after the first one is a model; a path is a GPU."""
+    """Return True if a name after the first one is a model. A path is assumed to be a GPU."""
     return _has("models", name) and not _has("hardware", name)
 
 
 def _has(kind: catalog.Kind, name: str) -> bool:
-    """Return True if a name is in the catalog or is an existing file."""
+    """Return True if a name is in the catalog, or if it is an existing file."""
     try:
         catalog.meaning(kind, name)
     except InputError:
@@ -132,7 +132,7 @@ def _has(kind: catalog.Kind, name: str) -> bool:
 
 
 def _split(words: Sequence[str], options: Mapping[str, Parameter]) -> tuple[list[str], list[str]]:
-    """Return names, and options with their values."""
+    """Split words into names, and options with their values."""
     names: list[str] = []
     rest: list[str] = []
     has_value = False

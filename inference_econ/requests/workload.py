@@ -1,4 +1,4 @@
-"""Workload of a request: lengths, rate, SLOs, fleet size and resource limits."""
+"""Workload in a request: lengths, rate, SLOs, fleet size and resource limits."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from inference_econ.answers.slo import Targets
     from inference_econ.inputs import Requests
 
-#: Options that set the size of a fleet.
+#: Options that determine the size of a fleet.
 _SIZES = ("request_rate", "throughput", "concurrency", "users", "agents", "gpus", "budget", "power_budget")
 _MEANS = ("gpus", "budget", "power_budget")
-#: Options that a workload file replaces.
+#: Options that do not apply if a workload file is given.
 _OF_TRAFFIC = (*SAID_BY_TRAFFIC, "arrival_scv")
-#: Options for services only, and for decode steps only.
+#: Options that apply only to services, and options that apply only to decode steps.
 _SERVICES_ONLY, _DECODE_ONLY = counted_by("services"), counted_by("decode_steps")
 
 
 def context_or_lengths(request: Request) -> dict[str, Any]:
-    """Given context, different contexts, or request lengths [tokens].
+    """Context, different contexts, or request lengths from the options [tokens].
 
     Raises
     ------
     InputError
-        If several of them are given.
+        If options set more than one of these.
     """
     isl, osl = request.isl, request.osl
     contexts = [name for name in ("context", "contexts") if getattr(request, name) is not None]
@@ -47,7 +47,7 @@ def context_or_lengths(request: Request) -> dict[str, Any]:
 
 
 def step_contexts(request: Request, prefill: float | None) -> tuple[float | None, float]:
-    """Context of the step, and the range of contexts around it [tokens].
+    """Context of the step, and width of the range of contexts around it [tokens].
 
     Raises
     ------
@@ -63,9 +63,9 @@ def step_contexts(request: Request, prefill: float | None) -> tuple[float | None
 
 
 def requests(request: Request, *, fitted: bool = False, **lengths: object) -> Requests:
-    """Requests from the options for lengths, or from other lengths.
+    """Requests with the lengths in the options, or with other lengths.
 
-    A trace is replayed, or with ``fitted`` replaced by the workload fitted to it.
+    A trace is replayed. With ``fitted``, the workload that is fitted to the trace is used instead.
     """
     recorded = _recorded(request, fitted=fitted)
     if recorded is not None:
@@ -80,7 +80,7 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
     Raises
     ------
     InputError
-        If several are given, or an option that they replace.
+        If several of these options are given, or one together with an option that it replaces.
     """
     named = ("traffic", "trace", "workloads")
     name = next((name for name in named if getattr(request, name)), None)
@@ -115,7 +115,7 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
 
 
 def _mixture(workloads: Sequence[Sequence[float]]) -> Requests:
-    """Return the mixed requests of several workloads, each with input tokens, output tokens and share.
+    """Combine several workloads into one. Each has input tokens, output tokens and a share.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def _mixture(workloads: Sequence[Sequence[float]]) -> Requests:
 
 
 def targets(request: Request, **usual: float) -> Targets:
-    """SLOs of the options; ``usual`` has the defaults of those that are not given."""
+    """SLOs from the options. ``usual`` has defaults for SLOs that no option sets."""
     from inference_econ.answers.slo import NAMES, Targets
 
     named: dict[str, Any] = {**usual, "percentile": request.percentile, "confidence": request.confidence}
@@ -141,12 +141,12 @@ def targets(request: Request, **usual: float) -> Targets:
 
 
 def usual_targets(request: Request) -> Targets | None:
-    """Given SLOs, or none with ``--any-speed``; None for the reference speed of the model.
+    """SLOs from the options; with ``--any-speed``, no SLOs. None means the reference speed of the model.
 
     Raises
     ------
     InputError
-        If both are given.
+        If an SLO is set together with ``--any-speed``.
     """
     promises = targets(request)
     if request.any_speed and promises.given:
@@ -158,12 +158,12 @@ def usual_targets(request: Request) -> Targets | None:
 
 
 def request_rate(request: Request, requests: Requests) -> float | None:
-    """Total request rate [1/s], as given or from the workload; None if neither has one.
+    """Total request rate from an option or from the workload [1/s]; None if neither sets it.
 
     Raises
     ------
     InputError
-        If it is given in two ways.
+        If two options set it.
     """
     rate = request.request_rate
     if request.throughput is None:
@@ -175,7 +175,7 @@ def request_rate(request: Request, requests: Requests) -> float | None:
 
 
 def check_sizes(request: Request) -> None:
-    """Reject more than one option for the size of a fleet.
+    """Reject more than one option that determines the size of a fleet.
 
     Raises
     ------
@@ -192,12 +192,12 @@ def check_sizes(request: Request) -> None:
 
 
 def users(request: Request) -> Users | None:
-    """Return the users of --concurrency or --users; None if neither is given.
+    """Return the users from --concurrency or --users; None if neither option is set.
 
     Raises
     ------
     InputError
-        If both or a rate are given, or --think-time without --users.
+        If both options are set, or one of them together with a rate. Also raised for --think-time without --users.
     """
     from inference_econ.answers.deployments.recommend import Users
 
@@ -213,7 +213,7 @@ def users(request: Request) -> Users | None:
 
 
 def margin(request: Request) -> Margin:
-    """Return the capacity above the load from --headroom [%] or --burst [1], --spare [1] and --utilization [%].
+    """Return the margin above the load, from --headroom [%] or --burst [1], --spare [1] and --utilization [%].
 
     Raises
     ------
@@ -230,7 +230,7 @@ def margin(request: Request) -> Margin:
 
 
 def means(request: Request) -> Means | None:
-    """Limit on GPUs, budget or power from the options; None if none is given."""
+    """Limit on GPUs, cost or power from the options; None if no option sets one."""
     from inference_econ.answers.resource_limit import Means
 
     values = [getattr(request, name) for name in _MEANS]
@@ -238,7 +238,7 @@ def means(request: Request) -> Means | None:
 
 
 def decode_steps(request: Request, *, every_plan: bool = False) -> bool:
-    """Return True for queries on decode steps alone: if requested, or on the grid of the published study.
+    """Return True if the query is about decode steps alone: by request, or on the grid of the published study.
 
     Raises
     ------

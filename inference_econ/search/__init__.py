@@ -1,10 +1,10 @@
 """Search for Pareto-optimal layouts.
 
-``fastest`` finds the fastest layout of each instance size and batch. ``every_plan`` lists every plan of a grid with the
-reason why it cannot run. ``frontier`` computes the frontier of speed against cost.
+``fastest`` finds the fastest layout for each instance size and batch. ``every_plan`` lists every plan of a grid, and
+why plans cannot run. ``frontier`` computes the frontier of cost against speed.
 
-The public names are listed in ``__init__.pyi``. ``_search`` has the bounds that skip slow layouts, and is only used by
-``fastest``. The package knows prices of chips, but no requests.
+``__init__.pyi`` lists the public names. ``_search`` computes lower bounds that skip slow layouts; only ``fastest`` uses
+it. The package uses prices of chips. Requests are in other packages.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Search for the fastest layout of instances that skips most layouts with lower bounds on their time."""
+"""Search for the fastest layout of instances. Lower bounds on their time skip most layouts."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def hold(assumptions: Assumptions) -> bool:
     Parameters
     ----------
     assumptions : Assumptions
-        Assumptions on layouts and operators.
+        Assumptions about layouts and operators.
 
     Notes
     -----
-    The bounds assume that attention on every chip of a stage is the least work. They also assume that work per chip
-    falls and communication grows with the chips of a stage, and that work does not overlap with communication. This
+    The bounds rest on three conditions. A step takes the least work if every chip of a stage computes attention. With
+    more chips in a stage, work per chip falls and communication grows. Work does not overlap with communication. This
     requires:
 
     - ``layout.attention_groups: idle``: groups that share the batch have less communication, and separate caches;
@@ -69,21 +69,21 @@ def hold(assumptions: Assumptions) -> bool:
 
 
 def attention_floor(setup: Setup, smallest: Plans, largest: Plans) -> Array:
-    """Lower bound on the time of attention over the variants of a range of stages [s].
+    """Lower bound on the time of attention for all variants in a range of stages [s].
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     smallest, largest : Plans
-        Variants of attention at both ends of the range, shape (variants, ...). The bound also holds for larger
-        micro-batches, as no part of it falls with them.
+        Variants of attention at both ends of the range, shape (variants, ...). The bound is also valid for larger
+        micro-batches, because no part of the time falls with the micro-batch.
 
     Returns
     -------
     ndarray, shape (sums, ...)
-        Work and communication [s], one row per sum that bounds the work of a step: arithmetic and memory traffic under
-        ``overlap: step``, otherwise one row.
+        Time of work plus communication [s]. Under ``overlap: step``, there is one row for arithmetic and one for memory
+        traffic; otherwise, there is a single row.
     """
     large = setup.work(largest)
     communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=True)
@@ -92,23 +92,25 @@ def attention_floor(setup: Setup, smallest: Plans, largest: Plans) -> Array:
 
 
 def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: Array | float = 0.0) -> Array:
-    """Lower bound on the time of all plans in a range of stages, with these or larger micro-batches [s].
+    """Lower bound on the time of all plans in a range of stages, with the given or larger micro-batches [s].
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     smallest, largest : Plans
-        Ends of the range: unpipelined, attention on every chip, equal batches, shape (...). The bound covers plans of
-        any pipeline depth whose stage is in the range and whose micro-batch is this one or larger. If a range starts
-        below the micro-batch at which expert parallelism starts, larger micro-batches than that are not covered.
+        Ends of the range, shape (...): plans without pipeline stages, with attention on every chip and equal batches.
+        The bound is valid for any pipeline depth, if the stage is in the range and the micro-batch is the given one or
+        larger. If the given micro-batch is too small for expert parallelism, the bound is not valid for micro-batches
+        that use it.
     attention_floor : ndarray, shape (sums, ...)
-        From :func:`attention_floor` for the same range [s].
+        Result of :func:`attention_floor` for the same range [s].
 
     Returns
     -------
     ndarray, broadcastable to (...)
-        Bound [s]: work per chip falls with the chips, and collectives have more ranks.
+        Bound [s]. It combines the least work (of the largest stage) with the least communication (of the smallest
+        stage).
     """
     large = setup.work(largest)
     communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=False)
@@ -121,7 +123,7 @@ def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: 
 
 
 def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array]:
-    """Work of some operators, summed in each way that bounds the work of a step; the maximum applies."""
+    """Sums of the work of some operators; the largest sum is a lower bound on the work of a step."""
     rooflines = [operator_roofline(setup, operator, work) for operator in operators]
     if setup.assumptions.chip.overlap == "step":
         sums = [[roofline.compute, roofline.memory] for roofline in rooflines]
@@ -133,7 +135,10 @@ def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array
 
 
 def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
-    """Lower bound on the communication of attention or of all other operators in a range of stages, faster split."""
+    """Lower bound on the communication of attention, or of all other operators, in a range of stages.
+
+    The faster method of splitting matrices applies.
+    """
     totals, network = [], Network.of(setup.hardware, setup.assumptions.network)
     for layout in setup.assumptions.layout.tensor_layouts:
         total = np.zeros(())
@@ -147,13 +152,13 @@ def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention
     return functools.reduce(np.minimum, totals)
 
 
-#: Instances evaluated together, so that their arrays fit in the processor's cache.
+#: Number of instances that are evaluated together [1]; their arrays fit in the processor's cache.
 _CHUNK = 2048
-#: Number of plans from which a table of bounds is faster than a bound for each.
+#: Number of plans from which a table of bounds is faster than a separate bound for each plan [1].
 _TABLE_FROM = 20000
-#: Ranges of the table per doubling of stages, and of micro-batches.
+#: Number of ranges in the table per doubling of stages, and per doubling of micro-batches [1].
 _STAGES_PER_DOUBLING, _BATCHES_PER_DOUBLING = 8, 4
-#: Tolerance of the bounds for rounding errors [1].
+#: Relative tolerance of the bounds, for rounding errors [1].
 _ROUNDING = 1e-12
 
 
@@ -164,11 +169,11 @@ class Fastest:
     Attributes
     ----------
     seconds : ndarray, shape (...)
-        Time of a step plus added time [s]; ``inf`` if nothing fits or all layouts exceed the ceiling.
+        Time of a step plus additional time [s]; ``inf`` if nothing fits or all layouts exceed the ceiling.
     cut : ndarray, shape (...)
-        How its matrices are split, by position in ``assumptions.layout.tensor_layouts``.
+        How the weight matrices are split: an index in ``assumptions.layout.tensor_layouts``.
     plans : Plans
-        Layouts, flat; undefined for infinite times.
+        Layouts as a flat array; not defined where the time is infinite.
     """
 
     seconds: Array
@@ -177,22 +182,24 @@ class Fastest:
 
 
 class Search:
-    """Plans of some instances, one array per pipeline depth.
+    """Search among the plans of some instances.
 
-    Apart from transfers between stages, time depends only on the stage T and the micro-batch u. One table of bounds
-    over ranges of (T, u) therefore covers all depths, at one lookup per plan. Plans that pass the bounds are evaluated
-    in all variants and splits.
+    Plans are stored in one array per pipeline depth. Except for transfers between stages, the time depends only on the
+    stage T and the micro-batch u. A single table of bounds over ranges of (T, u) is therefore valid for all depths.
+    Plans that pass the bounds are evaluated in all variants and splits.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     accelerators, batch : ndarray
-        Instances [1], broadcastable to a common shape (...); an open grid is faster than its pairs.
+        Instance sizes and batches [1], broadcastable to a common shape (...). An open grid is faster than a list of its
+        pairs.
     layouts : Layouts
-        Layouts to choose from.
+        Layouts from which the fastest is selected.
     needed : callable, optional
-        Memory of plans, if it is more than the model's. This memory must be smallest with attention on every chip.
+        Function that returns the memory of plans, if they need more than the memory of the model. This memory must be
+        smallest if every chip computes attention.
     """
 
     def __init__(
@@ -209,12 +216,12 @@ class Search:
         self.depths = layouts.depths(setup.model, setup.assumptions, accelerators, batch)
         self.tables: dict[int, _Table] = {}
         single = np.ones(1)
-        # Bounds follow the assumed rule for expert parallelism, and do not hold for other expert-parallel degrees.
+        # Bounds assume the number of expert ranks that the assumptions determine. They are not valid for other numbers.
         ruled = layouts.variants(setup.model, setup.assumptions, Plans.of(single, single, single)).ep is None
         self.bounded = hold(setup.assumptions) and (ruled or not has_experts(setup.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:
-            # Ranges end at full link domains, where collectives change, and at the start of expert parallelism.
+            # Ranges end where collectives change (at full link domains), and where expert parallelism starts.
             domains = setup.hardware.link_domain * np.arange(1.0, 9.0)
             around = [*domains * (1.0 - 1e-9), *domains * (1.0 + 1e-9)]
             starts = [start for start in expert_thresholds(setup.model, setup.assumptions.experts) if start >= 1.0]
@@ -225,7 +232,7 @@ class Search:
             self.cells = [self._cells(depth) for depth in self.depths]
 
     def _cells(self, depth: Array) -> Indices:
-        """Range of the table for each plan of one depth; 0 if it is too deep."""
+        """Index of the table range for each plan of one depth; 0 if the plan is too deep."""
         with np.errstate(divide="ignore"):
             stage = np.searchsorted(self.edges[0], self.accelerators / depth, side="right")
             micro_batch = np.searchsorted(self.edges[1], self.batch / depth, side="right")
@@ -238,7 +245,7 @@ class Search:
         return self.tables[new_tokens]
 
     def least(self, new_tokens: int, ceiling: Array) -> Array:
-        """Lower bound on the time of all plans of an instance [s]; 0 if bounds are not worth computing."""
+        """Lower bound on the time of all plans of each instance [s]; 0 if the search uses no table of bounds."""
         if not self.tabled:
             return np.zeros(self.shape)
         table = self._table(new_tokens)
@@ -249,23 +256,23 @@ class Search:
     def fastest(
         self, new_tokens: int, ceiling: Array | float, added: Callable[[Plans], Array] | None = None
     ) -> Fastest:
-        """Fastest plan of each instance.
+        """Find the fastest plan of each instance.
 
         Parameters
         ----------
         new_tokens : int
             Tokens per sequence and step [1].
         ceiling : ndarray, broadcastable to (...)
-            Time above which layouts may be skipped [s].
+            Layouts that take longer than this may be skipped [s].
         added : callable, optional
-            Time of a plan in addition to its step [s].
+            Function that returns the time of a plan in addition to its step [s].
 
         Returns
         -------
         Fastest
-            Exact if ``seconds`` is at most the ceiling.
+            Fastest plans. They are exact if ``seconds`` is at most the ceiling.
         """
-        # The bound of too deep plans is infinite, and they are skipped even without a ceiling.
+        # Too deep plans have an infinite bound. They are skipped even without a ceiling.
         limit = np.minimum(np.broadcast_to(ceiling, self.shape).ravel(), np.finfo(float).max)
         best = np.full(limit.size, np.inf)
         cuts = np.zeros(limit.size, dtype=np.intp)
@@ -285,7 +292,7 @@ class Search:
         return Fastest(best.reshape(self.shape), cuts.reshape(self.shape), plans)
 
     def _promising(self, level: int, depth: Array, new_tokens: int, limit: Array) -> tuple[Indices, Plans]:
-        """Plans of one depth that fit and may be within the limit, and the positions of their instances."""
+        """Plans of one depth that fit and may be within the limit, with the indices of their instances."""
         if self.tabled:
             table, cells = self._table(new_tokens), self.cells[level].ravel()
             index = np.flatnonzero(table.bound[cells] <= limit)
@@ -303,7 +310,7 @@ class Search:
         return index[kept], plans.at((kept,))
 
     def _evaluate(self, instances: Plans, added: Callable[[Plans], Array] | None) -> tuple[Array, Indices, Plans]:
-        """Time, split and layout of some instances."""
+        """Time, split and layout of some instances in their fastest variant."""
         setup = self.setup
         plans = self.layouts.variants(setup.model, setup.assumptions, instances)
         cuts, needed = setup.assumptions.layout.tensor_layouts, self.needed(plans)
@@ -312,7 +319,7 @@ class Search:
         if possible.all():
             seconds = _seconds(setup, plans, added)
         else:
-            # Most integer variants do not divide evenly, and are not evaluated.
+            # Most variants with integer degrees do not divide the model evenly. They are not evaluated.
             seconds = np.full(possible.shape, np.inf)
             where = np.nonzero(possible.any(axis=0))
             evaluated = _seconds(setup, plans.at(where), added)
@@ -327,18 +334,20 @@ class Search:
 
 
 def _seconds(setup: Setup, plans: Plans, added: Callable[[Plans], Array] | None) -> Array:
-    """Time of some plans for each way to split matrices [s], shape (cuts, ...)."""
+    """Time of some plans for each method of splitting matrices [s], shape (cuts, ...)."""
     seconds = np.stack(step_seconds(setup, plans))
     return seconds if added is None else seconds + added(plans)
 
 
 class _Table:
-    """Bounds by ranges of stage and micro-batch; row and column 0 are below one chip or one sequence.
+    """Table of bounds by ranges of stage and micro-batch.
+
+    Row and column 0 are for values below one chip or one sequence.
 
     Attributes
     ----------
     bound : ndarray, shape (ranges,)
-        Lower bound on the time of plans in the range [s].
+        Lower bound on the time of all plans in each range [s].
     """
 
     def __init__(self, setup: Setup, layouts: Layouts, stage_edges: Array, batch_edges: Array, new_tokens: int) -> None:
@@ -356,7 +365,7 @@ class _Table:
         return Plans.of(stage, micro_batch, np.ones((1,) * stage.ndim), self.new_tokens)
 
     def refine(self, cells: Indices) -> None:
-        """Add attention to the bounds of some ranges."""
+        """Include attention in the bounds of some ranges."""
         unknown = np.zeros(self.bound.size, dtype=bool)
         unknown[cells] = True
         unknown &= ~self.known
@@ -376,8 +385,8 @@ class _Table:
 
 
 def _edges(largest: float, per_doubling: int, further: list[float]) -> Array:
-    """Borders of ranges at equal ratios up to the largest, plus further ones."""
+    """Borders of ranges in equal ratios up to the largest value, and additional borders."""
     steps = int(np.ceil(np.log2(max(largest, 1.0)) * per_doubling)) + 1
-    # Starts at the smallest value that the tolerance of the depth allows.
+    # The first border is below 1 by the tolerance of the pipeline depth.
     regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / per_doubling)
     return np.unique(np.concatenate([regular, further]))

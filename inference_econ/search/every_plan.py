@@ -1,4 +1,4 @@
-"""All plans of a grid, including dominated ones, and the reasons why others cannot run."""
+"""All plans of a grid, including dominated ones, and the reasons why plans cannot run."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Instances evaluated together.
+#: Number of instances that are evaluated together [1].
 _CHUNK = 2048
-#: Maximum number of plans in a list, to limit memory.
+#: Maximum number of plans in a list [1]; it limits memory.
 _MOST_PLANS = 1_000_000
 
 
@@ -50,15 +50,15 @@ class PlanTable:
     setup : Setup
         Model, chip, formats, assumptions and price.
     plans : Plans
-        Sizes, batches and degrees.
+        Instance sizes, batches and parallelism degrees.
     cut : ndarray of str
-        How matrices are split.
+        How weight matrices are split.
     drafted : ndarray
-        Best draft length of the plan; 0 without speculation [1].
+        Best draft length of each plan [1]; 0 without speculation.
     seconds, dollars : ndarray
         Time per token [s] and cost [USD per 1e6 tokens].
     dominated : ndarray of bool
-        True for plans that another plan dominates: at least as good in speed and cost, and better in one.
+        True for plans that another plan dominates: it is at least as good in speed and cost, and better in one of them.
     infeasible : mapping of str to int
         Number of plans that cannot run, by reason.
     """
@@ -77,17 +77,17 @@ class PlanTable:
 
     @property
     def tokens_per_second(self) -> Array:
-        """Speed per user [tokens/s]."""
+        """Output speed of one user [tokens/s]."""
         return 1.0 / self.seconds
 
     def subjects(self) -> tuple[Instances]:
-        """All plans as instances for the comparison with measurements."""
+        """All plans as instances, for a comparison with measured servers."""
         sizes, batches = self.plans.accelerators.tolist(), self.plans.batch.tolist()
         layouts = layout_keys(self.plans, self.setup.assumptions.layout)
         return (Instances(self.setup, sizes, batches, speculates=bool(self.drafted.any()), layouts=layouts),)
 
     def records(self) -> list[dict[str, object]]:
-        """Plain data for JSON, one entry per plan."""
+        """Plans as plain data, one record per plan."""
         columns = self._columns()
         layout = self.setup.layout_columns(self.plans, self.cut)
         rows: list[dict[str, object]] = []
@@ -100,7 +100,7 @@ class PlanTable:
         return rows
 
     def to_frame(self) -> pd.DataFrame:
-        """DataFrame with one row per plan, including bounds of speed and cost."""
+        """Plans as a data frame with one row per plan, including interval ends of speed and cost."""
         import pandas as pd
 
         (instances,) = self.subjects()
@@ -138,19 +138,19 @@ def every_plan(
     grid : InstanceGrid
         Instances and layouts.
     speculation : Speculation, optional
-        Speculation method, used where it helps.
+        Speculation method; it is used where it is faster.
     max_tokens_per_second : float, optional
-        Demand: instances whose fastest layout produces more are omitted [tokens/s].
+        Demand [tokens/s]. Instances are left out if their fastest layout produces more.
 
     Returns
     -------
     PlanTable
-        Plans by instance, including dominated ones.
+        Plans of each instance, including dominated ones.
 
     Raises
     ------
     InputError
-        If the grid is the published study's, or has too many feasible plans for a list.
+        If the grid is that of the published study, or if it has too many feasible plans for a list.
     NothingFitsError
         If no plan is feasible.
     """
@@ -201,19 +201,19 @@ def every_plan(
 
 
 class Candidates(NamedTuple):
-    """Plans of a grid with one way to split matrices, feasible or not."""
+    """Plans of a grid under one method of splitting matrices; they may be feasible or not."""
 
     instances: Indices
-    """Positions in the flattened grid, shape (n,)."""
+    """Indices in the flattened grid, shape (n,)."""
     plans: Plans
     """Plans, shape (..., n)."""
     cut: TensorLayout
-    """How matrices are split."""
+    """How weight matrices are split."""
     codes: Indices
-    """Reason why each plan cannot run, see :data:`inference_econ.engine.memory.REASONS`; shape (..., n)."""
+    """Why each plan cannot run, as a code in :data:`inference_econ.engine.memory.REASONS`; shape (..., n)."""
 
     def infeasible(self) -> Counter[str]:
-        """Number of plans by reason; degrees that do not divide a stage are omitted."""
+        """Number of plans for each reason. Degrees that do not divide a stage are not included."""
         plans = self.plans
         if plans.whole:
             made = np.mod(plans.stage, plans.attention_ranks) == 0
@@ -227,7 +227,7 @@ class Candidates(NamedTuple):
 
 
 def candidates(setup: Setup, grid: InstanceGrid, speculation: Speculation | None = None) -> Iterator[Candidates]:
-    """Yield every plan of a grid, in groups of instances with one pipeline depth.
+    """Yield every plan of a grid, in groups of instances that have one pipeline depth.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def candidates(setup: Setup, grid: InstanceGrid, speculation: Speculation | None
     grid : InstanceGrid
         Instances and layouts.
     speculation : Speculation, optional
-        Speculation method, which may need memory.
+        Speculation method; it may need additional memory.
 
     Yields
     ------
@@ -259,7 +259,7 @@ def candidates(setup: Setup, grid: InstanceGrid, speculation: Speculation | None
 
 
 class _FeasiblePlans(NamedTuple):
-    """Some feasible plans with their times, flat."""
+    """Feasible plans with their times, as flat arrays."""
 
     instances: Indices
     plans: Plans
@@ -276,7 +276,7 @@ class _FeasiblePlans(NamedTuple):
 def why_nothing_fits(
     setup: Setup, grid: InstanceGrid, max_tokens_per_second: float | None = None, speculation: Speculation | None = None
 ) -> str:
-    """Error message with the frequency of each reason, and the number of accelerators that would suffice."""
+    """Error message with the number of plans for each reason, and the number of accelerators that would fit."""
     infeasible: Counter[str] = Counter()
     fitting = 0
     for portion in candidates(setup, grid, speculation):
@@ -304,7 +304,7 @@ def why_nothing_fits(
 
 
 def no_room(setup: Setup, needed: memory.Memory, accelerators: float) -> str:
-    """Advice if the workspace leaves no memory for weights and cache."""
+    """Advice if the workspace leaves no memory for weights and KV cache."""
     workspace = float(np.ravel(needed.workspace_bytes)[0]) / accelerators
     assumed = setup.assumptions
     usable = setup.hardware.hbm_bytes * assumed.capacity.usable_memory
@@ -315,12 +315,12 @@ def no_room(setup: Setup, needed: memory.Memory, accelerators: float) -> str:
 
 
 def too_much(max_tokens_per_second: float) -> str:
-    """Reason of a plan that produces more than the demand."""
+    """Reason for plans that produce more than the demand."""
     return f"more than {max_tokens_per_second:g} tokens/s are produced"
 
 
 def common_problems(setup: Setup, grid: InstanceGrid) -> list[str]:
-    """Divisibility rules that no integer plan of a grid meets; empty if one plan meets all.
+    """Divisibility rules that no plan with integer degrees in a grid meets; empty if at least one plan meets all rules.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ def common_problems(setup: Setup, grid: InstanceGrid) -> list[str]:
     Returns
     -------
     list of str
-        Problems that all plans share, or else the most frequent one.
+        Rules that all plans violate. If there is none, the rule that most plans violate.
     """
     blocks = setup.precision.blocks
     total, counts = 0, Counter[str]()

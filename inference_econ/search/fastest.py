@@ -22,7 +22,7 @@ class TokenTimes:
     seconds : ndarray, shape (...)
         Time [s]; ``inf`` if nothing fits or all layouts exceed the ceiling.
     drafted : ndarray, shape (...)
-        Best draft length; 0 without speculation, or if nothing fits [1].
+        Best draft length [1]; 0 without speculation, or if nothing fits.
     """
 
     seconds: Array
@@ -38,25 +38,26 @@ def fastest(
     new_tokens: int = 1,
     ceiling: Array | float = np.inf,
 ) -> Fastest:
-    """Fastest feasible layout of each instance.
+    """Find the fastest feasible layout of each instance.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     accelerators, batch : ndarray
-        Instances [1], broadcastable to a common shape (...); an open grid is faster than its pairs.
+        Instance sizes and batches [1], broadcastable to a common shape (...). An open grid is faster than a list of its
+        pairs.
     layouts : Layouts
-        Layouts to choose from.
+        Layouts from which the fastest is selected.
     new_tokens : int
         Tokens per sequence and step [1].
     ceiling : ndarray, broadcastable to (...)
-        Time above which layouts may be skipped [s].
+        Layouts that take longer than this may be skipped [s].
 
     Returns
     -------
     Fastest
-        Exact if ``seconds`` is at most the ceiling.
+        Fastest layouts. They are exact if ``seconds`` is at most the ceiling.
     """
     return Search(setup, accelerators, batch, layouts).fastest(new_tokens, ceiling)
 
@@ -70,25 +71,25 @@ def token_seconds(
     speculation: Speculation | None = None,
     ceiling: Array | float = np.inf,
 ) -> TokenTimes:
-    """Time per output token of each instance in its fastest layout, with speculation where it helps.
+    """Time per output token of each instance in its fastest layout; speculation is used where it is faster.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     accelerators, batch : ndarray
-        Instances [1], broadcastable to a common shape (...).
+        Instance sizes and batches [1], broadcastable to a common shape (...).
     layouts : Layouts
-        Layouts to choose from, for the target and for a draft model with its own layout.
+        Layouts for the target, and for a draft model whose layout differs.
     speculation : Speculation, optional
         Speculation method.
     ceiling : ndarray, broadcastable to (...)
-        Time above which layouts may be skipped [s].
+        Layouts that take longer than this may be skipped [s].
 
     Returns
     -------
     TokenTimes
-        Exact if ``seconds`` is at most the ceiling.
+        Times. They are exact if ``seconds`` is at most the ceiling.
 
     Raises
     ------
@@ -97,8 +98,8 @@ def token_seconds(
 
     Notes
     -----
-    Eq. (46) of Erdil (2025) with the best draft length per instance, and the best layout for it. Rounds are those of
-    :func:`inference_econ.engine.speculation.rounds`.
+    Eq. (46) of Erdil (2025). Each instance has its best draft length, and the best layout for this length. See
+    :func:`inference_econ.engine.speculation.rounds` for the rounds.
     """
     if speculation is None:
         seconds = Search(setup, accelerators, batch, layouts).fastest(1, ceiling).seconds
@@ -107,7 +108,7 @@ def token_seconds(
     best = search.target.fastest(1, ceiling).seconds
     drafted = np.zeros(best.shape, dtype=np.intp)
     least = limit = np.minimum(ceiling, best)
-    if speculation.shortest:  # whether it helps or not
+    if speculation.shortest:  # speculation is required, even if it is slower
         best = np.full(best.shape, np.inf)
         limit = np.minimum(ceiling, best)
     proposing = search.proposing(limit, least) if search.lengths else None
@@ -122,9 +123,9 @@ def token_seconds(
 def fastest_round(
     setup: Setup, accelerators: Array, batch: Array, layouts: Layouts, speculation: Speculation | None, drafted: int
 ) -> Fastest:
-    """Layouts of instances in rounds of ``drafted`` draft tokens, as found by :func:`token_seconds`.
+    """Layouts of instances for rounds of ``drafted`` draft tokens, as :func:`token_seconds` finds them.
 
-    ``seconds`` exclude the draft tokens of a draft model with its own layout.
+    If a draft model has another layout than the target, ``seconds`` exclude the time to draft.
     """
     if speculation is None:
         return fastest(setup, accelerators, batch, layouts)
@@ -137,9 +138,9 @@ class _RoundSearch:
     Attributes
     ----------
     target : Search
-        Plans of the target that leave memory for the draft model.
+        Search for the target, with only plans that leave memory for the draft model.
     lengths : list of int
-        Draft lengths that are required or may help [1]; others yield no more tokens than a step.
+        Draft lengths that are required or may be faster [1]. Other lengths yield no more tokens than a plain step.
     """
 
     def __init__(
@@ -154,7 +155,7 @@ class _RoundSearch:
         self.lengths = [length for length, tokens in drafts if tokens > 1.0 or speculation.shortest]
 
     def fastest(self, length: int, ceiling: Array | float) -> Fastest:
-        """Fastest plans for a round, including draft tokens if their time depends on the plan."""
+        """Fastest plans for a round. The time includes drafting if this time depends on the plan."""
         added = None
         if length and not self.proposer.independent:
 
@@ -164,29 +165,30 @@ class _RoundSearch:
         return self.target.fastest(self.verified[length], ceiling, added)
 
     def seconds(self, length: int, limit: Array, proposing: Array | None) -> Array:
-        """Time per token of rounds with ``length`` draft tokens, exact if at most the limit [s]."""
+        """Time per token of rounds with ``length`` draft tokens [s]; it is exact if it is at most the limit."""
         if proposing is None:
             return np.asarray(self.fastest(length, self.tokens[length] * limit).seconds / self.tokens[length])
         verify = self.fastest(length, self._spare(length, limit, proposing)).seconds
         return formulas.seconds_per_token(verify, proposing, length, self.tokens[length])
 
     def proposing(self, limit: Array, least: Array) -> Array | None:
-        """Time of a draft token if it does not depend on the target's plan [s]; exact if it may help any round.
+        """Time of a draft token, or None if it depends on the target's plan [s].
 
-        ``limit`` is the relevant time per token, ``least`` a lower bound on the time of a round [s].
+        ``limit`` is the largest time per token of interest [s], ``least`` a lower bound on the time of a round [s]. The
+        result is exact if some round with this draft time can be within the limit.
         """
         target, setup = self.target, self.proposer.setup
         if not self.proposer.independent:
             return None
         if setup is None:
             return np.zeros(limit.shape)
-        # The search of the target checks that both fit together.
+        # The search for the target checks that target and draft model fit in memory together.
         own = Search(setup, target.accelerators, target.batch, target.layouts.unpinned())
         quickest = own.least(1, limit * max(self.tokens[length] / length for length in self.lengths))
-        # Time of a draft token above which it helps no round, whatever the plans.
+        # Above this draft time, speculation is not faster with any plan.
         useful = np.full(limit.shape, -np.inf)
         for length in self.lengths:
-            # A round takes at least as long as a step of one token.
+            # A round takes at least as long as a step for one token.
             verify = target.least(self.verified[length], self._spare(length, limit, quickest))
             with np.errstate(invalid="ignore"):
                 spare = self.tokens[length] * limit - np.maximum(verify, least)
@@ -194,6 +196,6 @@ class _RoundSearch:
         return own.fastest(1, useful).seconds
 
     def _spare(self, length: int, limit: Array, proposing: Array) -> Array:
-        """Time that remains to verify a round's draft tokens [s]."""
+        """Largest time to verify the draft tokens of a round, if the time per token is to stay within the limit [s]."""
         with np.errstate(invalid="ignore"):
             return np.where(np.isfinite(proposing), self.tokens[length] * limit - length * proposing, -np.inf)

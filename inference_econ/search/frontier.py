@@ -34,37 +34,37 @@ from inference_econ.records.sources import UsedSource, priced_sources, source_re
 from inference_econ.search.every_plan import PlanTable, every_plan, why_nothing_fits
 from inference_econ.search.fastest import fastest_round, token_seconds
 
-#: Fewest points for a fit of three parameters with a meaningful error [1].
+#: Minimum number of points for a fit of three parameters with a meaningful error [1].
 _FEWEST_POINTS = 4
-#: Search range of the top speed's distance from the fastest point, as exponents of e [1].
+#: Search range for the distance between top speed and fastest point, as exponents of e [1].
 _MARGINS = (-14.0, 3.0)
-#: Number of successively finer grids of that distance, for a precision of 1e-8 [1].
+#: Number of grids, each finer than the one before, that find this distance with a precision of 1e-8 [1].
 _ROUNDS = 6
 
-#: Ratio of top speed to fastest point above which the points are treated as an exponential [1].
+#: Ratio of top speed to fastest point above which the fit is treated as an exponential function [1].
 _TOP_IS_SEEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierSummary:
-    """Function A (1 - x / x_m)^-beta, fitted to the points of a frontier.
+    """Function A (1 - x / x_m)^-beta that is fitted to the points of a frontier.
 
     Attributes
     ----------
     slow_dollars : float
-        Cost A in the limit of speed 0 [USD per 1e6 output tokens].
+        Cost A as the speed approaches 0 [USD per 1e6 output tokens].
     top_tokens_per_second : float
-        Speed limit x_m, at which cost diverges [tokens/s].
+        Speed limit x_m, at which the cost becomes infinite [tokens/s].
     exponent : float
-        beta [1].
+        Exponent beta [1].
     slowest_tokens_per_second, fastest_tokens_per_second : float
-        Validity range [tokens/s].
+        Range of speeds in which the fit is valid [tokens/s].
     points : int
         Number of fitted points [1].
     typical_error : float
         Root mean square of ln(cost of a point / fitted cost) [1]; 0.1 is about 10 %.
     largest_error : float
-        Largest of these ratios or their inverses, minus one [1].
+        Largest of these cost ratios or of their inverses, minus one [1].
     """
 
     slow_dollars: float
@@ -78,11 +78,11 @@ class FrontierSummary:
 
     @property
     def has_top(self) -> bool:
-        """True if the points show a top speed; otherwise cost grows as exp(beta x / x_m)."""
+        """True if the points show a top speed. Otherwise, the cost grows as exp(beta x / x_m)."""
         return self.top_tokens_per_second < _TOP_IS_SEEN * self.fastest_tokens_per_second
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:
-        """Cost at speeds below the top speed [tokens/s], shape (...) [USD per 1e6 output tokens].
+        """Cost at speeds below the top speed, which are in tokens/s; shape (...) [USD per 1e6 output tokens].
 
         Raises
         ------
@@ -95,12 +95,12 @@ class FrontierSummary:
         return pareto.summarised_cost(speeds, self.slow_dollars, self.top_tokens_per_second, self.exponent)
 
     def record(self) -> dict[str, float]:
-        """Plain data for JSON."""
+        """The fit as plain data."""
         return asdict(self)
 
 
 def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
-    """Fit the three parameters, with equal relative errors of the points' costs.
+    """Fit the three parameters. All points have the same relative error of the cost.
 
     Parameters
     ----------
@@ -114,8 +114,8 @@ def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
 
     Notes
     -----
-    For a given x_m, ln(cost) is linear in -log(1 - x / x_m), and the fit is a linear regression. x_m is found on
-    successively finer grids that minimize the residual. The published code of Erdil (2025) maximizes the same
+    For a given x_m, ln(cost) is linear in -log(1 - x / x_m), so the fit is a linear regression. A search on finer and
+    finer grids finds the x_m with the smallest residual. The published code of Erdil (2025) maximizes the same
     likelihood numerically in four unknowns.
     """
     speeds, logarithms = np.asarray(tokens_per_second, dtype=float), np.log(dollars)
@@ -127,7 +127,7 @@ def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
     fastest = float(speeds.max())
     near = _MARGINS
     for _ in range(_ROUNDS):
-        # Coarse first, because the residual may have several minima.
+        # The first grid is coarse, because the residual may have several minima.
         margins = np.linspace(*near, 69)
         lines = _lines(speeds, logarithms, fastest, margins)
         lowest = int(np.argmin(lines[-1]))
@@ -148,7 +148,7 @@ def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
 
 
 def _lines(speeds: Array, logarithms: Array, fastest: float, margins: Array) -> tuple[Array, Array, Array]:
-    """ln(A), beta and sum of squared residuals for top speeds that exceed the fastest point by e^margin."""
+    """ln(A), beta and sum of squared residuals. Each margin sets the top speed above the fastest point by e^margin."""
     over = -np.log1p(-speeds / (fastest * (1.0 + np.exp(margins[:, None]))))
     mean = over.mean(axis=-1)
     centred = over - mean[:, None]
@@ -159,17 +159,17 @@ def _lines(speeds: Array, logarithms: Array, fastest: float, margins: Array) -> 
 
 
 PointT = TypeVar("PointT")
-#: Quantities to compare with speed: dollars per million output tokens, or per million of input and output; tokens per
-#: second of an accelerator, or per megawatt of facility power; joules of the boards per output token; chips of an
-#: instance; MFU.
+#: Metrics that can be plotted against speed: cost per million output tokens, and per million input and output tokens;
+#: tokens per second per accelerator, and per megawatt of facility power; energy of the boards per output token; number
+#: of chips of an instance; MFU.
 Metric = Literal["cost", "blended", "throughput", "power", "joules", "gpus", "mfu"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
-#: Largest exponent of the preference rule; beyond it, speed^a overflows.
+#: Largest exponent of the preference rule [1]; with a larger one, speed^a overflows.
 _LARGEST_EXPONENT = 100
 
 
 class Choosable(ABC, Generic[PointT]):
-    """Frontier of decode steps or of services: its points, slowest and cheapest first."""
+    """Frontier of decode steps or of services. Points are in order of speed, the slowest and cheapest first."""
 
     __slots__ = ()
 
@@ -177,19 +177,19 @@ class Choosable(ABC, Generic[PointT]):
 
     @abstractmethod
     def axes(self) -> tuple[Array, Array]:
-        """Speed per user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
+        """Output speed of one user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
 
     @abstractmethod
     def metrics(self) -> Mapping[Metric, Callable[[], Array | None]]:
-        """Functions that compute the quantities to compare with speed, shape (n,) each; None without power data."""
+        """Functions that compute the metrics to plot against speed, shape (n,) each; None without power data."""
 
     def metric(self, name: Metric) -> Array:
-        """Values of a quantity [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
+        """Values of a metric [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
 
         Raises
         ------
         InputError
-            If it requires power data that the hardware file lacks, or does not exist for such points.
+            If the metric needs power data that the hardware file lacks, or if points of this kind do not have it.
         """
         metrics = self.metrics()
         if name not in metrics:
@@ -205,18 +205,18 @@ class Choosable(ABC, Generic[PointT]):
 
     @abstractmethod
     def points(self, chosen: Sequence[int] | None = None) -> list[PointT]:
-        """Every point with its layout, the fastest last; or selected ones, by position."""
+        """Points with their layouts, the fastest last. By default all points, else those at the given positions."""
 
     @abstractmethod
     def subjects(self, points: Sequence[PointT] | None = None) -> tuple[Instances, ...]:
-        """Every point, or selected points, as an instance for the comparison with measurements."""
+        """Points as instances for a comparison with measured servers; by default all points."""
 
     def preferred_subjects(self) -> tuple[Instances, ...]:
-        """The preferred point as an instance for the comparison with measurements."""
+        """The preferred point as an instance for a comparison with measured servers."""
         return self.subjects([self.preferred()])
 
     def point(self, index: int) -> PointT:
-        """One point with its layout."""
+        """A point with its layout."""
         return self.points([range(self.axes()[0].size)[index]])[0]
 
     def fastest(self) -> PointT:
@@ -224,11 +224,11 @@ class Choosable(ABC, Generic[PointT]):
         return self.point(-1)
 
     def preferred(self, exponent: float = 3.0) -> PointT:
-        """Point that maximizes speed^exponent / cost (eq. 45)."""
+        """Point with the largest speed^exponent / cost (eq. 45 of Erdil, 2025)."""
         return self.point(self.preferred_index(exponent))
 
     def preferred_index(self, exponent: float = 3.0) -> int:
-        """Position of :meth:`preferred`.
+        """Position of the point that :meth:`preferred` returns.
 
         Raises
         ------
@@ -240,12 +240,12 @@ class Choosable(ABC, Generic[PointT]):
         return int(np.argmax(money.preference(*self.axes(), exponent)))
 
     def summary(self) -> FrontierSummary:
-        """Fit of the frontier in three parameters: A (1 - x / x_m)^-beta, with its error.
+        """Fit of the frontier with three parameters, A (1 - x / x_m)^-beta, and its error.
 
         Raises
         ------
         InputError
-            If it has fewer than four points.
+            If the frontier has fewer than four points.
         """
         return summarise(*self.axes())
 
@@ -257,27 +257,27 @@ class Choosable(ABC, Generic[PointT]):
             return None
 
     def saving_record(self) -> dict[str, object]:
-        """Savings of arbitrary layouts as part of a record; empty if they were not computed."""
+        """Record part for the savings of layouts that no engine can start; empty if they were not computed."""
         return {} if self.saving is None else {"any_layout": self.saving._asdict()}
 
     def cheapest(self, tokens_per_second: float = 0.0) -> PointT:
-        """Cheapest point at or above a speed.
+        """Cheapest point at a speed or above.
 
         Raises
         ------
         InputError
-            If no point is that fast.
+            If no point is as fast.
         """
         return self.point(self.place(tokens_per_second))
 
     def fastest_at(self, dollars: float) -> PointT | None:
-        """Fastest point at or below a cost [USD per 1e6 output tokens]; None if no point is that cheap."""
+        """Fastest point at a cost or below [USD per 1e6 output tokens]; None if no point is as cheap."""
         _, costs = self.axes()
         cheap = np.flatnonzero(costs <= dollars * (1.0 + 1e-9))
         return self.point(int(cheap[-1])) if cheap.size else None
 
     def place(self, tokens_per_second: float) -> int:
-        """Position of the cheapest point at or above a speed; see :meth:`cheapest`."""
+        """Position of the cheapest point at a speed or above; see :meth:`cheapest`."""
         speeds, _ = self.axes()
         fast_enough = np.flatnonzero(speeds >= tokens_per_second * (1.0 - 1e-9))
         if fast_enough.size == 0:
@@ -288,16 +288,16 @@ class Choosable(ABC, Generic[PointT]):
 
 
 class Saving(NamedTuple):
-    """Largest saving of arbitrary layouts over layouts that engines can start, at equal speed."""
+    """Largest saving of arbitrary layouts, compared with layouts that engines can start, at equal speed."""
 
     share: float
-    """Share of the cost [1]; 0 if nothing is saved."""
+    """Saving as a share of the cost [1]; 0 if arbitrary layouts save nothing."""
     tokens_per_second: float
-    """Speed of the largest saving [tokens/s per user]."""
+    """Speed at which the saving is largest [tokens/s per user]."""
 
 
 def saved_by(bound: Choosable[Any], startable: Choosable[Any] | None) -> Saving | None:
-    """Saving of arbitrary layouts (``bound``) over startable ones; None without a frontier of startable layouts."""
+    """Savings of arbitrary layouts (``bound``), compared with startable ones; None without a frontier of the latter."""
     return None if startable is None else most_saved(*startable.axes(), *bound.axes())
 
 
@@ -323,20 +323,20 @@ def most_saved(speeds: Array, costs: Array, bound_speeds: Array, bound_costs: Ar
     return Saving(float(shares[best]), float(speeds[best]))
 
 
-#: Stride in sizes and batches of the coarse grid for the first frontier.
+#: Stride in instance sizes and batches of the coarse grid that gives the first frontier [1].
 _COARSE = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Logarithmic scan of latency limits instead of the exact frontier.
+    """Logarithmic scan over latency limits, which replaces the exact frontier.
 
     Attributes
     ----------
     points : int
-        Number of limits [1].
+        Number of latency limits [1].
     decades : float
-        Span of the limits [1].
+        Range of the latency limits [decades].
     """
 
     points: int
@@ -350,19 +350,19 @@ class Point:
     Attributes
     ----------
     tokens_per_second_per_user : float
-        Speed [tokens/s].
+        Output speed of one user [tokens/s].
     dollars_per_million_output_tokens : float
         Cost [USD per 1e6 tokens].
     accelerators, batch : float
-        Instance size and sequences served together [1].
+        Number of accelerators in the instance, and number of sequences that it decodes together [1].
     layout : dict
-        Pipeline stages, attention ranks, expert-parallel ranks, split, and draft length [1].
+        Pipeline stages, attention ranks, expert-parallel ranks, split of matrices, and draft length [1].
     mfu : float
         Model FLOPs utilization [1].
     bandwidth_utilization : float
-        Weights and cache that a step reads, divided by what the theoretical memory bandwidth could read [1].
+        Weights and cache that a step reads, divided by the bytes that the theoretical memory bandwidth could read [1].
     limited_by : str
-        Largest part of a step.
+        Name of the largest part of a step.
     parts : dict
         Time per token by part [s].
     """
@@ -378,7 +378,7 @@ class Point:
     parts: Mapping[str, float]
 
     def record(self) -> dict[str, object]:
-        """Plain data for JSON."""
+        """The point as plain data."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}
         parts = dict(record.pop("parts"))
         return {**record, "layout": dict(self.layout), "seconds_per_token": parts}
@@ -395,17 +395,17 @@ class Frontier(Shown, Choosable[Point]):
     speculation : Speculation or None
         Speculation method; None without speculative decoding.
     grid : InstanceGrid
-        Grid of the points.
+        Grid that was searched.
     seconds, dollars : ndarray, shape (n,)
-        Time per token [s] and cost [USD per 1e6 tokens], both strictly ordered.
+        Time per token [s] and cost [USD per 1e6 tokens]. Times descend strictly and costs ascend strictly.
     accelerators, batch : ndarray, shape (n,)
         Instance sizes and batches [1].
     max_tokens_per_second : float or None
-        Limit of the demand [tokens/s].
+        Largest demand [tokens/s]; None without a limit.
     traffic : Traffic or None
         Workload of the query; None if only the context is known.
     saving : Saving or None
-        Savings of layouts that no engine can start, if computed.
+        Savings of layouts that no engine can start; None if not computed.
     """
 
     page = "report.questions.frontier:FrontierPage"
@@ -431,7 +431,7 @@ class Frontier(Shown, Choosable[Point]):
 
     @property
     def tokens_per_second(self) -> Array:
-        """Speed per user [tokens/s], shape (n,)."""
+        """Output speed of one user [tokens/s], shape (n,)."""
         return 1.0 / self.seconds
 
     @property
@@ -440,11 +440,11 @@ class Frontier(Shown, Choosable[Point]):
         return mfu(self.setup, self.accelerators, self.batch, self.seconds)
 
     def axes(self) -> tuple[Array, Array]:
-        """Speed per user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
+        """Output speed of one user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
         return self.tokens_per_second, self.dollars
 
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
-        """Functions that compute the quantities to compare with speed, shape (n,) each; None without power data."""
+        """Functions that compute the metrics to plot against speed, shape (n,) each; None without power data."""
         rate = self.batch / self.seconds
         return {
             "cost": lambda: self.dollars,
@@ -456,7 +456,7 @@ class Frontier(Shown, Choosable[Point]):
         }
 
     def _joules(self) -> Array | None:
-        """Energy of the boards per output token, shape (n,) [J]; None without power data."""
+        """Board energy per output token, shape (n,) [J]; None without power data."""
         setup, chip, joules = self.setup, chip_power(self.setup.hardware), np.zeros(len(self))
         if chip is None:
             return None
@@ -470,10 +470,10 @@ class Frontier(Shown, Choosable[Point]):
         return joules
 
     def points(self, chosen: Sequence[int] | None = None) -> list[Point]:
-        """Every point with its layout, the fastest last; or selected ones, by position."""
+        """Points with their layouts, the fastest last. By default all points, else those at the given positions."""
         places = np.arange(len(self)) if chosen is None else np.asarray(chosen)
         sizes, batches = self.accelerators[places], self.batch[places]
-        # The same search again, limited to these instances.
+        # This is the same search again, but only for these instances.
         times = token_seconds(self.setup, sizes, batches, self.grid.layouts, speculation=self.speculation)
         points: dict[int, Point] = {}
         for length in np.unique(times.drafted).tolist():
@@ -486,7 +486,7 @@ class Frontier(Shown, Choosable[Point]):
         return self.setup.dollars_per_accelerator_hour
 
     def subjects(self, points: Sequence[Point] | None = None) -> tuple[Instances]:
-        """Every point, or selected points, as an instance for the comparison with measurements."""
+        """Points as instances for a comparison with measured servers; by default all points."""
         shown = self.points() if points is None else points
         sizes, batches = [point.accelerators for point in shown], [point.batch for point in shown]
         layouts = [recorded_key(point.layout) for point in shown]
@@ -495,7 +495,7 @@ class Frontier(Shown, Choosable[Point]):
         return (Instances(self.setup, sizes, batches, isl, osl, speculates=speculates, layouts=layouts),)
 
     def plans(self) -> PlanTable:
-        """Every feasible plan of the grid, including dominated ones: :func:`inference_econ.search.every_plan`."""
+        """Every feasible plan of the grid, including dominated ones; see :func:`inference_econ.search.every_plan`."""
         return every_plan(
             self.setup,
             self.grid,
@@ -504,24 +504,24 @@ class Frontier(Shown, Choosable[Point]):
         )
 
     def ends(self) -> bounds.Ends:
-        """Factors from columns to the bounds of measured values, for all points [1]."""
+        """Factors from columns to the ends of their 80% intervals, for all points [1]."""
         (instances,) = self.subjects()
         return bounds.ends(instances, bounds.STEP)
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Factors of every point, which are equal for all points."""
+        """Interval factors of every point; they are the same for all points."""
         return [self.ends()] * len(self)
 
     @property
     def sources(self) -> tuple[UsedSource, ...]:
-        """All sources that the frontier is based on."""
+        """Sources of all inputs of the frontier."""
         return priced_sources(self.setup, self.speculation)
 
     def record(self, plans: PlanTable | None = None) -> dict[str, object]:
-        """Plain data of every point, the fastest last; with every plan of its grid, if given."""
+        """Return all points as plain data, the fastest last. If ``plans`` are given, the record has them too."""
         (instances,) = self.subjects()
         if plans is not None:
-            # The list of plans replaces the points.
+            # If there is a list of plans, it is used for the prediction errors.
             (listed,) = plans.subjects()
             instances = listed._replace(isl=instances.isl, osl=instances.osl, speculates=instances.speculates)
         factors = bounds.ends(instances, bounds.STEP)
@@ -541,7 +541,7 @@ class Frontier(Shown, Choosable[Point]):
         return record | self.saving_record()
 
     def records(self) -> list[dict[str, object]]:
-        """One record per point, including bounds of speed and cost."""
+        """Return one record per point, including the interval ends of speed and cost."""
         rows, factors = [], self.ends()
         for point in self.points():
             row = bounds.bounded(point.record(), factors)
@@ -561,7 +561,7 @@ def compute(
     traffic: Traffic | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
-    """Frontier of a grid of instances, each in its fastest layout.
+    """Compute the frontier of a grid of instances. Each instance has its fastest layout.
 
     Parameters
     ----------
@@ -570,15 +570,15 @@ def compute(
     grid : InstanceGrid
         Instances and layouts.
     speculation : Speculation, optional
-        Speculation method, used where it helps.
+        Speculation method; it is used where it is faster.
     max_tokens_per_second : float, optional
-        Demand: instances that produce more are omitted [tokens/s].
+        Demand [tokens/s]. Instances that produce more are left out.
     sampling : Sampling, optional
-        Return only the points that a logarithmic scan visits, as in the published study.
+        Return only the points that a logarithmic scan finds, as in the published study.
     traffic : Traffic, optional
-        Workload whose mean is the context of the query; stored for the notes of the result.
+        Workload with the context of the query as its mean context. It is stored for the notes of the result.
     progress : callable, optional
-        Called with the share of the work done.
+        Receives the completed share of the work.
 
     Returns
     -------
@@ -590,31 +590,31 @@ def compute(
     InputError
         If the model does not support the speculation method.
     NothingFitsError
-        If no instance is feasible, with the number of plans for each reason.
+        If no instance is feasible; the message has the number of plans for each reason.
 
     Notes
     -----
-    A coarse part of the grid gives a first frontier. Cost is proportional to time, so each instance has a time above
-    which it lies behind that frontier. Layouts with a lower bound above that time are not evaluated. The result is the
-    same as without bounds.
+    A coarse part of the grid gives a first frontier. The cost of an instance is proportional to its step time. Above
+    some time, an instance is therefore behind that frontier. Layouts with a lower bound above this time are not
+    evaluated. The result is the same as without bounds.
     """
     sizes, batches = grid.pairs()
     price = setup.dollars_per_accelerator_hour
-    # Seconds, dollars, accelerators and batches of the best points so far, ascending in seconds.
+    # Times, costs, accelerators and batches of the best points so far, ascending in time.
     best = [np.empty(0)] * 4
     for share, what, step in ((0.0, "a coarse grid", _COARSE), (0.1, "all instances", 1)):
         if progress is not None:
             progress(share, what)
         size, batch = sizes[::step], batches[:, ::step]
         rate = money.dollars_per_million_tokens(size, 1.0, batch, price)
-        # Slightly higher, so that rounding never drops a point of the frontier itself.
+        # The limit is slightly higher, so that rounding never removes a point of the frontier.
         ceiling = pareto.ceiling(best[0], best[1], rate) * (1.0 + 1e-12)
         seconds = token_seconds(setup, size, batch, grid.layouts, speculation=speculation, ceiling=ceiling).seconds
         kept = np.isfinite(seconds)
         if max_tokens_per_second is not None:
             kept &= batch <= max_tokens_per_second * seconds
 
-        # Instances that are not behind are merged into the best.
+        # Instances that may be on the frontier are merged with the best points so far.
         size, batch = (np.broadcast_to(array, kept.shape)[kept] for array in (size, batch))
         dollars = money.dollars_per_million_tokens(size, seconds[kept], batch, price)
         merged = [np.concatenate(pair) for pair in zip(best, (seconds[kept], dollars, size, batch), strict=True)]
@@ -632,7 +632,7 @@ def compute(
 
 
 def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[int, Point]]:
-    """Points with ``drafted`` draft tokens, by position."""
+    """Points with ``drafted`` draft tokens per round, each with its position."""
     setup, speculation, tokens = front.setup, front.speculation, 1.0
     if speculation is not None:
         tokens = float(speculation.tokens(setup.assumptions.serving)[drafted])
@@ -642,7 +642,7 @@ def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[in
         cut, these = setup.assumptions.layout.tensor_layouts[number], np.flatnonzero(best.cut == number)
         plans = best.plans.at((these,))
         parts = {name: seconds / tokens for name, seconds in evaluate(setup, plans, cut).parts.items()}
-        # Time in which the theoretical bandwidth would read weights and cache.
+        # Time that the theoretical memory bandwidth would need to read weights and KV cache.
         work = setup.work(plans)
         moved = sum(
             row.repeats * (row.weight_bytes + row.shared_kv_bytes + row.kv_bytes_per_sequence * work.sequences)

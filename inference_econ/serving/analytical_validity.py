@@ -22,8 +22,8 @@ from inference_econ.serving.statistics import of_constant
 
 #: Largest share of time that prefill may take at the mean concurrency [1].
 PROMPTS = 0.4
-#: Largest prefill time of one prompt over the decode time of one request at batch 1 [1]. Longer prompts are too rare
-#: for an average to describe them.
+#: Largest ratio of the prefill time of a prompt to the decode time of a request at batch 1 [1]. Above it, prefills are
+#: so long and so rare that their mean does not describe a request.
 SINGLE = 0.1
 #: Largest squared coefficient of variation of prompt or output lengths [1].
 VARIATION = 0.5
@@ -33,7 +33,7 @@ FILLED = 0.8
 _P99 = 2.33
 #: Largest share of requests that may still queue at the end of a run on a server that keeps up [1].
 _BACKLOG = 0.05
-#: Requests of a simulated run: a minimum, an addition per slot, and a maximum [1].
+#: Number of requests in a simulated run: minimum, addition per slot, and maximum [1].
 _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 4, 12_000
 #: Approximate number of simulated runs per query [1].
 _PLAYED = 6
@@ -62,15 +62,15 @@ def needs_simulation(service: Service, load: Loaded) -> bool:
     steps = service.requests.decode_steps
     if load.saturated or steps <= 0.0:
         return False
-    # Two moments describe neither the TTFT under bursts nor correlated lengths.
+    # The analytical model uses two moments. They describe neither the TTFT under bursts nor correlated lengths.
     if load.arrivals.scv > 1.0 or not service.requests.is_simple:
         return True
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
-    # If attention-DP groups wait for each other, only the mean wait is known.
+    # If attention-DP groups wait for each other, the analytical model has only the mean of this wait.
     if service.setup.held_steps and float(reading_groups(service.setup, service.plans)[0]) > 1.0:
         return True
-    # The peak concurrency must fit into memory; otherwise requests queue for memory.
+    # If the peak concurrency exceeds memory, requests queue for memory.
     if load.in_flight + _P99 * np.sqrt(load.in_flight) > max(service.slots, 1.0 + _P99):
         return True
     state = service.at(max(load.in_flight, 1.0))
@@ -80,7 +80,7 @@ def needs_simulation(service: Service, load: Loaded) -> bool:
 
 @dataclass(frozen=True)
 class ServiceUnderLoad:
-    """Service under steady request streams.
+    """Callable that predicts the load of one replica from its request rate.
 
     Loads in the validated range use the analytical model, other loads are simulated. All rates use the same step times
     of the engine and the same random numbers.
@@ -170,8 +170,9 @@ def _crowds(arrivals: ArrivalProcess) -> float:
 def seen(load: Loaded, trace: Trace) -> Loaded:
     """Replace the latencies and the concurrency of an analytical load by simulated values.
 
-    If many requests are still queued at the end of a run, the server is saturated. Its completed rate is then that of
-    the run. Recorded requests and rate curves are excluded from this rule, because their runs may end with a burst.
+    If many requests are still queued at the end of a run, the server is saturated. Its rate of completed requests is
+    then taken from the simulation. This rule does not apply to recorded requests and rate curves, because their runs
+    may end with a burst.
     """
     if not trace.requests_per_second:
         return load  # no request of the measurement window completed

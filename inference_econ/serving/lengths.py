@@ -12,9 +12,9 @@ from inference_econ.engine import Plans, Prefill, Setup, Speculation, read_promp
 from inference_econ.formulas import special
 from inference_econ.inputs import Length, Requests
 
-#: Prompt lengths whose prefill time is calculated; others are interpolated linearly [1].
+#: Number of prompt lengths whose prefill time is calculated; times between them are interpolated linearly [1].
 _ASKED = 9
-#: Equally likely prompts in the average prefill time [1].
+#: Number of equally likely prompts over which the prefill time is averaged [1].
 _AVERAGED = 200
 
 
@@ -104,7 +104,8 @@ class PromptTimes:
         read = [read_prompt(setup, plans, float(some), requests.cached, speculation) for some in tokens]
         seconds = np.stack([prompt.seconds for prompt in read], axis=-1)
         chips = np.stack([prompt.chip_share * prompt.seconds for prompt in read], axis=-1)
-        # All parts of the time scale with the average over all prompts, because steps process their sum.
+        # A step processes the sum of several prompts, so each part of its time grows by the same factor as the mean
+        # prefill time.
         longer = _along(tokens, seconds, likely).mean(axis=-1) / usual.seconds
         mean = replace(
             usual,

@@ -21,11 +21,11 @@ from inference_econ.serving.simulation.arrivals import POISSON, ArrivalProcess
 from inference_econ.serving.statistics import of_sample
 from inference_econ.serving.steady import Steady
 
-#: Prompts ahead whose lengths are sampled; further ones have the mean length [1].
+#: Number of earlier prompts whose lengths are sampled one by one; further prompts are approximated together [1].
 _ONE_BY_ONE = 8
-#: Largest utilization, and smallest share, in formulas that would otherwise divide by zero [1].
+#: Largest utilization and smallest share in formulas; they prevent a division by zero [1].
 _BUSIEST, _LEAST = 1.0 - 1e-9, 1e-9
-#: Mean from which a normal distribution replaces a Poisson distribution [1].
+#: Mean above which a normal distribution replaces a Poisson distribution [1].
 _MANY = 40.0
 
 
@@ -45,9 +45,10 @@ class LengthSample:
     count: int
 
     def shares(self, respect: str, place: int = 0) -> Array:
-        """Quantile of each request in one property, shape (count,) [1].
+        """Random number between 0 and 1 for each request, shape (count,) [1].
 
-        The values are midpoints of equal intervals. Their order is independent for each property.
+        The numbers are midpoints of equal intervals in random order. Different names ``respect`` give independent
+        orders.
         """
         return _shuffled(self.count, respect, place)
 
@@ -60,19 +61,19 @@ class LengthSample:
         return quantiles(self.requests.osl, self.shares("answer"))
 
     def work(self, prompts: Array, respect: str) -> Array:
-        """Total length of a given number of other prompts, in mean prompt lengths, shape (count,) [1]."""
+        """Total length of a number of other prompts, divided by the mean prompt length, shape (count,) [1]."""
         if self.requests.isl.scv == 0.0:
             return prompts
         usual = float(self.prompts().mean())
         total = self._sum(prompts, lambda place: new_tokens(self.requests, self.shares(respect, place)) / usual)
-        # The sum over many prompts is nearly normal.
+        # The total length of many prompts is nearly normally distributed.
         further = np.sqrt(np.maximum(prompts - _ONE_BY_ONE, 0.0) * self.requests.isl.scv)
         return np.asarray(np.maximum(total + further * _scores(self.count, respect, _ONE_BY_ONE), 0.0))
 
     def found(self, respect: str, place: int = 0) -> Array:
-        """Length of the prompt that is processed at a random time, in units of the mean prompt length [1].
+        """Length of the prompt that a server processes at a random time, divided by the mean prompt length [1].
 
-        At a random time, longer prompts are more likely.
+        Long prompts are more likely, because their prefill takes longer.
         """
         if self.requests.isl.scv == 0.0:
             return np.ones(self.count)
@@ -81,7 +82,10 @@ class LengthSample:
         return np.asarray(tokens[drawn] / tokens.mean())
 
     def left(self, prompts: Array) -> Array:
-        """Remaining work of prompts at random points of their prefill, in mean prompt lengths, shape (count,) [1]."""
+        """Remaining work of prompts at random points of their prefill [1].
+
+        The unit is the mean prompt length; the shape is (count,).
+        """
         mean = (1.0 + self.requests.isl.scv) / 2.0
         return self._sum(prompts, lambda place: self.found("found", place) * self.shares("left", place), mean)
 
@@ -146,7 +150,8 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     -------
     ndarray
         Remaining time of the running step, plus the time of the other prompts in the request's own step. The means
-        equal the means of the steady states. Deviations of steps that are already scheduled are added.
+        equal those of the steady states. A request also waits for the steps that were already scheduled; the result
+        includes how much their prompts deviate from the mean.
 
     Notes
     -----
@@ -178,7 +183,7 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
 
 
 def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
-    """Queueing times of prompts that are processed one at a time, shape (count,) [s].
+    """Queueing times of prompts if no two are processed together, shape (count,) [s].
 
     See :func:`shared_step_waits` for the parameters.
 
@@ -215,7 +220,7 @@ def per_token(states: Steady, drawn: LengthSample) -> Array:
 
 
 def _with_mean(times: Array, mean: Array, wanted: Array) -> Array:
-    """Scale times so that their mean has another value [s]; where the old mean is 0, the result is the new mean."""
+    """Scale times to a given mean [s]. If the old mean is 0, the result is the new mean."""
     return np.where(mean > 0.0, times * (wanted / np.where(mean > 0.0, mean, 1.0)), wanted)
 
 
@@ -293,10 +298,12 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
 
     Notes
     -----
-    A request is assumed to stay in the steady state that it finds on arrival; see :func:`occupancy`. Its TTFT depends
-    on its own prompt length. Bursty arrivals increase the number of earlier prompts by the factor (ca2 + cs2) / (1 +
-    cs2) (Allen and Cunneen, in Allen, 1990). Its TPOT is the TPOT of this state, so its last token arrives (osl - 1) *
-    TPOT after the first.
+    A request is assumed to stay in the steady state that it finds on arrival; see :func:`occupancy`. This state gives
+    its TPOT, so its last token arrives (osl - 1) * TPOT after the first. Its TTFT depends on its own prompt length.
+
+    Bursty arrivals increase the number of earlier prompts by the factor (ca2 + cs2) / (1 + cs2) (Allen and Cunneen, in
+    Allen, 1990). Here ca2 and cs2 are the squared coefficients of variation of interarrival times and of prompt
+    lengths.
     """
     queue, state = occupancy(service, requests_per_second, arrivals)
     seen = _seen(service, queue, state, arrivals)
@@ -349,8 +356,8 @@ def slo_met_share(
 
     Notes
     -----
-    Each request has the TPOT of the steady state that it finds on arrival. Requests that miss one SLO therefore often
-    miss the others too: long requests, and requests that arrive at high concurrency.
+    Each request has the TPOT of the steady state that it finds on arrival. Long requests, and requests that arrive at
+    high concurrency, therefore often miss several SLOs at once.
     """
     for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):
         if not value > 0:
@@ -378,11 +385,12 @@ def occupancy(service: Service, requests_per_second: float, arrivals: ArrivalPro
 
     Notes
     -----
-    With n concurrent requests, the instance completes mu(n) requests per second, its closed-loop rate.
-    :func:`inference_econ.formulas.queueing.load` describes the Markov chain and its validity. Prefill has priority over
-    decode. If r prompts arrive during a prefill, prompts start decoding in groups of 1 / (1 - r) on average, the
-    customers of a busy period. Groups of m prompts multiply the variability of the stream by m, for the decoding part
-    of the request time. This approximation is validated against the simulator.
+    With n concurrent requests, the instance completes mu(n) requests per second, as in a closed loop.
+    :func:`inference_econ.formulas.queueing.load` describes the Markov chain and its validity.
+
+    Prefill has priority over decode. If r prompts arrive during a prefill on average, 1 / (1 - r) prompts are processed
+    one after the other and then start decoding as a group. Groups of m requests multiply the variability of arrivals at
+    the decode phase by m. This approximation is validated against the simulator.
     """
     check_rate(requests_per_second)
     state, rates = service.in_flight, service.completions
@@ -414,14 +422,14 @@ def _seen(service: Service, queue: queueing.Load, state: Steady, arrivals: Arriv
     Latencies are unbounded if the queue is saturated.
     """
     drawn = LengthSample(service.requests, _DRAWN)
-    # A request that finds n others makes the concurrency n + 1. One that finds all slots in use queues, and starts with
-    # all slots in use.
+    # A request that finds n others raises the concurrency to n + 1. If it finds all slots in use, it queues until a
+    # slot is free.
     free, chance = queue.probabilities[:-1], float(queue.waiting)
     below = np.cumsum(free) * ((1.0 - chance) / max(float(free.sum()), 1e-300))
     place = np.searchsorted(below, levels(_DRAWN))
     states = state.among(np.minimum(place, state.batch.size - 1))
     patience = np.where(place < below.size, 0.0, -np.log1p(-drawn.shares("patience")))
-    # The request's own prompt, the prompts ahead and the rest of the running step are independent.
+    # The request's own prompt, the earlier prompts and the rest of the running step are statistically independent.
     scv, setup = service.requests.isl.scv, service.setup
     bursts = (arrivals.scv + scv) / (1.0 + scv)
     if several_fit(setup, service.requests):

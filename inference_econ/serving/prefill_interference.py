@@ -14,9 +14,9 @@ from inference_econ.formulas import special
 from inference_econ.inputs import Requests
 from inference_econ.serving.lengths import PromptTimes
 
-#: Numbers of prompts per step whose GPU time is calculated [1].
+#: Largest number of prompts per step for which GPU time is calculated [1].
 _SHARED = 12
-#: Number of prompts per step that is treated as zero [1].
+#: Smallest number of prompts per step; it replaces zero in divisions [1].
 TINY = 1e-6
 #: Smallest divisor, to avoid division by zero.
 LEAST = float(np.finfo(float).tiny)
@@ -59,8 +59,8 @@ class SharedWork:
     counts : ndarray, shape (m,)
         Numbers of chunks in an attention-DP group, from 1 to the maximum that fits in a step [1].
     even, uneven : ndarray, shape (..., m)
-        Relative time if every group has this number of chunks. The second value is for one group with this number, and
-        one chunk less in all other groups [1].
+        Time of a step relative to a step with one chunk [1]. For ``even``, every group has this number of chunks. For
+        ``uneven``, one group has this number, and the other groups have one chunk less.
     groups : ndarray, shape (..., 1)
         Number of attention-DP groups that step together [1].
     alone : ndarray, shape (..., 1)
@@ -140,7 +140,7 @@ class Batches:
     requests : Requests
         Lengths.
     size : ndarray, shape (...)
-        Decode batch that one of its requests sees [1].
+        Decode batch as one of its requests sees it, with the request itself [1].
     decode : ndarray, shape (...)
         Time of a decode step without prefill, or of a speculation round [s].
     tokens : ndarray, shape (...)
@@ -202,31 +202,34 @@ class Batches:
 
 #: Prompts per step from which random variation is neglected [1].
 _MANY = 40.0
-#: Iterations for the number of prompts that arrive during a step [1].
+#: Iterations that compute the number of prompts that arrive during a step [1].
 _PASSES = 3
-#: Iterations if prefill is delayed, starting from one prompt alone [1].
+#: Iterations under delayed prefill; the first one assumes a single prompt [1].
 _HELD_PASSES = 8
-#: Newton steps for a mean, and bisection steps for a rate [1].
+#: Newton steps that find a mean, and bisection steps that find a rate [1].
 _NEWTON, _HALVINGS = 6, 30
 
 
 class Added(NamedTuple):
-    """Time that each prompt adds to steps which it shares with decoding and other prompts [s]."""
+    """Time that one prompt adds to the steps in which it is processed [s].
+
+    Decoding requests and other prompts wait for this time.
+    """
 
     mean: Array
-    """Mean over all prompts, with CPU overhead."""
+    """Mean over all prompts, including CPU overhead."""
     chips: Array
     """Mean GPU time over all prompts."""
     following: Array
     """GPU time that one additional prompt takes in a step with other prompts."""
     joining: Array
-    """GPU time of each other prompt in a prompt's own step."""
+    """GPU time that each other prompt contributes to a step, as a new prompt in this step sees it."""
     joined: Array
-    """GPU time of all other prompts in a prompt's own steps, on attention-DP groups that step together."""
+    """GPU time of all other prompts in the steps of a new prompt, if attention-DP groups step together; 0 otherwise."""
 
 
 def _where_alone(groups: Array, single: Added, several: Added) -> Added:
-    """Combine added times: one case has a single attention-DP group, the other has several."""
+    """Select the first value where there is one attention-DP group, and the second value elsewhere."""
     return Added(*(np.where(groups == 1.0, *values) for values in zip(single, several, strict=True)))
 
 
@@ -250,7 +253,7 @@ def prefill_first(batches: Batches) -> Added:
         low, high = np.where(more, rate, low), np.where(more, high, rate)
     seconds, number = _read_between(batches, np.asarray((low + high) / 2.0))
     mean = np.where(begun > 0.0, seconds / np.maximum(begun, TINY), busy)
-    # Full groups bound the time from below.
+    # A step in which every group has a prompt is the most efficient one. It bounds the time from below.
     mean = np.clip(mean, np.minimum(reading.full_seconds, busy), busy)
     joined = np.maximum(busy * number * _part_share(batches, number) - busy, 0.0)
     several = Added(mean, mean, np.minimum(reading.full_seconds, mean), mean, joined)
@@ -260,8 +263,8 @@ def prefill_first(batches: Batches) -> Added:
 def _read_between(batches: Batches, rate: Array) -> tuple[Array, Array]:
     """Prefill time between two decode steps [s], and number of prompts that are processed together [1].
 
-    Prefill continues as long as a prompt arrived during the previous step. With steps of duration T and a rate L, there
-    are exp(L T) steps in sequence on average.
+    Prefill continues as long as a prompt arrived during the previous step. At a request rate L, steps of duration T
+    form sequences of exp(L T) steps on average.
     """
     busy, most = batches.reading.busy_seconds, batches.groups * batches.shared.counts[-1]
     stages = batches.reading.seconds / busy
@@ -280,14 +283,14 @@ def _part_share(batches: Batches, number: Array) -> Array:
 
 
 def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
-    """GPU time of the prompts before a new prompt, and duration of the step that the new prompt meets [s].
+    """GPU time of the prompts before a new prompt, and duration of the step that runs when the new prompt arrives [s].
 
-    It applies if several prompts fit in a step.
+    This function applies if several prompts fit in a step.
 
     Notes
     -----
-    Prompts that arrive during a step extend the next step by the GPU time of one additional prompt. The other parts of
-    the mean step are treated as constant. CPU overhead extends all steps equally.
+    Each prompt that arrives during a step extends the next step by the GPU time of one additional prompt. All other
+    parts of the mean step are treated as constant. CPU overhead extends all steps equally.
     """
     decode, others = batches.decode, batches.others
     share, working = (
@@ -296,7 +299,7 @@ def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
     mean = decode / np.maximum(1.0 - working, TINY)
     part = working * added.following / np.maximum(added.chips, LEAST)
     step = through_gates(added.following, mean * (1.0 - part), part, batches.requests)
-    # Divide first: at most all other prompts are ahead, however little time each adds.
+    # At most all other prompts are ahead. The division comes first, because the added time may be nearly zero.
     before = np.minimum(part * step, others * added.following) / np.maximum(added.following, LEAST)
     return before * added.joining, step + decode / np.maximum(1.0 - share, TINY) - mean
 
@@ -326,7 +329,7 @@ def _part(batches: Batches) -> _Part:
 
 
 def chunked_steps(batches: Batches) -> Added:
-    """Time that each prompt adds to steps which it shares with decoding and other prompts, under chunked prefill.
+    """Time that each prompt adds to steps that it shares with decoding and other prompts, under chunked prefill.
 
     Notes
     -----
@@ -335,12 +338,12 @@ def chunked_steps(batches: Batches) -> Added:
     time of the fullest group, with ceil(N / G) chunks. Longer steps also receive more prompts (:func:`_gated`,
     :func:`_by_length`).
 
-    A prompt shares its step with the mean number of other prompts. The other prompts add the GPU time of all chunks
-    minus C. Pipeline stages process chunks in turn. Every prompt adds at least a share of W, because its tokens limit
-    the number of prompts in a step.
+    A prompt shares its step with other prompts. Together, they add the GPU time of all chunks minus C. Pipeline stages
+    process chunks in turn. Every prompt adds at least a share of W, because its tokens limit the number of prompts in a
+    step.
     """
     parts, part = batches.parts, _part(batches)
-    # Prompts of several chunks, no two of which share a step.
+    # Prompts have several chunks, and no two prompts share a step.
     chips = np.maximum(part.working - part.saved, 0.0)
     longer = np.asarray(parts.number * np.maximum(chips, part.waiting))
     single = Added(longer, parts.number * chips, longer, longer, np.zeros(()))
@@ -357,7 +360,7 @@ def _added_by_chance(batches: Batches, part: _Part) -> Added:
     usual = np.minimum(number, _MANY)
     steps = _counted(batches, part, usual)
     growth, further = _beyond_counts(batches, part, usual, number)
-    # Normalize by the numbers of chunks that are enumerated.
+    # Only a finite number of chunks is enumerated, so the probabilities are normalized.
     growth = 1.0 / (steps.chance * steps.parts).sum(axis=-1) * growth
     mean, chips = (parts * (steps.chance * seconds).sum(axis=-1) * growth for seconds in (steps.taken, steps.work))
     following = parts * (steps.chance * (steps.work_of_one_more - steps.work)).sum(axis=-1) * further
@@ -365,7 +368,8 @@ def _added_by_chance(batches: Batches, part: _Part) -> Added:
     joined = parts * np.maximum(all_others, 0.0)
     least = min(batches.requests.new_tokens / batches.setup.assumptions.serving.prefill_chunk, 1.0)
     mean = np.maximum(mean, least * parts * part.waiting / batches.groups)
-    # One more prompt adds between zero and the mean over all. Message protocols may change in between.
+    # An additional prompt adds at least zero and at most the mean. The limits matter where the message protocol changes
+    # with the number of prompts.
     return Added(mean, chips, np.clip(following, 0.0, chips), np.minimum(joined * growth, chips), joined)
 
 
@@ -373,25 +377,25 @@ class _Counted(NamedTuple):
     """Steps by their number of chunks; arrays have shape (..., k)."""
 
     parts: Array
-    """Chunks: 0, 1, ..., shape (k,) [1]."""
+    """Numbers of chunks: 0, 1, ..., shape (k,) [1]."""
     work: Array
-    """GPU time of the chunk [s]."""
+    """GPU time of all chunks in the step [s]."""
     work_of_one_more: Array
-    """GPU time that one additional chunk takes [s]."""
+    """GPU time of a step with one more chunk [s]."""
     taken: Array
     """Duration of the step: GPU time or CPU time, whichever is longer [s]."""
     chance: Array
     """Share of all steps that have this number of chunks [1]."""
     met: Array
-    """Probability that an arriving prompt meets such a step [1]."""
+    """Probability that a new prompt meets a step with this number of other chunks [1]."""
 
 
 def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
-    """Steps by their number of chunks, whose mean is ``mean`` [1]."""
+    """Steps by their number of chunks; ``mean`` is the mean number [1]."""
     counts = np.arange(np.ceil(mean.max() + 8.0 * np.sqrt(mean.max())) + 9.0)
     stages, several = part.stages[..., None], batches.parts.number > 1
     begun = np.minimum(counts, stages)
-    # Chunks beyond a full step take further steps, which decode as well. GPU time does not fall with more chunks.
+    # Chunks that exceed a full step need further steps, and these also decode. More chunks never take less GPU time.
     room = (part.stages * batches.parts.most * batches.groups)[..., None]
     saved = part.saved[..., None] * begun * np.maximum(np.ceil(counts / room), 1.0)
     work = part.working[..., None] * (stages * batches.shared.at(counts / stages)) - saved
@@ -409,9 +413,9 @@ def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
 
 
 def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -> tuple[Array | float, Array]:
-    """Factors for large numbers of chunks, on the total work and on the work of one additional chunk [1].
+    """Factors above :data:`_MANY` chunks per step, on the time per chunk and on the time of one additional chunk [1].
 
-    For many chunks, both factors are proportional to their values at the mean number.
+    The distribution is calculated for :data:`_MANY` chunks. The factors convert its results to the actual mean number.
     """
     if not np.any(number > usual):
         return 1.0, np.ones(())
@@ -438,9 +442,10 @@ def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
 
     Notes
     -----
-    Prompts arrive as a Poisson process with rate L. Starting from R waiting prompts, min(G - R, P) more join, with P
-    Poisson-distributed with mean L H D. By Wald's identity the first prompt waits for their expected number over L.
-    Prompts that arrive later wait half of that on average.
+    Prompts arrive as a Poisson process with rate L. There are G groups, and a decode step takes the time D. If R
+    prompts are waiting at the start, min(G - R, P) more prompts join, where P is Poisson-distributed with mean L H D.
+    By Wald's identity, the first prompt waits for their expected number divided by L. Prompts that arrive later wait
+    half of that on average.
     """
     part, parts, decode, prompts = _part(batches), batches.parts.number, batches.decode, batches.begun
     full = batches.groups * part.stages
@@ -467,8 +472,9 @@ def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
 def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
     """Probability of each number of chunks in a step that serves the arrivals of the previous step, returned twice [1].
 
-    There are steps with prompts and steps without prompts. More prompts arrive during the former. An arriving prompt
-    meets each number with the same probability, so both arrays of shape (..., k) are equal.
+    More prompts arrive during steps with prompts than during steps without them, because these are shorter. The first
+    array is the distribution over all steps, the second is the one that an arriving prompt meets. Both have shape (...,
+    k) and are equal.
     """
     factorials = special.log_gamma(count + 1.0)
     chance = _poisson(mean, count, factorials)
@@ -487,8 +493,9 @@ def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
 def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
     """Probability of each number of chunks, in a step and at a random time, shape (..., k) [1].
 
-    At a random time, the numbers are Poisson-distributed. Newton's method finds the mean of this distribution from the
-    mean per step. The probability to meet a step is proportional to its duration.
+    At a random time, the number is assumed to be Poisson-distributed. Newton's method finds the mean of this
+    distribution from the mean number per step. The probability that a random time falls in a step is proportional to
+    the duration of the step.
     """
     highest, factorials = np.log(2.0 * count[-1]), special.log_gamma(count + 1.0)
     log = np.minimum(np.log(mean * length[..., 1] / length[..., 0]), highest)

@@ -34,19 +34,20 @@ from inference_econ.inputs import Requests
 from inference_econ.serving.lengths import PromptTimes, levels, quantiles
 from inference_econ.serving.steady import Steady, decode_steps, steady
 
-#: Equally likely requests in averages over lengths [1].
+#: Number of equally likely requests over which lengths are averaged [1].
 _LIKELY = 400
-#: Squared share of a group's requests whose contexts grow together, for outputs of one length; from simulations [1].
+#: Squared share of a group's requests whose contexts grow in step, if all outputs have the same length; from
+#: simulations [1].
 _IN_WAVES = 0.5
-#: Decay of that share with the squared coefficient of variation of output lengths [1]. It is the squared characteristic
-#: function of a normal length, at the frequency of one length.
+#: Decay rate of that share with the squared coefficient of variation of output lengths [1]. The share falls as the
+#: squared characteristic function of a normal distribution of lengths, at one cycle per output length.
 _APART = (2.0 * math.pi) ** 2
-#: Smallest standard deviation, and number of standard deviations that are never exceeded [1].
+#: Smallest standard deviation, and largest deviation in standard deviations [1].
 _LEAST, _FAR = 1e-9, 30.0
 
 
 def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None) -> Array:
-    """Number of concurrent requests whose KV cache fits in memory with the weights, rounded down [1].
+    """Largest number of concurrent requests whose KV cache fits in memory with the weights [1].
 
     The workspace grows with this number. Engines that reserve memory for future output admit fewer requests, but at
     least one.
@@ -54,15 +55,15 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
     batch, rules = plans.batch, setup.admission
     limits: tuple[Array, Array] | None = None
     if rules is not None and setup.spread:
-        # The last admitted request finds the others at their mean size. It needs memory for its prompt and for the
-        # reserved shares of its own and the other outputs.
+        # When the last request is admitted, the other requests have their mean size. The last request needs memory for
+        # its prompt, and for the reserved shares of its own output and of the other outputs.
         prompt, whole = _ends(setup, plans, speculation)
         limits = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
-    # A larger assumed batch leaves less room, so every second iteration approaches from below and ends at a batch that
-    # fits.
+    # A larger assumed batch leaves less memory, so iterations alternate around the solution. Every second one is below
+    # it, and the last one fits.
     for _ in range(4):
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
-        # All attention-DP groups have room for the same number.
+        # Each attention-DP group has memory for the same number of requests.
         groups = attention_groups(plans, setup.assumptions.layout)
         most = _with_room(needed, batch) / groups
         if limits is not None:
@@ -146,19 +147,20 @@ class KvPressure:
     ) -> KvPressure:
         """Compute the memory shortage of n layouts with given concurrency limits [1], shape (n,).
 
-        If the limits exceed what fits, memory is assumed to be sufficient for them.
+        If a limit exceeds the number of requests that fit, memory is assumed to be sufficient for the limit.
         """
         groups = np.broadcast_to(attention_groups(plans, setup.assumptions.layout), slots.shape)
         batch = np.maximum(slots, groups)
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
         room = np.maximum(_with_room(needed, batch), batch) / groups
         prompts, answers = (quantiles(length, levels(_LIKELY)) for length in (requests.isl, requests.osl))
-        # Long outputs are overrepresented among running requests, and each is at a uniform position.
+        # Running requests have long outputs more often than all requests do. Each has generated a random part of its
+        # output.
         written = np.mean(answers**2) / np.mean(answers) / 2.0
         variance = np.var(prompts) + np.mean(answers**3) / np.mean(answers) / 3.0 - written**2
         prompt, whole = _ends(setup, replace(plans, batch=batch), speculation)
         growth = np.maximum(whole - prompt, 0.0) / setup.spread if setup.spread else np.zeros(slots.shape)
-        # No prompt waits for more memory than a group has.
+        # A waiting prompt needs at most the memory of a full group.
         heads = np.minimum(prompts / np.mean(prompts) * prompt[..., None], room[..., None])
         free = np.mean(heads**2, axis=-1) / np.mean(heads, axis=-1) / 2.0
         together, answer = _IN_WAVES * math.exp(-_APART * requests.osl.scv), float(requests.osl.mean)
@@ -195,7 +197,8 @@ class KvPressure:
         return deviation * np.exp(-(away**2) / 2.0) / math.sqrt(2.0 * math.pi) - (self.room - number) * full, full
 
 
-#: Factor on the slots for workloads with shared prefix blocks, where the block count limits admission [1].
+#: Factor by which the slot limit is raised if the workload has shared prefix blocks. The number of blocks then limits
+#: admission [1].
 _SLOTS_OF_BLOCKS = 4
 #: Ratio between consecutive batches of a layout, and the approximate number of batches [1].
 RATIO, _BATCHES = 2.0**0.125, 72
@@ -484,17 +487,18 @@ def services(
     plans : Plans
         Layouts, arrays of shape (n,); their batch is ignored.
     slots : ndarray, shape (n,)
-        Maximum concurrent requests [1]. Concurrency that prefill cannot sustain is removed.
+        Maximum concurrent requests [1]. It is reduced to the concurrency that prefill can sustain.
     batches : int, optional
-        Number of steady states per layout, in equal ratios from one request to full memory [1]. By default all layouts
-        use common batches, so that layouts with more memory add batches only at the end.
+        Number of steady states per layout, in equal ratios from one request to full memory [1]. By default, all layouts
+        use the same batch sizes, and layouts with more memory have additional larger ones.
     speculation : Speculation, optional
         Speculation method, on the same chips.
     """
     setup = setup.for_role(speculates=speculation is not None)
     slots, chunk = np.minimum(slots, _MOST_SLOTS), setup.assumptions.serving.prefill_chunk
     if chunk and requests.decode_steps > 0.0:
-        # While one request decodes, its steps process this many prompts; more requests cannot decode at once.
+        # Steps can process this many prompts while one request decodes. More requests can never decode at the same
+        # time.
         groups = prompts_together(setup, plans)
         slots = np.minimum(slots, 1.0 + np.floor(requests.decode_steps * chunk * groups / requests.new_tokens))
     rules = setup.admission
@@ -528,7 +532,7 @@ def states_of(
 def _decode_seconds(setup: Setup, plans: Plans, batches: Array, speculation: Speculation | None) -> Array:
     """Time of decode steps of n layouts at given batches [1], shape (n, k) [s].
 
-    For speculation rounds, time per token.
+    With speculation, it is the time of a round divided by its tokens.
     """
     parts = (decode_steps(setup, some, speculation) for some in _portions(plans, batches))
     return np.concatenate([seconds / tokens for seconds, tokens in parts])

@@ -45,7 +45,7 @@ class Steady:
     Attributes
     ----------
     batch : ndarray
-        Decode batch that one of its requests sees [1].
+        Decode batch as one of its requests sees it, with the request itself [1].
     concurrency : ndarray
         Number of concurrent requests, including requests in prefill [1].
     ttft_seconds, tpot_seconds : ndarray
@@ -151,14 +151,14 @@ class Steady:
         return replace(first._mapped(lambda *values: np.stack(values)[:, None], *others), prompts=self.prompts)
 
     def without_prompts(self, steps: float, taken_seconds: float = 0.0) -> Steady:
-        """States with equal batches on a decode instance, which receives prompts after their prefill.
+        """States of a decode instance at the same batch sizes. Requests arrive with their prompts processed.
 
         Parameters
         ----------
         steps : float
             Decode steps per request [1].
         taken_seconds : float
-            Minimum instance time per request, such as the time of its links [s].
+            Minimum instance time per request, for example the time that a KV-cache transfer occupies the links [s].
 
         Returns
         -------
@@ -186,7 +186,7 @@ class Steady:
         )
 
     def reading_again(self, more: Array) -> Steady:
-        """States at the same concurrency, if a share of the prompt tokens is recomputed, shape (...) [1]."""
+        """States at the same concurrency, if ``more`` tokens per prompt token are recomputed, shape (...) [1]."""
         cycle = self.concurrency / self.requests_per_second
         longer = 1.0 + self.prefill_share * more
         rate = self.concurrency / (self.ttft_seconds + (cycle - self.ttft_seconds) * longer)
@@ -203,8 +203,8 @@ class Steady:
     def or_better(self, other: Steady, possible: npt.NDArray[np.bool_]) -> Steady:
         """Replace states by alternatives with the same batches.
 
-        Replacement starts at the first alternative that completes more requests. Batches ascend along the last axis.
-        All later states are also replaced, because a server would not return to the slower alternative.
+        Batches ascend along the last axis. Replacement starts at the first alternative that completes more requests.
+        All later states are replaced too, because a server would not return to the slower alternative.
         """
         better = possible & (other.requests_per_second > self.requests_per_second)
         better = np.logical_or.accumulate(better, axis=-1)
@@ -229,13 +229,13 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests (:attr:`Requests.mean_context`).
     plans : Plans
-        Deployments, shape (...). The batch is the number of requests in a step as one request sees it, with itself. It
-        ascends along the last axis. Attention-DP groups without a sequence take part in each step without work.
+        Deployments, shape (...). The batch is the number of requests in a decode step as one of these requests sees it,
+        with the request itself. Batches ascend along the last axis. Attention-DP groups without a sequence also take
+        part in each step, without work.
     requests : Requests
         Request lengths and cached tokens.
     speculation : Speculation, optional
-        Speculation method. Speculation method; rounds with the best draft length for each batch replace the decode
-        steps.
+        Speculation method. Rounds with the best draft length for each batch replace the decode steps.
 
     Returns
     -------
@@ -250,23 +250,22 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
 
     Notes
     -----
-    While a request decodes, each of the B - 1 other requests ends once per ``decode_steps`` steps. The prefill of a new
-    request follows each end. Decoding waits for this prefill, or its chunks extend the steps; the mean is the same. A
-    step thus takes T(B) + (B - 1) / decode_steps x P.
+    While a request decodes, each of the B - 1 other requests ends once per ``decode_steps`` steps. A new request then
+    starts with its prefill. Decoding either pauses for this prefill, or its chunks extend the steps; the mean is the
+    same in both cases. A step thus takes T(B) + (B - 1) / decode_steps x P.
 
-    If prompts share steps with decoding, P is their GPU time or the remaining CPU launch time; see
+    If prompts share steps with decoding, P is the larger of their GPU time and the remaining CPU launch time; see
     :func:`inference_econ.serving.prefill_interference.chunked_steps`. Prompts that start in the same step are processed
     together, which reduces the time of each (:func:`inference_econ.engine.prefill.shared_steps`). If decoding pauses
     for prefill, this reduction applies when more than one prompt starts per step on average.
 
-    The concurrency follows from the share of time in which a request decodes. An arriving request finds the state of an
+    The concurrency follows from the share of its time that a request decodes. An arriving request finds the state of an
     instance with one request less (Reiser and Lavenberg, 1980). Utilization is at most 1. A new prompt waits for the
-    remaining time of the running step and for earlier prompts; see
-    :func:`inference_econ.serving.prefill_interference.waits`.
+    rest of the running step and for earlier prompts; see :func:`inference_econ.serving.prefill_interference.waits`.
 
-    With speculation, (osl - 1) / V rounds of V tokens replace osl - 1 steps. Prefill does not get shorter, so its share
-    per token stays (B - 1) / (osl - 1) x P. The draft model processes every prompt as well, because it may draft as
-    soon as the batch is small. A new prompt waits for the remaining time of a full round. Surplus tokens of the last
+    With speculation, (osl - 1) / V rounds of V tokens replace osl - 1 steps. The prefill time does not change, so its
+    part per token stays (B - 1) / (osl - 1) x P. The draft model processes every prompt as well, because it may start
+    to draft as soon as the batch is small. A new prompt waits for the rest of a full round. Surplus tokens of the last
     round are ignored, because outputs are long compared with drafts.
     """
     batches = _batches(setup, plans, requests, speculation)
@@ -275,7 +274,7 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
         nothing = np.zeros_like(batches.decode)
         turn = reading.busy_seconds
         return _state(batches, _in_turns(batches, prefill_first(batches), reading.seconds, np.zeros(()), nothing, turn))
-    # Decoding next to a prefill is GPU time while the CPU launches kernels.
+    # While the CPU launches prefill kernels, the GPUs decode.
     decoding = batches.company * (batches.decode - batches.saved)
     own = reading.chip_share * reading.seconds + reading.chunks * decoding
     idle, added = np.maximum(reading.seconds - own, 0.0), chunked_steps(batches)
@@ -307,7 +306,7 @@ def _batches(setup: Setup, plans: Plans, requests: Requests, speculation: Specul
     # CPU time of prefill next to decoding is part of the shared steps.
     free = unhindered(setup)
     shared = SharedWork.of(free, plans, requests)
-    # Time that a step saves because decode and prefill read weights together, with the usual number of prompts.
+    # Time that a step saves because decode and prefill read weights once. It assumes the usual number of prompts.
     full, stages = replace(plans, batch=np.maximum(size, plans.pp)), plans.pp
     begun = parts.number * (full.batch - 1.0) / np.maximum(requests.decode_steps / tokens, 1.0)
     # Mean over the steps with prompts.
@@ -322,7 +321,7 @@ def _batches(setup: Setup, plans: Plans, requests: Requests, speculation: Specul
 def decode_steps(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
     """Time of a decode step, or of a round with the best draft length [s], and number of its tokens per request [1]."""
     if speculation is None:
-        # Every stage has at least one sequence.
+        # Every pipeline stage has at least one sequence.
         batch = np.maximum(plans.batch, plans.pp)
         return fastest_cut(setup, replace(plans, batch=batch)), np.ones(())
     drafts = rounds(setup, plans, speculation)
@@ -342,9 +341,9 @@ class _Reading(NamedTuple):
     ahead: Array
     """Mean wait for earlier prompts."""
     step: Array
-    """Duration of the step that runs when a prompt arrives, with its prompts."""
+    """Duration of the step that is running when a prompt arrives, with the prompts in this step."""
     following: Array
-    """Time by which a prompt delays other prompts, in the same step or in turn."""
+    """Time by which one prompt delays another, in the same step or in the queue."""
     beside: Array
     """Decode time in each step that also processes a chunk."""
     chance: Array | None = None
@@ -352,7 +351,7 @@ class _Reading(NamedTuple):
 
 
 def _in_turns(batches: Batches, added: Added, own: Array, idle: Array, decoding: Array, turn: Array) -> _Reading:
-    """Waits of prompts that are processed one at a time, with the processing time of each [s]."""
+    """Waits of prompts if no two are processed together; ``turn`` is the processing time of each [s]."""
     chunked = bool(batches.setup.assumptions.serving.prefill_chunk)
     ahead, chance = waits(batches, turn, added, beside_decoding=chunked)
     # The wait is at most the time of all other prompts.
@@ -366,8 +365,8 @@ def _state(batches: Batches, reading: _Reading) -> Steady:
     setup, requests, prompt, decode = batches.setup, batches.requests, reading.added.mean, batches.decode
     answer, begun, parts = batches.answer_seconds(prompt), batches.begun, batches.parts.number
     running = batches.company * np.minimum(reading.step, decode + batches.others * prompt) / 2.0
-    # Excludes prompts ahead and the rest of the running step. Steps that were scheduled before arrival contain other
-    # prompts too; if prompts take turns, those count as ahead.
+    # Excludes earlier prompts and the rest of the running step. Steps that were scheduled before the arrival contain
+    # other prompts too. If prompts are processed one at a time, these are earlier prompts.
     fixed = reading.own + reading.idle + request_seconds(setup, requests.cached)
     if requests.decode_steps > 0:
         prepared = decode + begun * prompt if several_fit(setup, requests) else decode
@@ -376,7 +375,7 @@ def _state(batches: Batches, reading: _Reading) -> Steady:
     cycle = ttft + answer
     rate = 1.0 / cycle + batches.others / np.maximum(answer, LEAST)
     rate = np.minimum(rate, batches.size / (batches.steps * decode + batches.size * prompt))
-    # Steps with prompts, per prompt. Prompts that share a step save time once.
+    # Number of steps with prompts, per prompt. Prompts that share a step save time only once.
     sharing = parts * -np.expm1(-begun * parts) / np.maximum(begun * parts, LEAST)
     follow = rate * reading.following
     if reading.chance is not None:

@@ -1,7 +1,7 @@
 """Scenarios, comparisons, and reproductions of other publications.
 
-The package runs scenario files (``scenario``, ``settings``, ``results``) and compares frontiers. It also shows results
-next to the values that publications printed (``exhibits``). Other packages use its modules.
+The package runs scenario files (``scenario``, ``settings``, ``results``) and compares frontiers. ``exhibits`` shows
+results next to published values. Other packages import its modules.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Comparison of several frontiers: hardware, models, formats or assumptions."""
+"""Comparison of several frontiers, for example for different hardware, models, formats or assumptions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from inference_econ.records.sources import source_records
 from inference_econ.studies.results import Result, common_speeds
 from inference_econ.studies.scenario import run
 
-#: Smallest probability of being the cheapest with which a series is a rival [1].
+#: Smallest probability of being the cheapest with which a series is listed as a rival [1].
 _MAY_BE = 0.2
 
 
 @dataclass(frozen=True)
 class Winner:
-    """Series that is the cheapest at a speed, with the probability that it is."""
+    """Cheapest series at a speed, and the probability that it is cheaper than others."""
 
     speed: float
     """Speed of one user [tokens/s]."""
@@ -42,7 +42,7 @@ class Winner:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Result):
-    """Frontiers of several series, as a :class:`.results.Result` that names the cheapest series."""
+    """Frontiers of several series. It is a :class:`.results.Result` that also names the cheapest series."""
 
     page = "report.questions.compare:ComparisonPage"
 
@@ -58,7 +58,10 @@ class Comparison(Result):
 
     @property
     def bounds(self) -> list[str]:
-        """Labels of series whose numbers are bounds: no similar server was measured, or no engine supports them."""
+        """Labels of series with costs that are only lower bounds.
+
+        For these series, no similar server was measured, or no engine supports the layouts.
+        """
         fronts = {curve.label: curve.frontier for curve in self.curves if isinstance(curve.frontier, ServiceFrontier)}
         return [label for label, front in fronts.items() if front.setup.is_bound or lacks_engine(front.setup)]
 
@@ -68,10 +71,10 @@ class Comparison(Result):
         return common_speeds([curve.tokens_per_second for curve in self.curves])
 
     def winners(self, speeds: Sequence[float]) -> list[Winner]:
-        """Return the cheapest series at each speed that several series reach.
+        """Return the cheapest series at each speed that at least two series reach.
 
-        It is empty if the requests of the series differ. Bounds are not ranked together with fitted, supported series.
-        Prices of different kinds are not ranked either: only series with the first kind of price
+        The list is empty if the requests of the series differ. Lower bounds are not ranked together with fitted,
+        supported series. Different kinds of prices are not ranked together either: only series with the first kind
         (:attr:`inference_econ.inputs.prices.HourPrice.order`) are.
 
         Parameters
@@ -98,9 +101,9 @@ class Comparison(Result):
         return best
 
     def record(self, speeds: Sequence[float] | None = None, costs: Sequence[float] = ()) -> dict[str, Any]:
-        """Return every series with its points, its points at some speeds and costs, and its preferred point.
+        """Return each series with its points, its values at some speeds and costs, and its preferred point.
 
-        For a failed series, return the failure.
+        A series that failed has the reason instead.
 
         Parameters
         ----------
@@ -120,7 +123,7 @@ class Comparison(Result):
             record.pop("sources")
             at_speeds = list[dict[str, object]]()
             for speed in shown:
-                # Null if no point is as fast.
+                # The cost is null if no point is as fast.
                 cost = {"tokens_per_second_per_user": speed, "dollars": by_label[label].dollars_at(speed)}
                 if isinstance(front, ServiceFrontier):
                     likely = by_label[label].likely_at(speed)
@@ -153,16 +156,16 @@ class Comparison(Result):
         return [*points, *({"series": label, "reason": reason} for label, reason in self.missing.items())]
 
     def to_frame(self, *, drawn: bool = True) -> Frame:
-        """All points of all series as unrounded rows. A series that does not fit has one row with the reason."""
-        del drawn  # the points are also what the table shows
+        """All points of all series, as unrounded rows. A series that does not fit has one row with the reason."""
+        del drawn  # the table shows the same points
         return frame_of(self.records())
 
 
-#: Name, or several to compare.
+#: A name, or several names to compare.
 Names = str | Sequence[str]
-#: Price of a GPU [USD/h]; or as text, a kind of price or a price per node.
+#: Price of a GPU [USD/h]. As text, it is a kind of price or a price per node.
 Rate = float | str
-#: Settings that may be lists, in addition to models and hardware.
+#: Settings that may be lists to compare, in addition to models and hardware.
 _COMPARED = ("weights", "activations", "kv", "assumptions", "engine", "context", "isl", "osl")
 
 
@@ -182,21 +185,22 @@ def compare(
     models, hardware : str or sequence of str
         Names or paths of models, and of GPUs.
     price : float or str, or mapping of str to these, optional
-        Price of one GPU [USD/h], of a node (``23.60/node``), or a kind of price (``on_demand``). It applies to all
-        hardware, or is given by name. ``alike`` uses prices of one source. By default, the default price of each GPU.
+        Price of one GPU [USD/h], of a node (``23.60/node``), or a kind of price (``on_demand``). One price applies to
+        all hardware; a mapping has a price by name. ``alike`` selects prices from one source. By default, each GPU has
+        its default price.
     series : mapping of str to Settings, optional
-        Additional series by label. They inherit the common settings, and are repeated for each value of a list.
+        Additional series by label. They inherit the common settings. Lists in their settings give one series per value.
     progress : callable, optional
         Receives the completed share of the work.
     **settings
-        Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all series. Number formats (``weights``,
-        ``activations``, ``kv``), ``assumptions``, ``engine`` and lengths (``context``, ``isl``, ``osl``) may be lists
-        to compare.
+        Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all series. The following may be lists to
+        compare: number formats (``weights``, ``activations``, ``kv``), ``assumptions``, ``engine``, and lengths
+        (``context``, ``isl``, ``osl``).
 
     Returns
     -------
     Comparison
-        Result with one curve per series. Series that do not fit are in ``missing``, with the reason.
+        Result with one curve per series. ``missing`` lists the series that do not fit, with the reason.
 
     Raises
     ------
@@ -223,7 +227,7 @@ def asked_scenario(
     series: Mapping[str, Settings] | None,
     settings: Mapping[str, Any],
 ) -> Scenario:
-    """Scenario of the kind ``frontier`` that :func:`compare` runs.
+    """Scenario of the kind ``frontier``, which :func:`compare` runs.
 
     Raises
     ------
@@ -260,7 +264,7 @@ def asked_scenario(
         "name": "Comparison",
         "description": "Cost-speed frontiers side by side.",
         "ask": {"kind": "frontier", "common": common, "series": listed},
-        # Settings that all combinations share.
+        # Settings with the same value in all combinations.
         "figure": {"title": ", ".join(alike) or "Comparison"},
         "sources": {"ask": {"ref": "user", "where": "the comparison that was asked for", "kind": "assumed"}},
     }
@@ -277,9 +281,9 @@ def _values(value: object) -> list[Any]:
 def _product(
     axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate], label: str = "", own: Mapping[str, Any] | None = None
 ) -> list[dict[str, object]]:
-    """Combinations of the axes that have several values, labelled by their differences.
+    """Combinations of the axes that have several values, labelled by the values that differ.
 
-    The series' own settings are included.
+    They include the series' own settings.
     """
     several = {name: values for name, values in axes.items() if len(values) > 1}
     combined: list[dict[str, object]] = []
@@ -295,7 +299,7 @@ def _product(
 
 
 def _short(axis: str, value: str | float) -> str:
-    """Short label: a length with the name of its axis, or the last part of a path."""
+    """Short label of a value: a length with the name of its axis, or the last part of a path."""
     if not isinstance(value, str):
         return f"{axis} {value:g}"
     return PurePath(value).stem if value.endswith((".yaml", ".yml", ".json")) else value

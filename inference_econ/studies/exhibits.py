@@ -1,6 +1,6 @@
 """Tables and charts of numbers, next to the values that a publication printed.
 
-Scenarios without frontiers return :class:`CellTable` and :class:`Chart`, which contain everything that display code
+Scenarios without frontiers return :class:`CellTable` and :class:`Chart`. Both contain everything that display code
 needs.
 """
 
@@ -16,7 +16,7 @@ from inference_econ.records.plain import attributes
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Published cell with the reproduced value."""
+    """Published cell of a table, with the reproduced value."""
 
     item: str
     """Scenario."""
@@ -31,14 +31,14 @@ class Cell:
 
     @property
     def match(self) -> bool:
-        """True if the reproduced value rounds to the published one."""
+        """True if the reproduced value, rounded to the digits of the publication, equals the published value."""
         decimals = _decimals(self.printed)
         twice = decimals < 2 and str(_rounded(_rounded(self.ours, 2), decimals)) == self.printed
         return twice or like(self.ours, self.printed) == self.printed
 
     @property
     def note(self) -> str:
-        """Note on the rounding of the publication, or on the reason for a difference."""
+        """Note about the rounding of the publication, or about the reason for a difference."""
         ours, off = self.ours, off_by(self.ours, self.printed)
         if like(ours, self.printed) == self.printed:
             return ""
@@ -47,7 +47,7 @@ class Cell:
         return f"ours is {ours:.5g}{off and f', {off} of the printed value'}"
 
     def record(self) -> dict[str, object]:
-        """Plain data for JSON."""
+        """The cell as plain data."""
         return attributes(self, "item row column printed ours match note")
 
 
@@ -56,11 +56,11 @@ class CellRow:
     """One row of numbers."""
 
     names: tuple[str | int, ...]
-    """Name of the row, with one entry per name column."""
+    """Name of the row; one entry per name column."""
     values: tuple[float | str, ...]
-    """Values of the row, one per value column: a number, or text in place of a missing number."""
+    """Values of the row, one per value column: numbers, or texts where a number is missing."""
     printed: Mapping[str, str] = field(default_factory=dict)
-    """Published text by value column, with its digits."""
+    """Published texts by value column, with the published digits."""
 
     @property
     def label(self) -> str:
@@ -75,7 +75,7 @@ class CellTable:
     title: str
     """Title."""
     names: tuple[str, ...]
-    """Headings of the columns that name a row."""
+    """Headings of the name columns."""
     columns: tuple[str, ...]
     """Headings of the value columns, with units."""
     rows: tuple[CellRow, ...]
@@ -83,13 +83,15 @@ class CellTable:
     notes: tuple[str, ...] = ()
     """Notes below the table."""
     errors: bool = False
-    """True to show the difference from each published value, for publications that no model reproduces to all digits.
+    """True to show the difference from each published value.
+
+    It is used for publications that no cost model reproduces to all digits.
     """
     subject: str = ""
-    """Subject of all rows; the notes on compared cells name it."""
+    """Subject of all rows. The notes about compared cells contain it."""
 
     def cells(self, item: str) -> list[Cell]:
-        """Published cells with the reproduced values."""
+        """Published cells, each with the reproduced value."""
         return [
             Cell(item, ", ".join(filter(None, (self.subject, row.label))), column, row.printed[column], value)
             for row in self.rows
@@ -98,7 +100,7 @@ class CellTable:
         ]
 
     def record(self) -> dict[str, object]:
-        """Plain data for JSON."""
+        """The table as plain data."""
         rows = [
             {**dict(zip(self.names, row.names, strict=True)), **dict(zip(self.columns, row.values, strict=True))}
             for row in self.rows
@@ -133,14 +135,14 @@ class Chart:
     y_label: str
     """Label of the y axis, with its unit."""
     lines: tuple[ChartLine, ...]
-    """Lines; equal labels have equal colors in all charts of a result."""
+    """Lines. Lines with the same label have the same color in all charts of a result."""
     logarithmic: str = "xy"
-    """Logarithmic axes: "", "x", "y" or "xy"."""
+    """Logarithmic axes: "" for none, "x", "y" or "xy"."""
     marks: Mapping[str, float] = field(default_factory=dict)
-    """Positions of vertical lines by legend label."""
+    """Positions of vertical lines, by label in the legend."""
 
     def record(self) -> dict[str, object]:
-        """Plain data for JSON; gaps are None."""
+        """The chart as plain data; gaps are None."""
         lines = [
             {"label": line.label, "x": list(line.x), "y": [None if math.isnan(value) else value for value in line.y]}
             for line in self.lines
@@ -149,7 +151,7 @@ class Chart:
 
 
 def like(value: float, printed: str | None) -> str:
-    """Number with as many decimals as the published one, or with three digits."""
+    """Format a number with as many decimals as the published one, or with three digits."""
     if printed is None:
         return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
     return str(_rounded(value, _decimals(printed)))
@@ -177,4 +179,4 @@ class Compared:
     charts: tuple[Chart, ...]
     """Charts."""
     basis: tuple[object, ...]
-    """Setups or specifications from which the numbers were computed."""
+    """Setups or specifications on which the numbers are based."""

@@ -1,4 +1,4 @@
-"""Cost of every layout at every user speed, interpolated between batches."""
+"""Cost of every layout at every user speed; costs between batches are interpolated."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from inference_econ.formulas import money, pareto
 from inference_econ.search import Frontier
 from inference_econ.search.fastest import token_seconds
 
-#: Key of a layout: GPUs, pipeline stages, GPUs that share attention, expert-parallel ranks [1].
+#: Key of a layout: numbers of GPUs, pipeline stages, GPUs that share attention, and expert-parallel ranks [1].
 LayoutKey = tuple[float, ...]
 
 
 class CheapestLayouts(NamedTuple):
-    """Cheapest deployment at a speed; its fields are NaN and None if no deployment is as fast."""
+    """Cheapest deployment at a speed. If no deployment is as fast, its fields are NaN or None."""
 
     dollars: float = np.nan
     """Cost [USD per 1e6 output tokens]."""
@@ -35,7 +35,7 @@ class CheapestLayouts(NamedTuple):
 
 
 class FixedLayout(NamedTuple):
-    """Deployment with a fixed layout and concurrency; NaN if it is not feasible."""
+    """Deployment with a fixed layout and a fixed concurrency; NaN if it is not feasible."""
 
     tokens_per_second: float = np.nan
     """Speed of one user [tokens/s]."""
@@ -45,16 +45,22 @@ class FixedLayout(NamedTuple):
     """Mean TTFT [s]."""
 
     def seconds(self, promise: str, decode_steps: float) -> float:
-        """Latency of the kind ``ttft``, ``tpot`` or ``e2e`` [s]; the number of tokens after the first is given [1]."""
+        """Latency ``ttft``, ``tpot`` or ``e2e`` [s]; ``decode_steps`` is the number of tokens after the first [1]."""
         tpot = 1.0 / self.tokens_per_second
         return {"ttft": self.ttft_seconds, "tpot": tpot, "e2e": self.ttft_seconds + decode_steps * tpot}[promise]
 
 
 class _States(NamedTuple):
-    """States of layouts, one row each in interpolation order, shape (n, k); NaN if not feasible."""
+    """States of layouts, shape (n, k).
+
+    Each row has the states of a layout in interpolation order; NaN if not feasible.
+    """
 
     keys: Sequence[LayoutKey]
-    """Layout key of each row; empty on the published study's grid, where instance sizes are continuous."""
+    """Key of the layout in each row.
+
+    It is empty on the published study's grid, because instance sizes are continuous there.
+    """
     speeds: Array
     """Speed of one user [tokens/s]."""
     dollars: Array
@@ -62,11 +68,14 @@ class _States(NamedTuple):
     flights: Array
     """Number of concurrent requests of a decode instance [1]."""
     accelerators: Array
-    """Number of GPUs of the instance or prefill/decode group [1]."""
+    """Number of GPUs in the instance or prefill/decode group [1]."""
 
 
 class CostCurves(ABC):
-    """Cost as a function of speed for all layouts. Between two states of a layout, cost is a power of speed."""
+    """Cost as a function of speed, for all layouts.
+
+    Between two states of a layout, cost is a power function of speed.
+    """
 
     @abstractmethod
     def states(self, layout: LayoutKey | None = None) -> _States:
@@ -74,10 +83,10 @@ class CostCurves(ABC):
 
     @abstractmethod
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Concurrency of the states of a layout, and the fields of :class:`FixedLayout` for each; shape (k,)."""
+        """Concurrency of a layout's states, and the fields of :class:`FixedLayout` at each; shape (k,)."""
 
     def cheapest(self, speed: float, layout: LayoutKey | None = None) -> CheapestLayouts:
-        """Lowest cost at a user speed or above [tokens/s], for all layouts or for one.
+        """Lowest cost at a user speed or above [tokens/s], for all layouts or for one layout.
 
         If all states of a layout are faster, its cheapest state is used. Costs between two states are interpolated.
         """
@@ -100,9 +109,9 @@ class CostCurves(ABC):
         return best if best > 0.0 else np.nan
 
     def held(self, layout: LayoutKey, concurrency: float) -> FixedLayout:
-        """Speed and cost of a layout, at a given concurrency of a decode instance."""
+        """Speed and cost of a layout at a given concurrency of a decode instance [1]."""
         flights, values = self.seen(layout)
-        # Rounding must not exclude the last state.
+        # The tolerance keeps the last state if rounding makes the concurrency slightly larger.
         if not flights.size or concurrency > flights.max() * (1.0 + 1e-9):
             return FixedLayout()
         at, across = np.log(concurrency), np.log(flights)
@@ -111,19 +120,19 @@ class CostCurves(ABC):
 
 @dataclass(frozen=True)
 class LayoutCurves(CostCurves):
-    """Cost as a function of speed for all layouts of one candidate: an engine, a recipe and an arrangement.
+    """Cost as a function of speed, for all layouts of one candidate deployment.
 
-    States are computed for batches in equal ratios. Between two batches, cost is a power of speed, because the mean
-    concurrency is continuous. Steady states are interpolated in the same way
+    States are computed for batches in equal ratios. Between two batches, cost is a power function of speed, because the
+    mean concurrency is continuous. Steady states are interpolated in the same way
     (:meth:`inference_econ.serving.steady.Steady.at`). There is no interpolation between layouts.
     """
 
     front: ServiceFrontier
-    """Frontier whose first candidate is used."""
+    """Frontier. The curves are for the first candidate of the frontier."""
 
     @property
     def candidate(self) -> Candidate:
-        """Candidate."""
+        """Candidate with these layouts."""
         return self.front.candidates[0]
 
     @cached_property
@@ -165,19 +174,19 @@ class LayoutCurves(CostCurves):
         return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """Parallelism degrees of a layout, and the engines that support it.
+        """Parallelism degrees of a layout, and the engines that can start it.
 
-        If disaggregated, they are those at the nearest batch.
+        For a disaggregated candidate, the prefill layout of the nearest batch is used.
         """
         row, column = self._nearest(layout, concurrency)
         return self.candidate.layouts(np.array([row]), np.array([column]))[0]
 
     def accelerators(self, layout: LayoutKey, concurrency: float) -> float:
-        """Number of GPUs of the instance, or of the prefill/decode group at the same batch [1]."""
+        """Number of GPUs in the instance, or in the prefill/decode group of the nearest batch [1]."""
         return float(self.candidate.metrics.accelerators[self._nearest(layout, concurrency)])
 
     def _nearest(self, layout: LayoutKey, concurrency: float) -> tuple[int, int]:
-        """Index of the layout, and of the batch nearest to a concurrency of a decode instance [1]."""
+        """Index of the layout, and index of the batch that is nearest to a concurrency of a decode instance [1]."""
         row = int(self._rows(layout)[0])
         with np.errstate(invalid="ignore"):
             return row, int(np.nanargmin(np.abs(np.log(self._all.flights[row] / concurrency))))
@@ -188,10 +197,10 @@ class LayoutCurves(CostCurves):
 
 @dataclass(frozen=True)
 class InstanceCurves(CostCurves):
-    """Cost over speed of decode steps, for instances of every size in their fastest layout at every batch.
+    """Cost of decode steps as a function of speed. Instances of every size have their fastest layout at every batch.
 
-    Between two batches of an instance, cost is a power of speed. This also applies between two points of a frontier on
-    the study's grid, because its sizes are continuous. The key of an instance is its number of GPUs.
+    Between two batches of an instance, cost is a power function of speed. On the study's grid, the same applies between
+    two points of a frontier, because sizes are continuous there. The key of an instance is its number of GPUs.
     """
 
     front: Frontier
@@ -199,7 +208,7 @@ class InstanceCurves(CostCurves):
 
     @property
     def continuous(self) -> bool:
-        """True if sizes are continuous, so that every value of an input has its own instance."""
+        """True if instance sizes are continuous. Every value of an input then has a different best size."""
         return isinstance(self.front.grid.layouts, ContinuousLayouts)
 
     @cached_property
@@ -211,7 +220,7 @@ class InstanceCurves(CostCurves):
         return self._of(front.grid.accelerators)
 
     def _of(self, sizes: Array) -> _States:
-        """Instances of the given sizes, one row each, with all batches of the grid."""
+        """States of instances of the given sizes. Each row has one size with all batches of the grid."""
         front, setup = self.front, self.front.setup
         batch, chips = front.grid.batch[None, :], sizes[:, None]
         times = token_seconds(setup, chips, batch, front.grid.layouts, speculation=front.speculation).seconds
@@ -226,13 +235,13 @@ class InstanceCurves(CostCurves):
         return self._all if layout is None else self._of(np.array(layout))
 
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Feasible batches of an instance, with its speed and cost at each."""
+        """Feasible batches of an instance, with speed and cost at each batch."""
         states = self._of(np.array(layout))
         fits = np.isfinite(states.speeds[0])
         return states.flights[0, fits], (states.speeds[0, fits], states.dollars[0, fits])
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """Parallelism degrees of an instance by the names of their options, at the nearest batch [1]."""
+        """Parallelism degrees of an instance at the nearest batch, by option [1]."""
         states = self._of(np.array(layout))
         off = np.abs(np.log(states.flights[0] / concurrency))
         column = int(np.nanargmin(np.where(np.isfinite(states.speeds[0]), off, np.nan)))
@@ -241,6 +250,6 @@ class InstanceCurves(CostCurves):
         return alone.point(0).layout
 
     def accelerators(self, layout: LayoutKey, concurrency: float) -> float:
-        """Number of GPUs of the instance [1]."""
+        """Number of GPUs in the instance [1]."""
         del concurrency
         return layout[0]

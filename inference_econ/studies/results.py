@@ -27,7 +27,7 @@ from inference_econ.studies.exhibits import Cell, CellTable, Chart, like
 
 @dataclass(frozen=True, slots=True)
 class BesideSeries:
-    """Offer of an API provider, and the series of a figure with which it is compared."""
+    """Offer of an API provider, next to the series that it is compared with."""
 
     series: str
     """Label of the series."""
@@ -52,12 +52,12 @@ def beside(points: Iterable[OfferedPoints], labels: Sequence[str]) -> tuple[Besi
     points : iterable of OfferedPoints
         Requested offers.
     labels : sequence of str
-        Labels of the available series; offers for other series are left out.
+        Labels of the available series. Offers for other series are left out.
 
     Returns
     -------
     tuple of BesideSeries
-        Pareto-optimal offers in measured speed and price, for each model and day, fastest first.
+        Pareto-optimal offers in measured speed and price, for each model and day; the fastest comes first.
 
     Raises
     ------
@@ -95,7 +95,7 @@ AnyFrontier = ServiceFrontier | Frontier
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Curve:
-    """Frontier with a label; points are ordered by speed, slowest first."""
+    """Frontier with a label. Points are in order of speed, the slowest first."""
 
     label: str
     """Label in the legend."""
@@ -104,16 +104,16 @@ class Curve:
     dollars: Array
     """Cost of each point [USD per 1e6 tokens]."""
     accelerators: Array
-    """Size of the instance at each point [GPUs]."""
+    """Number of GPUs in the instance at each point [GPUs]."""
     batch: Array
-    """Batch [1]."""
+    """Batch at each point [1]."""
     frontier: AnyFrontier | None = None
     """Frontier of services or decode steps; None for the toy model."""
     sources: tuple[UsedSource, ...] = ()
     """Sources of the numbers."""
 
     def __repr__(self) -> str:
-        """Label, number of points, and end points, because arrays and sources are too long."""
+        """Label, number of points, first and last point; arrays and sources would be too long."""
         points = f"{self.dollars.size} {'point' if self.dollars.size == 1 else 'points'}"
         (slow, cheap), (fast, dear) = ((self.tokens_per_second[end], self.dollars[end]) for end in (0, -1))
         return f"Curve({self.label!r}: {points}, {slow:.4g} tokens/s at ${cheap:.3g} to {fast:.4g} at ${dear:.3g})"
@@ -131,14 +131,14 @@ class Curve:
 
     @property
     def is_priced(self) -> bool:
-        """True if costs are known."""
+        """True if the costs are known."""
         return all(setup.is_priced for setup in self.setups)
 
     @property
     def is_whole(self) -> bool:
-        """True for deployments with integer sizes.
+        """True if instance sizes are integers.
 
-        Points of the published study's grid are not compared with servers.
+        Points of the published study's grid have real-valued sizes, so they are not compared with servers.
         """
         front = self.frontier
         return isinstance(front, ServiceFrontier) or (
@@ -146,7 +146,7 @@ class Curve:
         )
 
     def columns(self) -> dict[str, object]:
-        """Return the numbers of the points by name, with the latencies of services; arrays of shape (n,)."""
+        """Return the numbers of the points by name, as arrays of shape (n,). For services, they include latencies."""
         columns: dict[str, object] = {
             "tokens_per_second_per_user": self.tokens_per_second,
             "dollars_per_million_output_tokens": self.dollars,
@@ -158,7 +158,7 @@ class Curve:
         return columns
 
     def bounded(self, columns: Mapping[str, object]) -> dict[str, object]:
-        """Return the columns, each with its interval ends."""
+        """Return the columns together with the ends of their intervals."""
         if self.frontier is None or not self.is_whole:
             return dict(columns)
         return bounds.bounded(columns, self.frontier.ends())
@@ -187,7 +187,7 @@ class Curve:
         return int(cheap[-1])
 
     def values(self, spec: TableSpec) -> dict[str, float]:
-        """Return the values of one table row, at the fastest point or at the preferred point."""
+        """Return the numbers of one table row, at the fastest point or at the preferred point."""
         index, front = self.index_of(spec), self.frontier
         values = {
             "tokens_per_second_per_user": float(self.tokens_per_second[index]),
@@ -202,7 +202,7 @@ class Curve:
         return values if front is None else {**values, "mfu": float(front.mfu[index])}
 
     def row(self, spec: TableSpec) -> dict[str, object]:
-        """Return the columns of a table at the point of its row, with interval ends."""
+        """Return the columns of one table row, with interval ends."""
         ours = self.values(spec)
         shown: dict[str, object] = {column.key: ours[column.key] for column in spec.columns}
         if self.frontier is None or not self.is_whole:
@@ -210,11 +210,11 @@ class Curve:
         return bounds.bounded(shown, self.frontier.ends_each()[self.index_of(spec)])
 
     def preferred_index(self, exponent: float) -> int:
-        """Index of the point that maximizes speed^exponent / cost (eq. 45)."""
+        """Index of the point with the largest speed^exponent / cost (eq. 45 of Erdil, 2025)."""
         return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))
 
     def dollars_at(self, tokens_per_second: float) -> float | None:
-        """Lowest cost at a speed [tokens/s] or above [USD per 1e6 tokens]; None if no point is as fast."""
+        """Lowest cost at a speed or above [USD per 1e6 tokens]; None if no point is as fast."""
         likely = self.likely_at(tokens_per_second)
         if likely is not None or isinstance(self.frontier, ServiceFrontier):
             return None if likely is None else likely.dollars
@@ -222,11 +222,11 @@ class Curve:
         return float(as_fast.min()) if as_fast.size and self.is_priced else None
 
     def fastest_at(self, dollars: float) -> ServicePoint | Point | None:
-        """Fastest point at or below a cost [USD per 1e6 tokens]; None if no point is as cheap."""
+        """Fastest point at a cost or below [USD per 1e6 tokens]; None if no point is as cheap."""
         return self.frontier.fastest_at(dollars) if self.frontier is not None and self.is_priced else None
 
     def likely_at(self, tokens_per_second: float) -> Likely | None:
-        """Cost of services at a speed, with its interval [USD per 1e6 tokens]; None if no point is as fast."""
+        """Cost of services at a speed, with its 80% interval [USD per 1e6 tokens]; None if no point is as fast."""
         if not isinstance(self.frontier, ServiceFrontier) or not self.is_priced:
             return None
         return self.frontier.at_speed(tokens_per_second)
@@ -234,7 +234,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class SquareRootLaw:
-    """Published times per token, compared with the law that the time grows with the square root of the parameters."""
+    """Published times per token, compared with a law: time grows with the square root of the parameter count."""
 
     labels: tuple[str, ...]
     """Models."""
@@ -257,7 +257,7 @@ class SquareRootLaw:
 
 
 class Study(Shown):
-    """Result of a scenario that has its own page."""
+    """Result of a scenario that is displayed in its own way."""
 
     __slots__ = ()
 
@@ -273,19 +273,22 @@ class Result(Shown):
     curves: tuple[Curve, ...] = ()
     """Frontiers, one per series."""
     offers: tuple[BesideSeries, ...] = ()
-    """API offers, each with the series for comparison."""
+    """API offers, each with the series that it is compared with."""
     tables: tuple[CellTable, ...] = ()
-    """Tables, for results without frontiers."""
+    """Tables of results that have no frontiers."""
     charts: tuple[Chart, ...] = ()
-    """Charts, for results without frontiers."""
+    """Charts of results that have no frontiers."""
     comparison: SquareRootLaw | None = None
-    """Latencies compared with the square-root law."""
+    """Latencies, compared with the square-root law."""
     assessments: tuple[Assessment, ...] = ()
-    """Comparisons of a measured deployment with predictions: under its own assumptions, then under additional ones."""
+    """Comparisons of a measured deployment with predictions.
+
+    The first one uses its own assumptions, the others further ones.
+    """
     panels: tuple[Result, ...] = ()
-    """Results for the panels of a figure."""
+    """Results that are panels of one figure."""
     study: Study | None = None
-    """Result of a study with its own page."""
+    """Study, for scenarios that are displayed in their own way."""
     sources: tuple[UsedSource, ...] = ()
     """Sources of the numbers."""
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -320,7 +323,7 @@ class Result(Shown):
 
     @property
     def cells(self) -> list[Cell]:
-        """Published cells of the scenario with the reproduced values."""
+        """Published cells of the scenario, each with the reproduced value."""
         spec = self.scenario.table
         item = self.scenario.name.lower().replace(" ", "_")
         if spec is None:
@@ -335,7 +338,7 @@ class Result(Shown):
 
     @property
     def offer_records(self) -> list[dict[str, Any]]:
-        """API offers, with the cost of their series at the same speed; this cost is None if no point is as fast."""
+        """API offers as records, with the cost of their series at the same speed; None if no point is as fast."""
         curves = {curve.label: curve for curve in self.curves}
         return [
             {
@@ -393,9 +396,9 @@ class Result(Shown):
         return self.lines() if self.curves and self.scenario.figure is None else self.drawn()
 
     def to_frame(self, *, drawn: bool = False) -> Frame:
-        """Numbers of the table or figure as rows, rounded to ten digits; for a study, its own rows.
+        """Numbers of the table or figure as rows; for a study, its own rows.
 
-        Further digits would differ between computers.
+        Numbers are rounded to ten digits, because further digits differ between computers.
 
         Parameters
         ----------
@@ -412,7 +415,7 @@ class Result(Shown):
         return frame
 
     def lines(self) -> list[dict[str, str]]:
-        """Return the cells of the table by column, with as many digits as in the publication."""
+        """Return the cells of the table by column. Numbers have as many digits as in the publication."""
         lines = []
         for curve in self.curves:
             ours, printed = curve.values(self.table), self.table.printed.get(curve.label, {})
@@ -432,7 +435,7 @@ class Result(Shown):
             raise InputError(f"{self.scenario.name}: the result has no figure. 'paper table' prints it.")
 
     def drawn(self) -> list[dict[str, Any]]:
-        """Return the points of the curves of the figure, then of its offers, one record per point."""
+        """Return one record per point: first the points of the curves, then the offers."""
         if self.assessment is not None:
             return self.assessment.records()
         if self.charts:
@@ -471,15 +474,15 @@ def _usual_table(curves: Sequence[Curve]) -> TableSpec:
     return TableSpec.model_validate({"point": "preferred", "columns": titled})
 
 
-#: Speeds of a table, before multiplication by powers of ten [tokens/s], and their maximum number [1].
+#: Round speeds for tables, up to a power of ten [tokens/s], and maximum number of them [1].
 _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _MOST = 5
-#: Slower speeds are not sold, and shown only if nothing is faster [tokens/s].
+#: Slower speeds are not offered in practice; they are shown only if nothing is faster [tokens/s].
 _SOLD = 1.0 / SLOWEST
 
 
 def common_speeds(frontiers: Sequence[Array]) -> list[float]:
-    """Round speeds that API providers offer, from the slowest to the fastest point of the given frontiers.
+    """Round speeds in the range that API providers offer, from the slowest to the fastest point of the given frontiers.
 
     Parameters
     ----------
@@ -489,7 +492,7 @@ def common_speeds(frontiers: Sequence[Array]) -> list[float]:
     Returns
     -------
     list of float
-        A few round speeds, ascending; only the fastest speed if no speed is round [tokens/s per user].
+        A few round speeds, ascending [tokens/s per user]. If no speed is round, only the fastest speed.
 
     Examples
     --------

@@ -47,17 +47,16 @@ def run(
     scenario : Scenario or str
         Scenario, or its name or path.
     changes : sequence of str
-        What-ifs that apply to all series: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or
-        ``assumptions.FIELD=VALUE``.
+        What-ifs for all series: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
     keep_going : bool
-        True to list series that do not fit in :attr:`Result.missing`, if at least one series fits.
+        True to list series that do not fit in :attr:`Result.missing`. At least one series must fit.
     progress : callable, optional
         Receives the completed share of the work and the current step.
 
     Returns
     -------
     Result
-        Result with curves, a comparison, tables or panels, depending on the kind of scenario.
+        Result with curves, a comparison, tables or panels. The kind of scenario determines which.
 
     Raises
     ------
@@ -76,7 +75,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRun:
-    """Run of a scenario; see :func:`run` for the fields."""
+    """Run of a scenario. The fields are the parameters of :func:`run`."""
 
     scenario: Scenario
     changes: tuple[str, ...]
@@ -125,7 +124,7 @@ class ScenarioRun:
         return () if figure is None else beside(figure.offers, tuple(labels))
 
     def assessment(self, ask: AssessAsk) -> Result:
-        """Compare the measured deployment with predictions under its own assumptions, and under additional ones."""
+        """Compare a measured deployment with predictions under its own assumptions, and under further ones."""
         further = (ask.replace(common=ask.common.replace(assumptions=preset)) for preset in ask.presets)
         assessments = [assessment_of(wanted, progress=self.progress) for wanted in (ask, *further)]
         used = (used for item in assessments for used in priced_sources(item.setup))
@@ -140,15 +139,15 @@ class ScenarioRun:
         return self.result(comparison=SquareRootLaw(labels, parameters, measured, predicted))
 
     def compared(self, answer: Compared, sources_of: Callable[[Any], Iterable[UsedSource]]) -> Result:
-        """Result of tables and charts, with their sources."""
+        """Convert tables and charts to a result with their sources."""
         used = (source for spec in answer.basis for source in sources_of(spec))
         return self.result(used, tables=answer.tables, charts=answer.charts)
 
     def panels(self, ask: PanelsAsk) -> Result:
-        """Result of several scenarios, with all their sources and offers."""
+        """Combine the results of several scenarios as panels, with all their sources and offers."""
         answers = (run(_panel(name), changes=self.changes, progress=self.progress) for name in ask.scenarios)
         panels = tuple(map(self._with_offers, answers))
-        # Reject offers for series that no panel has.
+        # Offers for series that no panel has are rejected.
         labels = {curve.label for panel in panels for curve in panel.curves}
         points = () if self.scenario.figure is None else self.scenario.figure.offers
         odd = next((label for wanted in points for label in wanted.series if label not in labels), None)
@@ -163,7 +162,10 @@ class ScenarioRun:
         return replace(panel, offers=(*panel.offers, *offers), sources=tuple(dict.fromkeys(used)))
 
     def result(self, used: Iterable[UsedSource] = (), **shown: Any) -> Result:
-        """Result with the sources of its content, without duplicates, followed by those of the scenario."""
+        """Create a result.
+
+        It has the sources of its content without duplicates, followed by the sources of the scenario.
+        """
         sources = spec_sources("scenario", self.scenario)
         return Result(self.scenario, **shown, sources=(*dict.fromkeys(used), *sources))
 
@@ -175,7 +177,7 @@ def _curve(label: str, settings: Settings) -> Curve:
 
 
 def _panel(name: str) -> Scenario:
-    """Scenario with curves, for use as a panel."""
+    """Load a scenario with curves that can be a panel."""
     spec = catalog.scenario(name)
     if not isinstance(spec.ask, (FrontierAsk, ToyAsk)):
         raise InputError(f"{name} cannot be a panel: a panel shows frontiers, and it is of the kind {spec.ask.kind!r}")

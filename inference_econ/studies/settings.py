@@ -1,4 +1,4 @@
-"""Frontiers and assessments from the settings of a scenario."""
+"""Frontiers and assessments for the settings of a scenario."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from inference_econ.studies.results import AnyFrontier
 
 
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
-    """Compute the frontier for settings; missing settings are taken from ``DEFAULTS``.
+    """Compute the frontier for settings; ``DEFAULTS`` are used for missing ones.
 
     It is a frontier of services, unless the settings select decode steps or the grid of the published study.
 
@@ -42,14 +42,14 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
     settings : Settings
         Settings.
     among : tuple of str
-        For services, labels of the candidates to use; all if empty.
+        For services, labels of the candidates to use; all candidates if empty.
 
     Raises
     ------
     InputError
         If a name or setting is invalid, or does not apply.
     NothingFitsError
-        If no deployment is feasible, or none meets the SLOs.
+        If no deployment is feasible, or no deployment meets the SLOs.
     """
     filled = with_defaults(settings)
     check_counted(filled)
@@ -80,7 +80,7 @@ _cached_frontier = lru_cache(maxsize=256)(frontier_of)
 
 
 def shared_frontier(settings: Settings) -> AnyFrontier:
-    """Frontier for settings. It is cached unless the settings name user files, which may change."""
+    """Frontier for settings. It is cached, except if settings name files of the user, because these may change."""
     shipped: tuple[tuple[catalog.Kind, tuple[str | None, ...]], ...] = (
         ("models", (settings.model, settings.draft)),
         ("hardware", (settings.hardware,)),
@@ -93,7 +93,7 @@ def shared_frontier(settings: Settings) -> AnyFrontier:
 
 
 def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assessment:
-    """Compute the comparison of a measured deployment that a scenario requests.
+    """Compare a measured deployment with predictions, as a scenario requests.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     return assess(setup_of(filled), traffic, observed, pins, progress=progress)
 
 
-#: Numeric settings of a query; all other numbers belong to a specification, such as ``hardware.watts``.
+#: Numeric settings of a query. All other numbers are in a specification, for example ``hardware.watts``.
 SETTINGS = tuple(option.name for option in OPTIONS.values() if option.number)
 #: Default values of these settings.
 _ABSENT = {"cached": 0.0, "shared_prefix": 0.0}
@@ -129,20 +129,20 @@ def number(settings: Settings, name: str) -> float:
     Parameters
     ----------
     settings : Settings
-        Query; the defaults are :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
+        Query. Missing settings are taken from :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
     name : str
-        Name of a setting in :data:`SETTINGS`, or of a number in a specification, as in what-ifs: ``hardware.FIELD``,
-        ``model.FIELD`` or ``assumptions.FIELD``.
+        Name of a setting in :data:`SETTINGS`. Numbers of a specification have the names of what-ifs:
+        ``hardware.FIELD``, ``model.FIELD`` or ``assumptions.FIELD``.
 
     Returns
     -------
     float
-        Value in base units.
+        Value in base units (such as B, s, W).
 
     Raises
     ------
     InputError
-        If the name is unknown, not a number, or has no value.
+        If the name is unknown, or the setting is not a number or has no value.
 
     Examples
     --------
@@ -174,12 +174,12 @@ def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
     settings : Settings
         Query.
     values : mapping of str to float
-        Values by the names of :func:`number`, in base units.
+        Values in base units, by the names that :func:`number` accepts.
 
     Returns
     -------
     Settings
-        Numbers of specifications become what-ifs, which are applied after existing ones.
+        Changed query. Numbers of specifications become what-ifs, which apply after the existing ones.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def _of_specification(filled: Settings, name: str) -> float:
 
 
 def _part(value: object, name: str) -> object:
-    """Field, entry or item of an object; None if it does not exist."""
+    """Field, entry or item of an object by its name; None if it does not exist."""
     if isinstance(value, Mapping):
         return cast("object", value.get(name))
     if isinstance(value, (tuple, list)):

@@ -1,4 +1,4 @@
-"""Toy model of section 2.2 of Erdil (2025), for a model on a GPU; it gives an optimum or a frontier."""
+"""Toy model of section 2.2 of Erdil (2025), for a model on a GPU. It computes an optimum or a frontier."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from inference_econ.studies.results import Curve
 
 
 class _Points(NamedTuple):
-    """Instances; all fields have shape (n,)."""
+    """Instances of the toy model; all fields have shape (n,)."""
 
     seconds: Array
     """Step time [s]."""
     accelerators: Array
-    """GPUs [1]."""
+    """Number of GPUs [1]."""
     batch: Array
     """Batch [1]."""
 
@@ -35,23 +35,24 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
     Parameters
     ----------
     ask : ToyAsk
-        Constants of the toy model, and whether the closed-form optimum or the frontier is computed.
+        Constants of the toy model. They also select the exact optimum or the frontier.
     label : str
         Label of the series.
     settings : Settings
-        Settings of the series; the defaults are :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
+        Settings of the series. Missing settings are taken from
+        :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
 
     Returns
     -------
     Curve
-        Curve with the points of the frontier; a single point for the optimum.
+        Curve with the points of the frontier, or with a single point for the optimum.
 
     Raises
     ------
     InputError
         If a name or setting is invalid.
     NothingFitsError
-        If no instance of the grid fits the model and its cache.
+        If no instance of the grid fits the model and its KV cache.
     """
     filled = with_defaults(settings)
     setup = setup_of(filled.replace(assumptions=filled.assumptions or "paper"))
@@ -73,12 +74,12 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
 
 
 def bytes_per_parameter(setup: Setup) -> float:
-    """Mean stored bytes per weight [B]."""
+    """Mean size of a stored weight [B]."""
     return memory.weight_bytes(setup.model, setup.precision) / setup.model.total_parameters
 
 
 def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
-    """Fastest instance with its critical batch, solved exactly."""
+    """Fastest instance at its critical batch; the solution is exact."""
     width, bandwidth = bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
     best = roofline.toy_minimum_latency(
         setup.model.total_parameters,
@@ -93,7 +94,7 @@ def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
 
 
 def _fitting(ask: ToyAsk, setup: Setup, filled: Settings, label: str) -> _Points:
-    """Instances and batches of the published study's grid that fit, and that do not exceed the demand."""
+    """Instances and batches of the published study's grid that fit and do not exceed the demand."""
     sizes, batches = make_grid(setup, Space(grid="paper", pipeline=False)).pairs()
     seconds = roofline.toy_latency(
         setup.model.total_parameters,

@@ -1,4 +1,4 @@
-"""Sensitivity of a result: elasticities with respect to inputs, and values at which the best layout changes."""
+"""Sensitivity of a result: elasticities for each input, and input values at which the best layout changes."""
 
 from __future__ import annotations
 
@@ -32,38 +32,39 @@ from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import frontier_of
 from inference_econ.studies.what_if_inputs import Input, chosen, ratios
 
-#: Values that are tried per input, and bisections per value [1].
+#: Number of values to try per input, and number of bisections per value [1].
 _VALUES, _BISECTED = 4, 12
-#: Time per value, additional time per layout, and time on the study's grid [s].
+#: Run time per value, additional run time per layout, and run time on the study's grid [s].
 _QUESTION_SECONDS, _LAYOUT_SECONDS, _STUDY_SECONDS = 0.05, 2.5e-3, 1.0
-#: Default range of inputs, from -20% to +25%: equal ratios down and up [1].
+#: Default range of inputs relative to the current value: from -20% to +25%, which are equal ratios [1].
 SPAN = (0.8, 1.25)
 _WIDEST = (0.01, 100.0)
-#: Precision of a step for named inputs, as a ratio [1]; otherwise a step lies between two tried values.
+#: Precision with which steps are located for inputs that the user names, as a ratio [1]. For other inputs, a step is
+#: located only between two tried values.
 _SHARP = 1.01
-#: Logarithmic difference below which costs are equal, given interpolation errors, and above which there is a step [1].
+#: Difference of ln(cost) below which costs are equal (interpolation error), and above which there is a step [1].
 _EQUAL, _STEEP = 0.005, 0.03
 
-#: Costs of all layouts at every speed, for services or decode steps.
+#: Cost curves of all layouts, for services or for decode steps.
 Curves = LayoutCurves | InstanceCurves
-#: Kind of step: another layout becomes the cheapest; costs are flat from or up to the value; no deployment is as fast
-#: from or up to the value.
+#: Kind of step. ``layout``: another layout becomes the cheapest. ``flat_from`` and ``flat_to``: costs are constant
+#: from, or up to, this value. ``nothing_from`` and ``nothing_to``: no deployment is as fast from, or up to, this value.
 StepKind = Literal["layout", "flat_from", "flat_to", "nothing_from", "nothing_to"]
 
 
 class KindChange(NamedTuple):
-    """Value of an input at which the result changes abruptly (a step)."""
+    """Input value at which the result changes abruptly (a step)."""
 
     kind: StepKind
     """Kind of the step."""
     low: float
-    """Lower bound of the value, in base units."""
+    """Lower bound on this value, in base units."""
     high: float
-    """Upper bound of the value, in base units."""
+    """Upper bound on this value, in base units."""
     layout: Mapping[str, float | str] | None
-    """Best layout above this value; None if no layout is feasible, and for flat costs."""
+    """Best layout above the value. None for flat costs, and if no layout is feasible."""
     before: Mapping[str, float | str] | None
-    """Best layout below this value; None if no layout is feasible, and for flat costs."""
+    """Best layout below the value. None for flat costs, and if no layout is feasible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,41 +72,41 @@ class Effect:
     """Effect of one input on the result."""
 
     input: Input
-    """Input that is varied."""
+    """The input."""
     ratios: tuple[float, ...]
-    """Evaluated values, relative to the current value [1]."""
+    """Values that were tried, relative to the current value [1]."""
     best: tuple[tuple[CheapestLayouts, ...], ...]
-    """Cheapest deployment for each speed and each ratio."""
+    """Cheapest deployment for each speed and each tried value."""
     same_layout: tuple[tuple[CheapestLayouts, ...], ...]
-    """Cheapest deployment with the current layout, for each speed and each ratio."""
+    """Cheapest deployment with the current layout, for each speed and each tried value."""
     fastest: tuple[float, ...]
-    """Highest speed at the current cost, for each ratio [tokens/s]."""
+    """Highest speed at the current cost, for each tried value [tokens/s]."""
     held: tuple[FixedLayout, ...]
-    """Current layout at its current concurrency, for each ratio."""
+    """Current layout at its current concurrency, for each tried value."""
     steps: tuple[KindChange, ...] = ()
-    """Abrupt changes at the first speed, in ascending order."""
+    """Steps at the first speed, in ascending order of the input."""
 
     def cost(self, speed: int = 0) -> float:
-        """Relative change of the lowest cost per relative change of the input, at the speed with this index [1]."""
+        """Elasticity of the lowest cost at a speed [1]: relative change of cost per relative change of the input."""
         return slope(self.ratios, [best.dollars for best in self.best[speed]])
 
     def cost_of_layout(self, speed: int = 0) -> float:
-        """Relative change of the lowest cost of the current layout per relative change of the input, at a speed [1]."""
+        """Elasticity of the lowest cost with the current layout, at one of the speeds [1]."""
         return slope(self.ratios, [best.dollars for best in self.same_layout[speed]])
 
     @property
     def speed(self) -> float:
-        """Relative change of the highest speed per relative change of the input, at the current cost [1]."""
+        """Elasticity of the highest speed at the current cost [1]."""
         return slope(self.ratios, self.fastest)
 
     @property
     def held_speed(self) -> float:
-        """Relative change of speed per relative change of the input, at the current layout and concurrency [1]."""
+        """Elasticity of the speed with the current layout and concurrency [1]."""
         return slope(self.ratios, [held.tokens_per_second for held in self.held])
 
     @property
     def held_cost(self) -> float:
-        """Relative change of cost per relative change of the input, at the current layout and concurrency [1]."""
+        """Elasticity of the cost with the current layout and concurrency [1]."""
         return slope(self.ratios, [held.dollars for held in self.held])
 
 
@@ -116,32 +117,35 @@ class WhatIf(Shown):
     page = "report.questions.what_if:WhatIfPage"
 
     front: AnyFrontier
-    """Frontier of the result, for services or decode steps."""
+    """Frontier of the result; its points are services or decode steps."""
     speeds: tuple[float, ...]
-    """Speeds at which costs are compared [tokens/s]. Elasticities of the deployment apply to the first one."""
+    """Speeds at which costs are compared [tokens/s]. Elasticities of the layout apply to the first speed."""
     best: tuple[CheapestLayouts, ...]
     """Cheapest deployment at each speed."""
     layout: Mapping[str, float | str]
     """Parallelism degrees of the layout at the first speed."""
     accelerators: float
-    """Number of GPUs of its instance or prefill/decode group [1]."""
+    """Number of GPUs in the instance or prefill/decode group of this layout [1]."""
     span: tuple[float, float]
-    """Lower and upper end of the input range, relative to the current value [1]."""
+    """Lower and upper end of each input's range, relative to the current value [1]."""
     effects: tuple[Effect, ...]
     """Effect of each input."""
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setup that is varied."""
+        """Setup that the analysis changes."""
         return [self.front.setup]
 
     @property
     def by_size(self) -> list[Effect]:
-        """Inputs sorted by their effect on the cost at the first speed, largest first; unknown effects come last."""
+        """Inputs in order of their effect on the cost at the first speed, the largest first.
+
+        Unknown effects are last.
+        """
         return sorted(self.effects, key=lambda effect: -size_of(effect.cost()))
 
     def rooms(self, effect: Effect) -> dict[str, float]:
-        """Return elasticities of the distance to each SLO [1]; empty for decode steps, which have no SLOs."""
+        """Return elasticities of the distance to each SLO [1]; empty for decode steps, because they have no SLOs."""
         front = self.front
         if not isinstance(front, ServiceFrontier):
             return {}
@@ -221,12 +225,12 @@ def size_of(elasticity: float) -> float:
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Slope of a least-squares line through logarithms [1]; NaN if there are fewer than two values.
+    """Slope of a least-squares line through the logarithms [1]; NaN with fewer than two values.
 
     Parameters
     ----------
     x, y : sequence of float
-        Positive values of equal length; NaN in y is ignored.
+        Positive values of equal length; NaN in ``y`` is ignored.
 
     Examples
     --------
@@ -248,32 +252,32 @@ def what_if(
     progress: Progress | None = None,
     **settings: Any,
 ) -> WhatIf:
-    """Compute the elasticities of speed and cost with respect to every input (``inference-econ sensitivity``).
+    """Compute the elasticities of speed and cost for every input (``inference-econ sensitivity``).
 
     Parameters
     ----------
     model, hardware : str
-        Names or paths of models, and of GPUs.
+        Model and GPU, by name or path.
     inputs : sequence of str
-        Inputs by key (``hbm_bandwidth``, ``price``, ``layers``, ..) or by name (``hardware.watts``); by default all
+        Inputs by key (``hbm_bandwidth``, ``price``, ``layers``, ...) or by name (``hardware.watts``); by default all
         common inputs.
     speeds : float or sequence of float
-        User speeds [tokens/s]; by default the speed that maximizes speed^3 / cost.
+        User speeds [tokens/s]; by default the speed with the largest speed^3 / cost.
     span : (float, float)
         Range of the inputs, relative to their current values [1].
     progress : callable, optional
         Receives the completed share of the work and the current step.
     **settings
-        Further fields of ``inference_econ.inputs.Settings`` (isl, osl, weights, tp, ..). With ``decode_only``,
-        ``context`` or ``grid="paper"``, the result applies to decode steps, and each instance size has its fastest
+        Further fields of ``inference_econ.inputs.Settings`` (isl, osl, weights, tp, ...). With ``decode_only``,
+        ``context`` or ``grid="paper"``, the result is about decode steps, and each instance size has its fastest
         layout.
 
     Returns
     -------
     WhatIf
         Result for the cheapest candidate at the first speed: an engine with a recipe, aggregated or disaggregated.
-        Elasticities are least-squares slopes over the input range. Abrupt changes are located to 1% for named inputs,
-        and between two evaluated values for other inputs.
+        Elasticities are least-squares slopes over the input range. Steps are located to 1% for inputs that you name.
+        For other inputs, they are located between two tried values.
 
     Raises
     ------
@@ -300,7 +304,7 @@ def what_if_of(
     span: tuple[float, float] = SPAN,
     progress: Progress | None = None,
 ) -> WhatIf:
-    """Sensitivity of the result for given settings; see :func:`what_if`."""
+    """Compute the sensitivity of the result for settings; see :func:`what_if`."""
     low, high = span
     if not _WIDEST[0] <= low < 1.0 < high <= _WIDEST[1]:
         raise InputError(
@@ -362,13 +366,13 @@ def _effect(
     sharp: float,
     continuous: bool,
 ) -> Effect:
-    """Effect of an input: results at some of its values, compared with current results at all speeds."""
+    """Effect of an input. It compares results at some input values with the current results, at all speeds."""
     (settings, practice), (first, answer) = question, answers[0]
     assert answer.layout is not None
 
     @cache
     def curves(ratio: float) -> Curves | None:
-        """Cost curves at another value of the input; None if nothing fits."""
+        """Cost curves at another value of the input; None if no deployment fits."""
         try:
             return _curves(varied.scaled(settings, ratio), practice)
         except NothingFitsError:
@@ -379,7 +383,7 @@ def _effect(
         return CheapestLayouts() if line is None else line.cheapest(speed, layout)
 
     def kind_at(ratio: float) -> CheapestLayouts:
-        """Layout of the result at the first speed; on a grid of continuous sizes, all sizes are one layout."""
+        """Cheapest layout at the first speed. On a grid of continuous sizes, all sizes count as one layout."""
         best = at(ratio, first)
         return best._replace(layout=answer.layout) if continuous and best.layout is not None else best
 
@@ -402,12 +406,12 @@ def _effect(
     )
 
 
-#: Kind of a step, the two ratios around it, and the best layouts at both.
+#: Kind of a step, tried values before and after it, and the best layouts at both.
 _Found = tuple[StepKind, float, float, LayoutKey | None, LayoutKey | None]
 
 
 def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sharp: float) -> Iterator[_Found]:
-    """Abrupt changes: the best layout changes, no deployment is feasible, or costs become or stop being flat."""
+    """Steps: the best layout changes, no deployment is feasible, or costs start or stop being constant."""
     for left, right in itertools.pairwise(values):
         yield from _changes(best, left, right, sharp)
     directions: tuple[tuple[StepKind, Sequence[float]], ...] = (("flat_from", values), ("flat_to", values[::-1]))
@@ -418,7 +422,7 @@ def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sh
 
 
 def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float, sharp: float) -> Iterator[_Found]:
-    """Changes of the best layout between two input values, by bisection; changes that cancel each other are missed."""
+    """Changes of the best layout between two input values, by bisection. It misses changes that cancel each other."""
     before, after = best(left).layout, best(right).layout
     if before == after:
         return
@@ -434,9 +438,9 @@ def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float
 def _flat(
     best: Callable[[float], CheapestLayouts], ordered: Sequence[float], sharp: float
 ) -> tuple[float, float] | None:
-    """Input values between which costs become flat, at the level of the last value; None if they do not.
+    """Two input values between which costs become constant; None if costs do not become constant.
 
-    The cost must be equal at two values or more. Otherwise, any curve would be flat near its last value.
+    The cost must be the same at two tried values or more. Otherwise, any curve would be constant near its last value.
     """
     last = math.log(best(ordered[-1]).dollars)
 

@@ -15,7 +15,7 @@ from inference_econ.inputs.dtype import heads, nearest
 from inference_econ.inputs.models import sizes
 from inference_econ.studies.settings import number, with_numbers
 
-#: Counts of a model by short key, with display names.
+#: Counts in a model that can be varied, with display names.
 _COUNTS = {
     "layers": "layers",
     "query_heads": "query heads",
@@ -23,9 +23,10 @@ _COUNTS = {
     "experts": "experts",
     "active_experts": "active experts",
 }
-#: Divisors of varied expert and layer counts, as far as the current count has them, to split over GPUs and stages [1].
+#: Varied numbers of experts and of layers keep common divisors with the current number, up to these values [1]. They
+#: can then be split over GPUs and stages.
 _EXPERTS, _STAGES = 8, 4
-#: Counts without a nearer possible value are varied by this factor [1].
+#: Factor by which a count is varied if no possible value is nearer [1].
 _FAR = 2.0
 
 
@@ -38,14 +39,14 @@ class Input:
     label: str
     """Display name."""
     unit: str
-    """Unit as in :mod:`inference_econ.inputs.units`; empty for counts."""
+    """Unit, see :mod:`inference_econ.inputs.units`; empty for counts."""
     numbers: Mapping[str, float]
-    """Numbers of the query (:func:`inference_econ.studies.settings.number`) that change together.
+    """Names of the numbers that change together, see :func:`inference_econ.studies.settings.number`.
 
-    The first one is the value of the input.
+    The first number is the value of the input.
     """
     changes: tuple[str, ...] = ()
-    """Further what-ifs that are applied with every change."""
+    """Further what-ifs that apply to every changed value."""
     whole: bool = False
     """True if the value must be an integer."""
 
@@ -55,7 +56,7 @@ class Input:
         return next(iter(self.numbers.values()))
 
     def scaled(self, settings: Settings, ratio: float) -> Settings:
-        """Query in which all numbers of the input are multiplied by a ratio."""
+        """Multiply all numbers of the input by a ratio."""
         if ratio == 1.0:
             return settings
         values = {name: value * ratio for name, value in self.numbers.items()}
@@ -65,7 +66,7 @@ class Input:
 
 
 def inputs_of(settings: Settings) -> tuple[Input, ...]:
-    """Common inputs of a query (GPU, network, host, price, requests, model), without inputs whose value is 0.
+    """Common inputs of a query (GPU, network, host, price, requests, model). Inputs with the value 0 are left out.
 
     Raises
     ------
@@ -90,20 +91,20 @@ def _input(
 
 
 def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
-    """Inputs by their keys, or by the names of numbers in a query.
+    """Inputs of a query by their keys, or by the names of its numbers.
 
     Parameters
     ----------
     settings : Settings
         Query.
     keys : sequence of str
-        Keys of :func:`inputs_of`, or names of :func:`inference_econ.studies.settings.number`; all common inputs if
-        empty.
+        Keys of :func:`inputs_of`, or names of :func:`inference_econ.studies.settings.number`. If empty, all common
+        inputs.
 
     Raises
     ------
     InputError
-        If an input is unknown, or 0, which has no elasticity.
+        If an input is unknown, or its value is 0 (it then has no elasticity).
     """
     by_key = {candidate.key: candidate for candidate in inputs_of(settings)}
     wanted = []
@@ -131,7 +132,7 @@ def _of_machine(settings: Settings, setup: Setup) -> Iterator[Input]:
     yield made("hbm_bandwidth", "HBM bandwidth", "B/s", "hardware.hbm_bytes_per_second")
     yield made("hbm_size", "HBM size", "B", "hardware.hbm_bytes")
     for unit in dict.fromkeys(map(setup.rates.unit, (*setup.precision.of_weights, setup.precision.activations))):
-        # Both 16-bit units have one peak, so their peaks change together.
+        # Both 16-bit formats have the same peak, so both peaks change together.
         same = [unit, *({"bf16": ["fp16"], "fp16": ["bf16"]}.get(unit, []))]
         names = (f"hardware.dense_flops_per_second.{name}" for name in same if name in setup.peaks)
         changes = ("hardware.two_to_four_sparsity=false",)
@@ -170,23 +171,24 @@ def _of_question(settings: Settings, setup: Setup) -> Iterator[Input]:
 
 
 def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2) -> tuple[float, ...]:
-    """Ratios of an input to its current value, ascending, 1 included.
+    """Values of an input to try, as ratios to its current value; ascending, including 1.
 
     Parameters
     ----------
-    each : Input
-        Input.
+    varied : Input
+        The input.
     setup : Setup
-        Setup of the query; its model defines the possible counts.
+        Setup of the query; its model determines the possible counts.
     low, high : float
-        Ends of the range, below and above 1 [1].
+        Ends of the range: ``low`` is below 1, ``high`` above 1 [1].
     steps : int
-        Values on either side of 1, in equal ratios [1].
+        Number of values on each side of 1, in equal ratios [1].
 
     Returns
     -------
     tuple of float
-        For counts, those that the model can have; the next possible ones if the range has none on a side.
+        Ratios. For counts, they lead to values that the model can have. If the range has no such value on one side, the
+        next possible value is included.
     """
     wanted = [end ** (step / steps) for end in (low, high) for step in range(1, steps + 1)]
     if not varied.whole:
@@ -200,7 +202,7 @@ def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2)
 
 
 def _possible(key: str, setup: Setup, wanted: float) -> float:
-    """Nearest number of layers, heads or experts that the model can have."""
+    """Nearest number of layers, heads or experts that the model could have."""
     model, now = setup.model, sizes.model_value(setup.model, key)
     grouped = [block.attention for block in model.blocks if isinstance(block.attention, GroupedQueryAttention)]
     if key == "layers":

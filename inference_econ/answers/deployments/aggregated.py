@@ -31,11 +31,11 @@ from inference_econ.serving import (
 )
 
 DeploymentT = TypeVar("DeploymentT", bound=Deployment)
-#: Layouts above this multiple of the cheapest cost on a GPU are not considered [1].
+#: Largest cost of a listed layout, as a multiple of the cheapest cost on its GPU [1].
 _DEAREST = 4.0
-#: Resolution of the number of simulated instances [one in N], and its largest multiple of the analytical number [1].
+#: Resolution of the number of simulated instances (one part in N), and largest multiple of the analytical number [1].
 _FINEST, _MOST_MORE = 16, 8
-#: Maximum number of simulated layouts; further layouts that need a simulation are not selected [1].
+#: Maximum number of simulated layouts [1]. Further layouts that would need a simulation are not selected.
 _MOST_PLAYED = 12
 
 
@@ -49,22 +49,23 @@ def cheapest(
     play: bool = True,
     progress: Progress | None = None,
 ) -> list[Deployment]:
-    """Select the cheapest instances that meet the SLOs, best first; one per candidate layout set and instance size.
+    """Select the cheapest aggregated instances that meet the SLOs, best first.
 
-    Deployments that save at most 10% compared with a simpler deployment are left out. For every GPU, the cheapest
-    deployment that uses only tensor parallelism is included.
+    There is at most one result for each item of ``offers`` and instance size. Deployments that save at most 10%
+    compared with a simpler deployment are left out. For every GPU, the cheapest deployment that uses only tensor
+    parallelism is included.
 
     Parameters
     ----------
     offers : sequence of Services
-        Candidate layouts (``offer``); each item has the layouts of one engine on one kind of GPU.
+        Candidate layouts (see ``offer``); each item has the layouts of one engine on one kind of GPU.
     requests_per_second : float
         Total request rate [1/s].
     targets : Targets
         SLOs.
     arrival_scv : float
-        Squared coefficient of variation of the interarrival times of all requests [1]; each instance gets a random part
-        of the requests.
+        Squared coefficient of variation of the interarrival times of all requests [1]. A router sends each request to a
+        random instance.
     most : int
         Number of results [1], shared evenly among the kinds of GPUs.
     play : bool
@@ -87,10 +88,9 @@ def cheapest(
 
     Notes
     -----
-    For each layout, its steady states give an upper bound on the request rate within the SLOs. The bound gives a lowest
-    possible cost. Only layouts for which this cost is below the current results are evaluated under load, by the
-    analytical model. Selected layouts outside its validated range are simulated, and instances are added until the SLOs
-    are met.
+    The steady states of a layout give an upper bound on its request rate within the SLOs, and therefore a lower bound
+    on its cost. The analytical model evaluates only layouts with a bound below the cost of the current results.
+    Selected layouts outside its validated range are simulated, and instances are added until the SLOs are met.
     """
     check_rate(requests_per_second)
     bounds = []
@@ -145,9 +145,9 @@ def cheapest(
 
 
 def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> list[DeploymentT]:
-    """Selected deployments, from the cheapest one.
+    """First deployments of a ranking.
 
-    If several are wanted, the best deployment that uses only tensor parallelism is added.
+    If there are several, the best deployment that uses only tensor parallelism is added.
     """
     plain = next((choice for choice in ranked if choice.is_plain), None)
     if plain is None or len(chosen) < 2 or any(choice.is_plain for choice in chosen):
@@ -162,7 +162,7 @@ def rank(targets: Targets, choice: Deployment) -> tuple[float, float, int, float
 
 
 def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
-    """Fewest replicas that meet the SLOs, if they cost no more than the limit."""
+    """Deployment with the fewest replicas that meet the SLOs; None if it costs more than the limit."""
     calm = as_poisson(service.requests, arrival_scv)
 
     def shared(replicas: int) -> Loaded:
@@ -194,8 +194,8 @@ def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, target
 def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
     """Deployment with as many instances as its simulated load needs; None if they cost more than the limit.
 
-    For bursty arrivals, the analytical model may request too many instances, so fewer are also tried. The number of
-    instances is exact to one part in :data:`_FINEST`.
+    For bursty arrivals, the analytical model may overestimate the number of instances, so smaller numbers are tried
+    too. The number is exact to one part in :data:`_FINEST`.
     """
     service, closed_fewest = choice.service, choice.replicas
     arrivals = arrivals_of(service.requests, arrival_scv)
@@ -215,16 +215,17 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
         return targets.first_violated(shared(tried[place])) is None
 
     def likely(place: int) -> bool:
-        """Analytical prediction with tighter SLOs.
+        """Check the analytical prediction against stricter SLOs.
 
-        The SLOs are tightened by the error of the analytical model at the fewest instances.
+        They are stricter by the error of the analytical model, which a simulation at the fewest instances has shown.
         """
         calm = as_poisson(service.requests, arrival_scv).among(tried[place])
         closed = loaded(service, rate / tried[place], arrivals=calm)
         return targets.like(choice.load, shared(closed_fewest)).first_violated(closed) is None
 
     affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
-    # Most layouts that cost too much fail already at the largest affordable number of instances.
+    # If a layout costs too much, the largest affordable number of instances usually misses the SLOs. This is checked
+    # first.
     if not affordable or (limit < math.inf and not kept(affordable - 1)):
         return None
     guess = closed_form

@@ -20,23 +20,24 @@ from inference_econ.serving import Loaded, Service
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Deployment with its load and its bill: aggregated instances of one layout, or prefill and decode instances.
+    """Deployment under a load, with its cost: aggregated instances of one layout, or prefill and decode instances.
 
     Attributes
     ----------
     service : Service
         One aggregated or decode instance.
     replicas : int
-        Number of instances [1]; 1 if disaggregated, because ``fleet`` then has the numbers of instances.
+        Number of instances [1]. It is 1 if disaggregated, because ``fleet`` has the numbers of prefill and decode
+        instances.
     load : Loaded
-        Load of one instance; for a disaggregated deployment, its total load.
+        Load of one instance. For a disaggregated deployment, the total load.
     dollars_per_hour : float
-        Bill of all instances [USD/h].
+        Cost of all instances [USD/h].
     binding : str
-        Limit that the deployment would violate with one instance fewer: capacity, ttft or tpot. It is ``instance`` if
-        there is only one. For a disaggregated deployment: ``prefill`` or ``decode``, the kind of instances with less
-        spare capacity. Empty if the number of instances was given.
-    fleet : Fleet or None
+        Constraint that the deployment would violate with one instance fewer: capacity, ttft or tpot. It is ``instance``
+        if there is only one instance. For a disaggregated deployment, it is the kind of instances with less spare
+        capacity (``prefill`` or ``decode``). It is empty if the number of instances was given.
+    fleet : PooledFleet or None
         Prefill and decode instances; None if aggregated.
     """
 
@@ -62,7 +63,7 @@ class Deployment:
 
     @property
     def evidence(self) -> Evidence:
-        """Kind of evidence for the prediction, and the number of measured runs behind it."""
+        """How similar the measured servers are to this deployment, and how many runs they have."""
         speculates, disaggregated = self.service.speculation is not None, self.fleet is not None
         return evidence_of(self.service.setup, disaggregated=disaggregated, speculates=speculates)
 
@@ -90,7 +91,7 @@ class Deployment:
 
     @property
     def instance_load(self) -> Loaded:
-        """Load of one instance; for a disaggregated deployment, with the concurrency of one decode instance."""
+        """Load of one instance. For a disaggregated deployment, it has the concurrency of one decode instance."""
         if self.fleet is None:
             return self.load
         return replace(self.load, in_flight=self.load.in_flight / self.fleet.decode_instances)
@@ -109,7 +110,7 @@ class Deployment:
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
-        """Bill divided by output tokens [USD per 1e6 tokens]."""
+        """Cost divided by output tokens [USD per 1e6 tokens]."""
         if self.fleet is not None:
             return self.fleet.dollars_per_million_output_tokens
         return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, self.output_tokens_per_second))
@@ -121,7 +122,7 @@ class Deployment:
         return chances(self.service, self.load, targets)
 
     def subjects(self) -> tuple[Instances, ...]:
-        """Return one instance under its load, for a lookup of its prediction errors."""
+        """Return one instance under its load, as input for a lookup of prediction errors."""
         return under_load([(self.service, self.instance_load)])
 
     def power(self) -> dict[str, float | None]:
@@ -132,9 +133,9 @@ class Deployment:
         return power_record([(self.service.setup, self.accelerators)], watts, self.output_tokens_per_second)
 
     def layout(self) -> dict[str, float | str]:
-        """Return the parallelism degrees of an aggregated or decode instance as text.
+        """Return the parallelism degrees of an aggregated or decode instance, by option.
 
-        If there is a prefill layout, the text includes it.
+        If there is a prefill layout, the mapping includes it.
         """
         layout = layout_of(self.service)
         if self.fleet is None:
@@ -143,9 +144,9 @@ class Deployment:
         return {**layout, "prefill": pools.prefill.layouts[self.fleet.prefill], **pools.prefill_chip}
 
     def served_record(self, targets: Targets) -> dict[str, object]:
-        """Return instances, bill and load as plain data.
+        """Return instances, cost and load as plain data.
 
-        Field names are the same for aggregated and disaggregated deployments.
+        Aggregated and disaggregated deployments have the same field names.
         """
         return without_unknown_costs(self._record(targets), *self.setups)
 

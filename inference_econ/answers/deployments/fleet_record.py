@@ -32,7 +32,7 @@ def fleet_record(fleet: PooledFleet, targets: Targets) -> dict[str, object]:
     return {
         "prefill_instances": fleet.prefill_instances,
         "prefill_accelerators_per_instance": int(pools.prefill.accelerators[fleet.prefill]),
-        # A chain has the degrees of each process, and their number.
+        # A prefill chain has the parallelism degrees of each process, and the number of processes.
         "prefill_layout": {
             **layout_of(pools.prefill.services.service(fleet.prefill)),
             **({"chain": processes} if processes > 1 else {}),

@@ -28,9 +28,9 @@ class Margin:
     headroom: float = 0.0
     """Additional load as a share of the stated load [1]."""
     spare: int = 0
-    """Number of additional replicas.
+    """Number of additional replicas [1].
 
-    If disaggregated, the number of additional prefill instances and of additional decode instances [1].
+    For disaggregated deployments, it applies to prefill instances and to decode instances.
     """
     utilization: float = 1.0
     """Largest load of a replica as a share of its capacity [1]."""
@@ -92,7 +92,7 @@ def with_margin(
 
 
 def _limited(count: int, utilization: float, margin: Margin) -> int:
-    """Return the number of instances that respects the limit on utilization, spare ones included."""
+    """Return the number of instances that respects the limit on utilization, including spare instances."""
     return max(count, math.ceil(count * utilization / margin.utilization - _ROUNDING)) + margin.spare
 
 
@@ -105,7 +105,7 @@ def at_rate(
     arrival_scv: float = 1.0,
     play: bool = True,
 ) -> Deployment:
-    """Return a deployment under another load. It keeps its number of instances unless ``counts`` is given.
+    """Return a deployment under another load. The number of instances is the same unless ``counts`` is given.
 
     ``counts`` has one number of instances, or separate numbers for prefill and decode instances [1]. See
     :func:`with_margin` for the other parameters.

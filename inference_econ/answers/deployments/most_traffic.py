@@ -31,11 +31,11 @@ from inference_econ.serving import (
     simulate_where_needed,
 )
 
-#: Bisections between a rate that meets the SLOs and one that does not [1].
+#: Number of bisections between a rate that meets the SLOs and one that misses them [1].
 _HALVINGS = 20
 #: Bisections if every load is simulated [1].
 _PLAYED = 7
-#: Factor on the rate that shows the limiting constraint [1].
+#: Factor on the rate; at this higher rate, the first violated constraint is the limiting one [1].
 _MORE = 1.02
 
 
@@ -46,7 +46,7 @@ class MostTraffic(Recommendation):
     Attributes
     ----------
     means : Means
-        Limit on GPUs, cost or power, for one kind of GPU.
+        Limit on GPUs, cost or power. The deployments use one kind of GPU each.
     """
 
     page = "report.questions.recommend:MostTrafficPage"
@@ -89,11 +89,12 @@ def most_traffic(
     Returns
     -------
     MostTraffic
-        Deployments at the largest rate that meets the SLOs; each has as many instances as the limit allows. ``binding``
-        is the constraint that a slightly larger load would violate. Descending in the rate, then ascending in cost.
-        There is one deployment per recipe and aggregated instance size. Each recipe also has one disaggregated
-        deployment if it serves 10% more requests than aggregated ones on the same GPU. The best deployment of every GPU
-        is included.
+        Deployments at the largest rate that meets the SLOs, with as many instances as the limit allows. ``binding`` is
+        the constraint that a slightly larger load would violate. Order: descending rate, then ascending cost.
+
+        There is one deployment per recipe and aggregated instance size. A recipe also has one disaggregated deployment
+        if it serves 10% more requests than aggregated ones on the same GPU. The best deployment of every GPU is
+        included.
 
     Raises
     ------
@@ -101,13 +102,14 @@ def most_traffic(
         If an end-to-end SLO is set and all candidates are disaggregated. For disaggregated candidates, only the mean
         E2E latency is predicted.
     NothingFitsError
-        If not a single instance is within the limit (the message has the GPUs that it needs), or if no layout meets the
-        SLOs.
+        If the limit is too small for one instance (the message has the number of GPUs that it needs), or if no layout
+        meets the SLOs.
 
     Notes
     -----
-    The largest steady rate of a layout within the SLOs is an upper bound on its load. Layouts are tried in descending
-    order of this bound. A layout is dropped if it misses the SLOs at the best rate so far for its instance size.
+    The largest steady request rate of a layout within the SLOs is an upper bound on its load. Layouts are evaluated in
+    descending order of this bound. A layout is dropped if it misses the SLOs at the best rate found so far for its
+    instance size.
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
@@ -139,7 +141,7 @@ def most_traffic(
 
 
 def _lacking(failure: Exception) -> float:
-    """Amount that the smallest disaggregated deployment needs, if it is above the limit.
+    """Resources that the smallest disaggregated deployment needs, if they exceed the limit.
 
     ``inf`` if disaggregation is not possible.
     """
@@ -149,7 +151,7 @@ def _lacking(failure: Exception) -> float:
 def _together(
     offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
 ) -> list[Deployment]:
-    """Largest rates of aggregated instances; one per candidate layout set and instance size."""
+    """Largest rates of aggregated instances; at most one result for each item of ``offers`` and instance size."""
     within, replicas = instances_within(offers, means)
     bounds = sorted(
         (
@@ -186,7 +188,7 @@ def _together(
 
 
 def _seconds(choice: Deployment) -> float:
-    """Time per request, which is proportional to its cost [s]."""
+    """Seconds per request, which are proportional to the cost of a request [s]."""
     return 1.0 / choice.requests_per_second
 
 
@@ -223,7 +225,7 @@ def _rank(choice: Deployment) -> tuple[bool, float, float]:
 def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
     """Deployment at the largest rate that meets the SLOs in a simulation, up to the analytical rate.
 
-    It is None if even a small fraction of the analytical rate misses the SLOs.
+    None if even a small fraction of the analytical rate misses the SLOs.
     """
     if not needs_simulation(choice.service, choice.load):
         return choice
@@ -245,7 +247,7 @@ def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deploym
 
 
 def instances_within(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
-    """Layouts with at least one instance within the limit, and for each layout the largest number of instances.
+    """Layouts with at least one instance within the limit, and the largest number of instances of each layout.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def instance_watts(
     batch, requests_per_second : ndarray, shape (n,)
         Decode batch [1], and requests that one instance completes [1/s].
     reads, decodes : bool
-        True if instances prefill, and True if they decode.
+        True if instances prefill, and True if instances decode.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def power_record(
     parts : sequence of (Setup, int)
         Setups, each with its number of GPUs [1]; emissions use the grid of the first setup.
     board_watts : float or None
-        Mean power of all boards [W]; None without power data, which makes all values null.
+        Mean power of all boards [W]. If it is None (no power data), all values are null.
     tokens_per_second : float
         Output rate [tokens/s].
 

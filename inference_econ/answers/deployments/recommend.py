@@ -36,10 +36,10 @@ from inference_econ.serving import (
     simulate_where_needed,
 )
 
-#: Squared coefficients of variation of the interarrival times [1]: independent users, and bursts. The value for bursts
-#: is an assumption, not a measurement.
+#: Squared coefficient of variation of the interarrival times [1]: for independent users, and for bursts. The value for
+#: bursts is an assumption, not a measurement.
 POISSON, CROWDS = 1.0, 10.0
-#: Default load of a fleet in comparisons of arrivals, as a share of its capacity [1].
+#: Load at which kinds of arrivals are compared, as a share of the fleet's capacity [1].
 _SHARE = 0.8
 
 
@@ -69,7 +69,7 @@ class Burstiness:
 
 
 def other_scv(arrival_scv: float) -> float:
-    """Arrivals to compare with, as squared coefficient of variation [1]: bursts, or Poisson if bursts are assumed."""
+    """Squared coefficient of variation of arrivals to compare with [1]: bursts, or Poisson if bursts are assumed."""
     return CROWDS if arrival_scv <= POISSON else POISSON
 
 
@@ -96,7 +96,7 @@ def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_
     player = simulate_where_needed(service, Gamma(max(other, load.arrivals.scv)))
     others = loaded(service, rate, arrivals=Gamma(other).among(replicas))
     if needs_simulation(service, others) or load.played:
-        # Both use one method, so that their difference does not include the error of the analytical model.
+        # Both loads use the same method, so their difference does not include the error of the analytical model.
         others, load = player.played(others), load if load.played else player.played(load)
     return Burstiness(rate * replicas, arrival_scv, other, load, others, service.requests.traffic)
 
@@ -118,16 +118,16 @@ def burstiness_record(compared: Burstiness) -> dict[str, object]:
     }
 
 
-#: Factor within which costs are equal [1]; probability from which an SLO is likely to be met [1].
+#: Costs within this factor are equal [1]. An SLO with at least this probability is likely to be met [1].
 _EQUAL, _LIKELY = 1.001, 0.5
 
 #: No capacity above the stated load.
 _NO_MARGIN = Margin()
-#: Deployments that are compared if a margin is set [1].
+#: Number of deployments that are compared if a margin is set [1].
 _COMPARED = 20
-#: Maximum iterations for the request rate of users, and its relative tolerance [1].
+#: Maximum number of iterations that find the request rate of users, and relative tolerance of this rate [1].
 _ROUNDS, _SAME_RATE = 6, 0.01
-#: E2E latency in place of an unbounded queue [s].
+#: E2E latency that stands for an unbounded queue [s].
 _ENDLESS = 1e6
 
 DeploymentT = TypeVar("DeploymentT", bound=Deployment)
@@ -135,7 +135,7 @@ DeploymentT = TypeVar("DeploymentT", bound=Deployment)
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """Users who each send a request, wait for the response, pause, and send the next request.
+    """Users in a closed loop: each sends a request, waits for the response, pauses, and sends the next request.
 
     Raises
     ------
@@ -174,12 +174,12 @@ class Recommendation(Shown, Sequence[Deployment]):
     arrival_scv : float
         Assumed squared coefficient of variation of the interarrival times [1].
     startable : Deployment or None
-        Cheapest deployment that an engine supports. It is compared with layouts that no engine supports; None without
-        this comparison.
+        Cheapest deployment that an engine can start, for a comparison. It is set only if the other deployments include
+        layouts that no engine can start.
     margin : Margin
         Capacity above the stated load.
     users : Users or None
-        Users, if the query gives their number in place of a request rate.
+        Users, if the query gives a number of users instead of a request rate.
     """
 
     page = "report.questions.recommend:RecommendationPage"
@@ -202,7 +202,7 @@ class Recommendation(Shown, Sequence[Deployment]):
 
     @cached_property
     def bursts(self) -> Burstiness | None:
-        """Best deployment under the assumed arrivals and under other arrivals; None if it is disaggregated."""
+        """Comparison of the best deployment under two kinds of arrivals; None if it is disaggregated."""
         best = self[0]
         if best.fleet is not None:
             return None
@@ -257,8 +257,8 @@ def recommend(
         :func:`inference_econ.answers.deployments.serving_options.market` and
         :func:`inference_econ.answers.layout_services.offer`.
     requests_per_second : float or None
-        Request rate [1/s]; None for the rate that loads one instance, or one prefill/decode group, of the cheapest
-        layout (:func:`natural_rate`).
+        Request rate [1/s]. If None, the rate that loads one instance, or one prefill/decode group, of the cheapest
+        layout to its planned load (:func:`natural_rate`).
     targets : Targets
         SLOs.
     arrival_scv : float
@@ -269,8 +269,8 @@ def recommend(
         Simulate selected layouts outside the validated range of the analytical model, and correct their number of
         instances.
     margin : Margin
-        Capacity above the load. Costs and latencies apply to the deployment with this additional capacity, under the
-        stated load.
+        Capacity above the load. Costs and latencies are those of the deployment with this additional capacity, under
+        the stated load.
     progress : callable, optional
         Receives the completed share of the work.
 
@@ -280,8 +280,7 @@ def recommend(
         Ascending in cost; deployments of equal cost are sorted by P(SLO met), highest first.
 
         - Aggregated deployments: one per recipe and instance size, and one that uses only tensor parallelism.
-          Deployments that save at
-        most 10% compared with a simpler deployment are left out.
+          Deployments that save at most 10% compared with a simpler deployment are left out.
         - Disaggregated deployments: one per recipe, if it is 10% cheaper than the aggregated deployments on the same
           GPU. If none is 10% cheaper, the best disaggregated deployment of equal cost may be included. The condition is
           that one of the cheapest aggregated deployments is unlikely to meet an SLO.
@@ -301,7 +300,7 @@ def recommend(
     rate = natural_rate(candidates, targets) if requests_per_second is None else requests_per_second
     check_rate(rate)
     stated, rate = rate, rate * (1.0 + margin.headroom)
-    # Spares of small instances cost less, so a margin changes the order.
+    # A spare instance costs less if instances are small, so a margin changes the order.
     compared = _COMPARED if margin else most
     choices: list[Deployment] = []
     failure: Exception | None = None
@@ -357,10 +356,10 @@ def recommend_for_users(
 
 
 def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arrival_scv: float) -> float:
-    """Request rate of users on a deployment, at most its capacity [1/s]: users / (E2E latency + think time)."""
+    """Request rate of users on a deployment [1/s]: users / (E2E latency + think time), at most the capacity."""
 
     def excess(rate: float) -> float:
-        """Logarithm of a ratio: the users that a request rate needs, divided by the given users."""
+        """Logarithm of (users that would cause a request rate / given users)."""
         loaded = at_rate(deployment, rate, targets=targets, arrival_scv=arrival_scv).load
         e2e_seconds = min(loaded.e2e_seconds["mean"], _ENDLESS)
         return math.log(rate / users.requests_per_second(e2e_seconds))
@@ -379,10 +378,10 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
 
 
 def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: float = FILLED) -> float:
-    """Rate that loads the most cost-effective instance or prefill/decode group to its planned share [1/s].
+    """Rate that loads the most cost-effective instance or prefill/decode group to its planned load [1/s].
 
-    The lowest cost per request decides. A prefill/decode group is used if it is 10% cheaper. If no layout meets the
-    SLOs, the rate is arbitrary, because the search fails at every rate.
+    The layout with the lowest cost per request is used. A prefill/decode group must be 10% cheaper than aggregated
+    instances. If no layout meets the SLOs, the rate is arbitrary, because the search then fails at every rate.
     """
     usual = [_naturally_filled(candidate, targets, filled) for candidate in candidates]
     rate, per_dollar = max(usual, key=lambda filled: filled[1])
@@ -390,10 +389,10 @@ def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: floa
 
 
 def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> tuple[float, float]:
-    """Planned rate of the layout with the cheapest requests [1/s], and this rate per price [1/s per USD/h].
+    """Planned rate of the layout with the lowest cost per request [1/s], and this rate per price [1/s per USD/h].
 
-    The layout must meet the SLOs. Both are 0 if no layout meets the SLOs. For disaggregated layouts, the SLOs apply to
-    means.
+    Only layouts that meet the SLOs are considered; without any, both values are 0. For disaggregated layouts, the SLOs
+    apply to means.
     """
     layouts, handicap = candidate.services, 1.0
     if candidate.pools is None:
@@ -407,7 +406,7 @@ def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> 
     index = int(np.argmax(per_dollar))
     rate = float(rates[index])
     if candidate.pools is None:
-        # The rate of steady states is an upper bound; bursts that fill all slots lower it slightly.
+        # The rate of the steady states is an upper bound. Bursts that fill all slots lower the capacity slightly.
         rate = min(rate, filled * layouts.service(index).most_requests_per_second)
     return rate, float(per_dollar[index])
 
@@ -417,9 +416,10 @@ def _chip(choice: Deployment) -> str:
 
 
 def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[DeploymentT]:
-    """First results in order.
+    """First results of a ranking.
 
-    They include at least one per GPU, and for the first GPU one that uses only tensor parallelism.
+    They include at least one result per GPU. For the first GPU, they also include one that uses only tensor
+    parallelism.
     """
     firsts = list({_chip(choice): choice for choice in reversed(ranked)}.values())
     plain = (choice for choice in ranked if choice.is_plain and _chip(choice) == _chip(ranked[0]))
@@ -431,7 +431,7 @@ def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[Deployme
 
 
 def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Candidate]:
-    """Candidates from mixed items; all layouts of one setup become one candidate.
+    """Convert mixed items to candidates. All layouts of one setup become one candidate.
 
     Raises
     ------
@@ -451,7 +451,7 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
 
 
 def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float, float, int, float]]:
-    """Sort key: pricing model, then whether the numbers are a bound, then :func:`rank`."""
+    """Sort key: pricing model, then whether costs are only lower bounds, then :func:`rank`."""
     bound = any(setup.is_bound for setup in choice.setups)
     return choice.service.setup.hour_price.order, bound, rank(targets, choice)
 
@@ -459,10 +459,11 @@ def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float,
 def _worthwhile(
     candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[Deployment], arrival_scv: float
 ) -> list[Deployment]:
-    """Disaggregated deployments that are 10% cheaper than aggregated ones.
+    """Disaggregated deployments that are 10% cheaper than the aggregated ones.
 
-    Else the best one of equal cost, if it is useful. It is useful under two conditions: one of the cheapest aggregated
-    deployments is unlikely to meet an SLO, and the disaggregated one is more likely to meet it than all of these.
+    If there are none, the best disaggregated deployment of equal cost may be returned. Two conditions apply: one of the
+    cheapest aggregated deployments is unlikely to meet an SLO, and the disaggregated one is more likely to meet it than
+    all of them.
 
     Raises
     ------
@@ -485,7 +486,7 @@ def _worthwhile(
 def fleets(
     candidates: Sequence[Candidate], rate: float, targets: Targets, limit: float, arrival_scv: float
 ) -> list[PooledFleet]:
-    """Cheapest disaggregated deployment of every recipe whose cost is below a limit [USD/h].
+    """Cheapest disaggregated deployment of each recipe with a cost below a limit [USD/h].
 
     Raises
     ------
@@ -515,9 +516,9 @@ def fleets(
 
 
 def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, int]:
-    """Probability that the first deployment is cheaper than the next more expensive one, and that one's index.
+    """Probability that the first deployment is cheaper than the next more expensive one, and the index of that one.
 
-    None if no deployment is more expensive, or without an error estimate.
+    The probability is None if no deployment is more expensive, or without an error estimate.
     """
     first = choices[0]
     kind = first.service.setup.hour_price.order

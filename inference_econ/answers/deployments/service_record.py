@@ -62,12 +62,12 @@ def layout_of(service: Service) -> dict[str, float | str]:
 
 
 def statistics(load: Loaded, name: str, targets: Targets) -> dict[str, float]:
-    """Mean and percentiles of one latency [s]; they include the percentile of its SLO."""
+    """Mean and percentiles of one latency [s], including the percentile of its SLO."""
     return listed(getattr(load, f"{name}_seconds"), *([targets.percentile_of(name)] if name in targets.given else []))
 
 
 def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
-    """Load as plain data, with the percentiles that the SLOs use."""
+    """Load as plain data. Latencies include the percentiles of the SLOs."""
     return {
         "request_rate": load.requests_per_second * replicas,
         "completed_requests_per_second": load.completed_per_second * replicas,
@@ -88,7 +88,7 @@ def bounded_load(service: Service, load: Loaded, replicas: int, targets: Targets
 
 
 def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str, object]:
-    """Instances, layout and requests as plain data, with the prediction errors at the given loads."""
+    """Instances, layout and requests of a service as plain data, with prediction errors at the given loads."""
     (instances,) = under_load((service, load) for load in loads)
     record = {
         **facts(
@@ -123,4 +123,4 @@ class SelectionRule(NamedTuple):
     rule: str
     """Selection rule as text."""
     layouts: int
-    """Number of layouts to which the rule was applied [1]."""
+    """Number of layouts from which the rule selected one [1]."""

@@ -55,11 +55,11 @@ from inference_econ.records.plain import finite_or_none
 from inference_econ.records.sources import UsedSource, power_sources, priced_sources, source_records
 from inference_econ.search import Choosable, Metric, Saving
 
-#: Largest TPOT on a frontier without a TPOT SLO [s]; slower services are not sold.
+#: Largest TPOT on a frontier without a TPOT SLO [s]. Slower services are not offered in practice.
 SLOWEST = 0.1
-#: Bisections that find the speed of a cost between two points [1].
+#: Number of bisections that find the speed at a given cost between two points [1].
 _HALVINGS = 20
-#: Default lengths.
+#: Request lengths if none are given.
 _USUAL = Traffic(DEFAULT_ISL, DEFAULT_OSL)
 Mask = npt.NDArray[np.bool_]
 #: Columns that are proportional to the cost of a token.
@@ -74,7 +74,7 @@ class _Place(NamedTuple):
     row: int
     """Row index of the layout in the candidate."""
     column: int
-    """Column index of the batch. Between two batches, it is the column of the smaller batch."""
+    """Column index of the batch. For a point between two batches, it is the smaller batch."""
     share: float | None
     """Position between this batch and the next one, on a logarithmic scale of speed [1]; None exactly at a batch."""
     dollars: float
@@ -94,13 +94,13 @@ class ServicePoint:
     Attributes
     ----------
     tokens_per_second_per_user : float
-        Speed of one user, 1 / TPOT, with prefill of other requests included [tokens/s].
+        Output speed of one user, 1 / TPOT [tokens/s]. The TPOT includes prefill of other requests.
     ttft_seconds, tpot_seconds, e2e_seconds, e2e_seconds_per_output_token : float
         Mean latencies without a queue, and E2E latency per output token [s].
     dollars_per_million_output_tokens : float
-        Bill divided by output tokens [USD per 1e6 tokens].
+        Cost divided by output tokens [USD per 1e6 tokens].
     dollars_per_million_tokens : float
-        Bill divided by input and output tokens [USD per 1e6 tokens].
+        Cost divided by input and output tokens [USD per 1e6 tokens].
     tokens_per_second_per_accelerator : float
         Output tokens per GPU and second [tokens/s].
     tokens_per_second_per_megawatt : float or None
@@ -108,11 +108,12 @@ class ServicePoint:
     joules_per_output_token : float or None
         Energy of the GPU boards per output token [J]; None without power data.
     requests_per_second, accelerators, concurrency, batch : float
-        Values of one instance or prefill/decode group: completed requests [1/s], GPUs [1], concurrent requests [1], and
-        decode batch [1].
+        Values of one instance or prefill/decode group: completed requests [1/s], number of GPUs [1], concurrent
+        requests [1], and decode batch [1].
     layout : dict
-        Parallelism degrees of the instance, and the engines that support them. If disaggregated, these are the degrees
-        of decode instances. The dictionary then also has ``prefill``, ``prefill_instances`` and ``decode_instances``.
+        Parallelism degrees of the instance, and the engines that can start it. For a disaggregated point, these are the
+        degrees of decode instances. The dictionary then also has ``prefill``, ``prefill_instances`` and
+        ``decode_instances``.
     recipe : str
         KV-cache format and speculation method, as text.
     kv : str
@@ -120,10 +121,10 @@ class ServicePoint:
     speculation : dict or None
         Speculation method as plain data.
     evidence : Evidence
-        Kind of evidence, and number of measured runs.
+        How similar the measured servers are, and number of measured runs.
     aggregated_dollars_per_million_output_tokens : float or None
-        For a disaggregated point, the lowest cost of aggregated deployments at its speed [USD per 1e6 tokens]; None if
-        none is as fast.
+        For a disaggregated point, the lowest cost of aggregated deployments at the same speed [USD per 1e6 tokens].
+        None if no aggregated deployment is as fast.
     """
 
     tokens_per_second_per_user: float
@@ -153,7 +154,7 @@ class ServicePoint:
         return fields | {"layout": dict(self.layout)} | self.evidence.record()
 
 
-#: Numeric fields of a point, which a frontier has as arrays.
+#: Numeric fields of a point. A frontier has each of them as an array.
 _NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
 
 
@@ -161,8 +162,8 @@ _NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
 class _ServiceStates:
     """Steady states of candidate deployments, with their metrics.
 
-    All arrays have shape (n,). All GPUs have the same price and power. For this reason, cost, tokens per GPU and tokens
-    per megawatt give the same ranking.
+    All arrays have shape (n,). All GPUs have the same price and power, so cost, tokens per GPU and tokens per megawatt
+    give the same ranking.
 
     Attributes
     ----------
@@ -171,16 +172,16 @@ class _ServiceStates:
     which, rows, states : ndarray of int
         Candidate of each point, layout of this candidate, and batch of this layout.
     tokens_per_second : ndarray
-        Speed of one user, 1 / TPOT, with prefill of other requests included [tokens/s].
+        Output speed of one user, 1 / TPOT [tokens/s]. The TPOT includes prefill of other requests.
     ttft_seconds, tpot_seconds : ndarray
         Mean latencies without a queue [s].
     requests_per_second, accelerators, concurrency, batch : ndarray
-        Values of one instance or prefill/decode group: completed requests [1/s], GPUs [1], concurrent requests [1], and
-        decode batch [1].
+        Values of one instance or prefill/decode group: completed requests [1/s], number of GPUs [1], concurrent
+        requests [1], and decode batch [1].
     promises : Targets
         SLOs that every point meets; they apply to means without a queue.
     saving : Saving or None
-        Cost advantage of layouts that no engine supports over supported layouts; None if not compared.
+        Cost that layouts without engine support save, compared with supported layouts; None if not compared.
     """
 
     candidates: tuple[Candidate, ...]
@@ -240,13 +241,13 @@ class _ServiceStates:
 
     @property
     def dollars_per_million_tokens(self) -> Array:
-        """Bill divided by input and output tokens [USD per 1e6 tokens]."""
+        """Cost divided by input and output tokens [USD per 1e6 tokens]."""
         requests = self.requests
         return self.dollars * (requests.osl.mean / (requests.isl.mean + requests.osl.mean))
 
     @property
     def dollars(self) -> Array:
-        """Bill, prefill included, divided by output tokens [USD per 1e6 tokens]."""
+        """Cost, including prefill, divided by output tokens [USD per 1e6 tokens]."""
         prefill = self._other_prefill_chips
         paid = self.accelerators
         if prefill is not None:
@@ -302,7 +303,10 @@ class _ServiceStates:
         return joules
 
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
-        """Functions that compute the metrics of a plot against speed, shape (n,) each; None without power data."""
+        """Functions that compute the metrics of a plot against speed, shape (n,) each.
+
+        They return None without power data.
+        """
         return {
             "cost": lambda: self.dollars,
             "blended": lambda: self.dollars_per_million_tokens,
@@ -325,9 +329,9 @@ class _ServiceStates:
     def _instances(
         self, number: int, rows: Indices, columns: Indices, concurrency: Array, label: str = ""
     ) -> Instances:
-        """States of a candidate at some concurrencies [1], as instances.
+        """States of a candidate at some concurrencies [1], as instances for a lookup of prediction errors.
 
-        For a disaggregated candidate, they are decode instances.
+        For a disaggregated candidate, these are decode instances.
         """
         candidate = self.candidates[number]
         return Instances(
@@ -344,10 +348,10 @@ class _ServiceStates:
 
 @dataclass(frozen=True, repr=False)
 class _SpeedCosts(_ServiceStates):
-    """Steady states, with the lowest cost at every speed; costs are interpolated between batches."""
+    """Steady states with the lowest cost at every speed. Costs between two batches are interpolated."""
 
     def at_speed(self, tokens_per_second: float) -> Likely | None:
-        """Lowest cost at a speed, with its 80% interval; the cost is interpolated between batches.
+        """Lowest cost at a speed, with its 80% interval.
 
         Between two batches of one layout, the interpolated cost is a power function of speed. There is no interpolation
         between layouts.
@@ -374,9 +378,9 @@ class _SpeedCosts(_ServiceStates):
 
     @cached_property
     def cost_ends(self) -> tuple[Array, Array]:
-        """80% intervals of the lowest cost at the speed of every point [USD per 1e6 output tokens].
+        """80% intervals of the lowest cost at the speed of each point [USD per 1e6 output tokens].
 
-        A deployment can also serve users at lower speeds, so neither interval end decreases as speed rises.
+        A deployment can also serve users at lower speeds, so neither end of the interval decreases as speed rises.
         """
         low, high = np.empty(len(self)), np.empty(len(self))
         for at, instances in self._same_instances():
@@ -421,19 +425,19 @@ class _SpeedCosts(_ServiceStates):
                     continue
                 costs = pareto.least_at(curves[0][rows], curves[1][rows], speeds)
                 np.minimum(least[..., level], costs, out=least[..., level])
-        # Least complex deployment within the tolerance of the lowest cost.
+        # Use the least complex deployment within the tolerance of the lowest cost.
         near = least <= (1.0 + SIMPLER) * least.min(axis=-1, keepdims=True)
         best = np.take_along_axis(least, near.argmax(axis=-1)[..., None], axis=-1)[..., 0]
         if measured:
             return best
-        # A point of the frontier beats slower and more expensive positions, by any margin.
+        # A point of the frontier is also used if it is only slightly cheaper than an interpolated position.
         whole = np.append(self.dollars, np.inf)[np.searchsorted(self.tokens_per_second, speeds)]
         return np.asarray(np.minimum(best, whole))
 
     def _least(self, tokens_per_second: float, measured: bool = False) -> tuple[float, Instances] | None:
-        """Lowest cost at a speed [USD per 1e6 output tokens], and its instances.
+        """Lowest cost at a speed [USD per 1e6 output tokens], and the instances that have it.
 
-        Optionally, only measured layouts are searched.
+        If ``measured`` is True, only layouts of measured servers are searched.
         """
         least = self._place(tokens_per_second, measured=measured)
         if least is None:
@@ -445,7 +449,7 @@ class _SpeedCosts(_ServiceStates):
     def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
         """Position of the lowest cost at a speed, with a preference for simple deployments.
 
-        If requested, only measured layouts are used.
+        If ``measured`` is True, only layouts of measured servers are searched.
         """
         found: list[tuple[float, int, _Place]] = []
         for number, candidate in enumerate(self.candidates):
@@ -470,7 +474,7 @@ class _SpeedCosts(_ServiceStates):
         best = found[simplest(*zip(*((dollars, level) for dollars, level, _ in found), strict=True))][2]
         if measured:
             return best
-        # A point of the frontier beats slower and more expensive positions, by any margin.
+        # A point of the frontier is also used if it is only slightly cheaper than an interpolated position.
         for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
             if self.dollars[at] < best.dollars:
                 number, row, column = (int(places[at]) for places in (self.which, self.rows, self.states))
@@ -480,13 +484,13 @@ class _SpeedCosts(_ServiceStates):
 
 @dataclass(frozen=True, repr=False)
 class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
-    """Pareto-optimal steady states of services, slowest and cheapest first."""
+    """Pareto-optimal steady states of services, ordered by speed and cost, the slowest and cheapest first."""
 
     page = "report.questions.frontier:FrontierPage"
 
     @property
     def setup(self) -> Setup:
-        """Setup of the preferred point; all points have the same model, GPU, price and weights."""
+        """Setup of the preferred point. All points have the same model, GPU, price and weight format."""
         return self.candidate(self.preferred_index()).setup
 
     @property
@@ -500,7 +504,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return self.candidate(self.preferred_index()).speculation
 
     def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances, ...]:
-        """Points as instances, for a comparison with measured servers; one entry per candidate."""
+        """Points as instances, for a comparison with measured servers; one entry per candidate of the points."""
         chosen = np.arange(len(self))
         if points is not None:
             # Points are identified by their speed.
@@ -514,7 +518,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         )
 
     def points(self, chosen: Sequence[int] | None = None) -> list[ServicePoint]:
-        """Points with their layouts, fastest last: all points, or those at the given positions."""
+        """Points with their layouts, the fastest last. By default all points, else those at the given positions."""
         at = np.arange(len(self)) if chosen is None else np.asarray(chosen, dtype=np.intp)
         layouts: dict[int, dict[str, float | str]] = {}
         for number in np.unique(self.which[at]).tolist():
@@ -541,9 +545,9 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         ]
 
     def aggregated_dollars(self, at: Indices) -> list[float | None]:
-        """Lowest cost of aggregated deployments at the speed of the given points [USD per 1e6 output tokens].
+        """Lowest cost of aggregated deployments at the speed of each given point [USD per 1e6 output tokens].
 
-        None for aggregated points, and if no aggregated deployment is as fast.
+        None for points that are aggregated, and if no aggregated deployment is as fast.
         """
         least = np.full(at.size, np.inf)
         for candidate in self.candidates:
@@ -565,7 +569,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return tuple(dict.fromkeys([*every, *drawn]))
 
     def record(self) -> dict[str, Any]:
-        """Return all points as plain data, fastest last; values that need power data are null without it."""
+        """Return all points as plain data, the fastest last. Values that need power data are null without it."""
         return {
             **facts(
                 self.setup,
@@ -599,7 +603,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         Parameters
         ----------
         tokens_per_second : float
-            Speed of a user [tokens/s]; for speeds below the slowest point, the result is the slowest point.
+            Speed of a user [tokens/s]. If it is below the slowest point, the result is the slowest point.
 
         Raises
         ------
@@ -613,7 +617,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         candidate, row, column, share = self.candidates[least.number], least.row, least.column, least.share
         at = np.array([row, row]), np.array([column, column + 1])
         tpot, rate, chips, flight, batch = (_between(values[at], share) for values in candidate.metrics)
-        # Use the pool sizes of the next batch, at the same cost.
+        # Prefill and decode instances are those of the next batch, at an interpolated cost.
         whole = candidate.metrics.accelerators[row, column + 1] / chips
         rate, chips, flight = rate * whole, chips * whole, flight * whole
         waits = _between(candidate.ttft_seconds(*at), share)
@@ -647,9 +651,9 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return self.cheapest(slow)
 
     def ends(self) -> bounds.Ends:
-        """Factors that turn a column into the ends of the 80% interval of each point, shape (n,) [1].
+        """Factors that convert a column into the ends of the 80% interval of each point, shape (n,) [1].
 
-        None if unknown.
+        A factor is None if the error is unknown.
         """
         every_end = self.ends_each()
         factors: dict[str, bounds.Factors] = {}
@@ -660,7 +664,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return factors
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Interval factors of every point; cost factors apply to the lowest cost at the speed of the point."""
+        """Interval factors of each point. Factors of cost are valid for the lowest cost at the speed of the point."""
         every: list[bounds.Ends] = [{} for _ in range(len(self))]
         low, high = (end / self.dollars for end in self.cost_ends)
         for at, instances in self._same_instances():
@@ -696,25 +700,26 @@ def frontier(
     promises: Targets | None = None,
     slots: int | None = None,
 ) -> ServiceFrontier:
-    """Compute the cost-speed frontier of services under continuous batching, prefill included.
+    """Compute the cost-speed frontier of services under continuous batching, including prefill.
 
     Parameters
     ----------
     setup : Setup, or a model
         Model, GPU, formats, price and assumptions. If the engine is not set, all engines that support the model are
-        compared with their best recipes. If this is a model (or its name or path), the next argument is the GPU, and
-        all other inputs have their defaults. Create an :class:`inference_econ.Setup` to change more.
+        compared, each with its best recipes. You may also pass a model (or its name or path). The next argument is then
+        the GPU, and all other inputs have their defaults. Create an :class:`inference_econ.Setup` to change more.
     traffic : Traffic or Requests, or a GPU
-        Request lengths; cached and shared tokens need a ``Requests`` object; by default 2000 input and 500 output
-        tokens.
+        Request lengths; by default 2000 input and 500 output tokens. Cached and shared tokens need a ``Requests``
+        object.
     space : Space, optional
         Instances to search; by default all integer parallelism degrees.
     speculation : Speculation, None or 'recipe'
-        Speculation method on the same GPUs; None for no speculation. By default, each recipe has its own method.
+        Speculation method on the same GPUs; None for no speculation. By default, each recipe sets its own method.
     arrangement : {'both', 'aggregated', 'disaggregated'}
         Aggregated serving, disaggregated serving, or both.
     pooling : Pooling, optional
-        Settings of disaggregated serving. A second kind of GPU for decoding requires the arrangement ``disaggregated``.
+        Settings of disaggregated serving. If decoding uses a second kind of GPU, the arrangement must be
+        ``disaggregated``.
     promises : Targets, optional
         SLOs on mean TTFT and TPOT (percentile ``mean``); points that miss an SLO are left out.
     slots : int, optional
@@ -730,7 +735,7 @@ def frontier(
     InputError
         If the price is unknown, the workload has only decode steps, or another input is invalid.
     NothingFitsError
-        If no layout fits, or none meets the SLOs; the message has the smallest feasible SLOs.
+        If no layout fits, or no layout meets the SLOs; the message has the smallest feasible SLOs.
 
     Examples
     --------
@@ -780,12 +785,12 @@ def service_frontier(
     promises : Targets, optional
         SLOs on mean TTFT and TPOT (percentile ``mean``); points that miss an SLO are left out.
     ends : bool
-        If there is no TPOT SLO, leave out points with a TPOT above 100 ms, unless all points are slower.
+        If True and there is no TPOT SLO, points with a TPOT above 100 ms are left out, unless all points are slower.
 
     Returns
     -------
     ServiceFrontier
-        The frontier is exact for the given layouts and batches, with a preference for simple deployments
+        The frontier is exact for the given layouts and batches, except that simple deployments are preferred
         (:func:`inference_econ.answers.simplest.frontier_points`).
 
     Raises
@@ -842,9 +847,9 @@ def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[
     return [places[at] for at in best[::-1].tolist()]
 
 
-#: Name of the prefill of other requests among the parts of a step.
+#: Name of the part of a step that is prefill of other requests.
 PROMPTS = "prefill"
-#: Relative rounding tolerance of sums of parts [1]; decode pools have exactly no prefill.
+#: Relative rounding tolerance of sums of parts [1]. Parts of exactly 0, such as prefill in decode pools, need none.
 _ROUNDING = 1e-9
 
 
@@ -859,7 +864,7 @@ def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
     Returns
     -------
     mapping of str to ndarray, shape (n,)
-        Time of each part, which add up to the TPOT [s]. The mapping is empty if points speculate, because speculation
+        Time of each part; the parts add up to the TPOT [s]. The mapping is empty if points use speculation, because
         rounds replace steps.
     """
     if any(front.candidates[number].speculation is not None for number in front.shown):
@@ -876,7 +881,7 @@ def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
 def step_parts(candidate: Candidate, rows: Indices, batch: Array, tpot_seconds: Array) -> dict[str, Array]:
     """Times of the parts of a step, for some layouts of a candidate without speculation.
 
-    Batches [1] and TPOTs [s] are given.
+    ``batch`` and ``tpot_seconds`` are the batch [1] and the TPOT of each layout.
     """
     setup, plans = candidate.setup, candidate.plans.at((rows,))
     # Every pipeline stage has at least one sequence.

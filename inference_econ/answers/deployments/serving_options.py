@@ -57,15 +57,15 @@ class StateMetrics(NamedTuple):
     requests_per_second: Array
     """Requests that the instance or prefill/decode group completes [1/s]."""
     accelerators: Array
-    """GPUs of the instance, or of the group of prefill and decode instances [1]."""
+    """Number of GPUs in the instance, or in the group of prefill and decode instances [1]."""
     concurrency: Array
-    """Concurrent requests of the instance or prefill/decode group [1]."""
+    """Number of concurrent requests in the instance or prefill/decode group [1]."""
     batch: Array
     """Decode batch of one aggregated or decode instance [1]."""
 
 
 def engine_of(setup: Setup) -> str:
-    """Engine with its version; empty if several engines are possible, or if layouts need no engine."""
+    """Engine with its version as text; empty if several engines are possible, or if no engine is needed."""
     return setup.engines[0].label if len(setup.engines) == 1 else ""
 
 
@@ -76,7 +76,7 @@ def practice_of(setup: Setup, speculation: Speculation | None) -> str:
 
 
 def label_of(setup: Setup, speculation: Speculation | None, *, apart: bool) -> str:
-    """Engine, recipe, and whether it is disaggregated, as text."""
+    """Engine, recipe, and whether serving is disaggregated, as text."""
     pools = ", disaggregated" if apart else ""
     return f"{engine_of(setup) or setup.assumptions.name} ({practice_of(setup, speculation)}{pools})"
 
@@ -88,7 +88,7 @@ class Candidate:
     Attributes
     ----------
     services : Services
-        Aggregated or decode layouts.
+        Layouts of aggregated instances, or of decode instances.
     pools : SteadyPools or None
         Prefill instances that feed the decode layouts; None for aggregated instances.
     """
@@ -128,12 +128,12 @@ class Candidate:
 
     @property
     def engine(self) -> str:
-        """Engine with its version; empty if several engines are possible, or if layouts need no engine."""
+        """Engine with its version as text; empty if several engines are possible, or if no engine is needed."""
         return engine_of(self.setup)
 
     @property
     def label(self) -> str:
-        """Engine, recipe, and whether it is disaggregated, as text."""
+        """Engine, recipe, and whether serving is disaggregated, as text."""
         return label_of(self.setup, self.speculation, apart=self.pools is not None)
 
     @property
@@ -163,12 +163,12 @@ class Candidate:
 
     @property
     def paid_chips(self) -> Array:
-        """Number of GPUs of the setup with the same cost as the instance or prefill/decode group, shape (n, k) [1]."""
+        """Number of decode GPUs that have the cost of the instance or prefill/decode group, shape (n, k) [1]."""
         return self.metrics.accelerators if self.pools is None else self.pools.paid_chips
 
     @cached_property
     def dollars(self) -> Array:
-        """Bill divided by output tokens, at every batch, shape (n, k) [USD per 1e6 tokens]."""
+        """Cost divided by output tokens, at every batch, shape (n, k) [USD per 1e6 tokens]."""
         rate = self.metrics.requests_per_second * self.requests.osl.mean
         return money.dollars_per_million_tokens(self.paid_chips, 1.0, rate, self.setup.dollars_per_accelerator_hour)
 
@@ -179,11 +179,14 @@ class Candidate:
         return self.ttft_seconds(rows.ravel(), columns.ravel()).reshape(rows.shape)
 
     def kept_dollars(self, promises: Targets) -> Array:
-        """Values of :attr:`dollars` for states that meet SLOs on means, NaN for other states; shape (n, k)."""
+        """Values of :attr:`dollars` for states that meet the SLOs on means; NaN for all other states; shape (n, k)."""
         return np.where(kept_states(self.means(promises.given), promises), self.dollars, np.nan)
 
     def means(self, promised: Collection[str] = NAMES) -> dict[str, Array]:
-        """Mean latencies by SLO name: TPOT, and every latency with an SLO; shape (n, k) each [s]."""
+        """Mean latencies by SLO name, shape (n, k) each [s].
+
+        The mapping has the TPOT, and every latency with an SLO.
+        """
         tpot = self.metrics.tpot_seconds
         times = {"tpot": tpot}
         if {"ttft", "e2e"} & set(promised):
@@ -191,10 +194,10 @@ class Candidate:
         return {name: times[name] for name in NAMES if name == "tpot" or name in promised}
 
     def layouts(self, rows: Indices, columns: Indices) -> list[dict[str, float | str]]:
-        """Parallelism degrees of some layouts at some batches, by option.
+        """Parallelism degrees and engine of some layouts at some batches, by option.
 
-        For disaggregated candidates, of the decode instances. The mapping includes the engine. If disaggregated, it
-        also includes the prefill layout and the numbers of instances.
+        For disaggregated candidates, the degrees are those of decode instances. The mapping then also has the prefill
+        layout and the numbers of instances.
         """
         records = _degrees(self.setup, self.plans, rows)
         if self.pools is None:
@@ -247,7 +250,7 @@ class Candidate:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """Kind of evidence, and number of measured runs."""
+        """How similar the measured servers are, and number of measured runs."""
         return evidence_of(self.setup, disaggregated=self.pools is not None, speculates=self.speculation is not None)
 
     @cached_property
@@ -257,7 +260,7 @@ class Candidate:
 
     @cached_property
     def measured_rows(self) -> npt.NDArray[np.bool_]:
-        """True for layouts that a measured server used in the same way, shape (n,)."""
+        """True for layouts of measured servers in the same serving mode, shape (n,)."""
         layouts = self.keys(np.arange(len(self)))
         return np.array(Instances(self.setup, speculates=self.speculation is not None, layouts=layouts).measured)
 
@@ -268,9 +271,9 @@ def _degrees(setup: Setup, plans: Plans, rows: Indices) -> list[dict[str, float 
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-#: Aggregated instances, disaggregated pools, or both.
+#: Kinds of serving: aggregated instances, disaggregated pools, or both.
 Arrangement = Literal["both", "aggregated", "disaggregated"]
-#: Speculation method: a given one, None, or that of the recipes.
+#: Value of ``speculation`` that uses the speculation method of each recipe.
 RECIPE: Literal["recipe"] = "recipe"
 Proposer = Speculation | Literal["recipe"] | None
 
@@ -280,22 +283,22 @@ class Pooling:
     """Settings of disaggregated serving."""
 
     decode: Setup | None = None
-    """Setup of the decode instances: the same model on another kind of GPU.
+    """Setup of the decode instances, with the same model on another kind of GPU.
 
-    It has the engine and KV-cache format of the prefill instances.
+    Engine and KV-cache format are taken from the prefill instances.
     """
     layer_by_layer: bool = True
     """True if the KV cache of each layer is sent during the prefill of the next layer.
 
-    It is False if all of it is sent after the prefill.
+    If it is False, the whole KV cache is sent after the prefill.
     """
     chains: Sequence[int] = ()
-    """Lengths of prefill chains (KV-Runahead) to try in place of single prefill instances [instances]."""
+    """Numbers of instances in a prefill chain (KV-Runahead). Chains replace single prefill instances."""
 
 
-#: Maximum machines of a disaggregated deployment if any group is tried [1].
+#: Maximum number of machines in a disaggregated deployment, if groups without a published recipe are tried [1].
 _MACHINES = 4
-#: Kinds of deployments of each arrangement: False for aggregated instances, True for pools.
+#: For each arrangement, the kinds of deployments to try: False for aggregated instances, True for pools.
 _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "aggregated": (False,), "disaggregated": (True,)}
 
 
@@ -318,8 +321,8 @@ def market(
     ----------
     setup : Setup
         Model, GPU, formats, price and assumptions. If it does not set the engine, all engines that support the model
-        are candidates, each under its own profile. Unless the setup has explicit assumptions, each candidate uses the
-        KV-cache format and speculation method of a recipe.
+        are candidates, each under its own profile. Each candidate uses the KV-cache format and speculation method of a
+        recipe, unless the setup has explicit assumptions.
     traffic : Traffic or Requests
         Lengths and cached tokens.
     space : Space, optional
@@ -350,7 +353,7 @@ def market(
     InputError
         If the price is unknown, or an input is invalid.
     NothingFitsError
-        If no layout of any engine fits, or no candidate has the requested arrangement or labels.
+        If no layout of any engine fits, or no candidate has the requested arrangement or label.
 
     Examples
     --------
@@ -386,7 +389,7 @@ def market(
             ways = [way for way, label in labels_of.items() if not among or label in among]
             candidates += _arranged(practised, requests, tried, ways, pooled, slots, ttft_seconds, groups)
         except TooMuchError:
-            raise  # a smaller query is better than a part of the candidates
+            raise  # a smaller query is better than an incomplete list
         except (InputError, NothingFitsError) as error:
             reasons.setdefault(engine_of(practised.setup), error)
     if not candidates or (only_pools and all(candidate.pools is None for candidate in candidates)):
@@ -398,7 +401,7 @@ def market(
 
 
 def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "near"]) -> tuple[Candidate, ...]:
-    """Candidates that were measured themselves, or have measured neighbors.
+    """Candidates with measured servers (``measured``), or with at least similar measured servers (``near``).
 
     Raises
     ------
@@ -419,13 +422,13 @@ def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "n
 
 
 def _with_skipped(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
-    """Candidate whose setup lists everything that was left out, with reasons."""
+    """Copy of a candidate with a setup that lists everything that was left out, with reasons."""
     setup = replace(candidate.setup, left_out=(*candidate.setup.left_out, *unable))
     return replace(candidate, services=replace(candidate.services, setup=setup))
 
 
 def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
-    """Error message of the engines: the common one if all agree, else that of the first engine."""
+    """Error to report if no engine has a layout. If the engines give different errors, the first one is used."""
     try:
         offer(setup, requests, space)
     except (InputError, NothingFitsError) as error:
@@ -434,7 +437,7 @@ def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) ->
 
 
 def _none(setup: Setup, labels: Collection[str], among: Collection[str], gpus: int | None) -> NothingFitsError:
-    """Error for an unknown label, or for a search without any disaggregated deployment."""
+    """Error for an unknown label, or for a search that found no disaggregated deployment."""
     if among and not set(labels) & set(among):
         return NothingFitsError(f"no candidate is called {' or '.join(among)}; there are {', '.join(labels)}")
     size = "" if gpus is None else f" on at most {gpus} GPUs"
@@ -446,7 +449,7 @@ def _none(setup: Setup, labels: Collection[str], among: Collection[str], gpus: i
 
 
 class RecipeSetup(NamedTuple):
-    """One recipe to try, as a setup."""
+    """Setup for one recipe."""
 
     setup: Setup
     """Model, GPU, formats, price and assumptions."""
@@ -479,7 +482,7 @@ def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Rec
 
 
 def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
-    """Speculation method of a recipe, with one draft length, because engines use a single length."""
+    """Speculation method of a recipe. It has a single draft length, because engines use one length for all batches."""
     if practice.proposer is None:
         return None
     return Speculation.of(practice.proposer, longest=practice.draft_length, setup=setup).of_one_length()
@@ -495,10 +498,10 @@ def _arranged(
     ttft_seconds: float,
     groups: Groups,
 ) -> Iterator[Candidate]:
-    """Yield one recipe as an aggregated candidate, and as a disaggregated one where that is possible.
+    """Yield one recipe as an aggregated candidate and, where possible, as a disaggregated one.
 
-    Disaggregated serving is not tried if the instances or the maximum concurrency are fixed. If disaggregated serving
-    is not possible, an error is raised only if the query requests it or one of its settings.
+    Disaggregated serving is skipped if the instances or the maximum concurrency are fixed. If it is not possible, an
+    error is raised only if the query requires disaggregated serving or sets one of its options.
     """
     if not ways:
         return
@@ -525,24 +528,25 @@ def _arranged(
         )  # fmt: skip
         apart = SteadyPools(every, ttft_seconds)
         if not np.isfinite(apart.seen[0]).any() and False not in ways:
-            # If only pools are requested, the error states their shortest TTFT.
+            # If only pools are allowed, the error states their shortest TTFT.
             apart = SteadyPools(every)
         if np.isfinite(apart.seen[0]).any():
             yield Candidate(every.decode.services, apart)
     except TooMuchError:
         raise
     except (InputError, NothingFitsError):
-        # There is no link between instances, outputs have one token, or no layout has a sequence for each DP rank.
+        # Three causes: instances have no link, outputs have one token, or every layout has a DP rank without a
+        # sequence.
         if False not in ways or pooling != Pooling():
             raise
 
 
 def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
-    """Prefill/decode groups to try: published ones, unless ``any`` is requested.
+    """Prefill/decode groups to try. These are published groups, unless the query allows any group.
 
-    All layouts on at most four machines are tried in three cases: no engine must support them, there are two kinds of
-    GPUs, or prefill chains are requested. For these cases, no published groups exist. A prefill/decode group has at
-    most as many GPUs as a deployment may have.
+    There are no published groups in three cases: no engine is needed, prefill and decode use different GPUs, or prefill
+    chains are requested. In these cases too, all groups on at most four machines are tried. If the query limits the
+    GPUs of a deployment, a group has at most that many.
     """
     machine = max(node(setup.hardware), setup.hardware.link_domain)
     groups = Groups(None, _MACHINES * machine)
@@ -566,8 +570,9 @@ def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: b
     """Layouts in common use.
 
     Their instances have one machine, the fewest machines that fit the model, or the size in a recipe. All layouts are
-    returned if a size or parallelism degree is fixed, or if any layout is requested. With speculation, attention DP is
-    used only if the recipe uses it, because recipes set different draft lengths with and without attention DP.
+    returned if the query fixes a size or a parallelism degree, or if no engine is needed. With speculation, a layout
+    has attention DP only if the recipe has it, because recipes use different draft lengths with and without attention
+    DP.
     """
     setup, speculation, _ = practised
     setup = setup.for_role(apart=True) if apart else setup
@@ -587,11 +592,11 @@ def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: b
 
 
 def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int | None, bool | None]:
-    """Number of GPUs of the largest common instance [1], and whether it uses attention DP.
+    """Number of GPUs in the largest common instance [1], and whether it uses attention DP.
 
-    It is None for each value that is open. Only recipe instances within one link domain are used. In measurements,
-    instances across machines decoded 1.3 to 1.9 times slower than predicted. If the model needs several machines, the
-    smallest number is used.
+    Each value is None if it is not determined. Recipe instances that span several link domains are ignored, because
+    measured instances of this kind decoded 1.3 to 1.9 times slower than predicted. If the model needs several machines,
+    the smallest number is used.
     """
     setup, _, practice = practised
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:
@@ -607,7 +612,7 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
 
 
 def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services | None:
-    """Use aggregated layouts also as decode layouts, if both are equal and have the same measured corrections."""
+    """Return aggregated layouts as decode layouts, if both are equal and have the same measured corrections."""
     setup = layouts.setup.for_role(apart=True)
     takes = layouts.setup.levels is None or (setup.levels is not None and setup.levels.takes_as(layouts.setup.levels))
     chosen = (_chosen(practised, space, apart=way) for way in (False, True))

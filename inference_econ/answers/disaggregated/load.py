@@ -32,9 +32,9 @@ from inference_econ.serving import (
     of_sample,
 )
 
-#: Largest number of prompts in the prefill pool that is modeled as a separate state [1].
+#: Largest number of prompts in prefill instances that the queue model treats as a separate state [1].
 _MOST_STATES = 2**16
-#: Sampled requests that represent the workload [1].
+#: Number of requests in the sample that represents the workload [1].
 _DRAWN = 4_000
 
 
@@ -45,13 +45,13 @@ class PooledFleet:
     Attributes
     ----------
     pools : Pools
-        Layouts of prefill and decode instances to choose from.
+        Layouts of prefill and decode instances from which the deployment is selected.
     prefill, decode : int
         Index of the selected prefill layout, and of the selected decode layout.
     prefill_instances, decode_instances : int
         Number of prefill instances (x) and of decode instances (y) [1].
     load : Loaded
-        Load of the deployment. A request queues for a prefill instance, and possibly for a decode slot.
+        Load of the deployment. A request may queue for a prefill instance, and then for a decode slot.
     prefill_utilization, decode_utilization : float
         Load of all prefill instances, and of all decode instances, each as a share of its capacity [1].
     slots : int
@@ -83,7 +83,7 @@ class PooledFleet:
 
     @property
     def dollars_per_hour(self) -> float:
-        """Bill [USD/h]."""
+        """Cost of all instances [USD/h]."""
         return bill(self.pools, self.rented)
 
     @property
@@ -93,12 +93,15 @@ class PooledFleet:
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
-        """Bill divided by completed output tokens [USD per 1e6 tokens]."""
+        """Cost divided by output tokens of completed requests [USD per 1e6 tokens]."""
         tokens_per_second = self.load.completed_per_second * self.pools.requests.osl.mean
         return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
 
     def chances(self, targets: Targets) -> Chances:
-        """P(SLO met): for TTFT from the prefill instances, for TPOT and capacity from the decode instances."""
+        """Probability that each SLO is met.
+
+        Prefill instances determine it for TTFT, decode instances for TPOT and capacity.
+        """
         sides = ((self.pools.prefill, self.prefill), (self.pools.decode, self.decode))
         reading, decoding = (instances_of(pool.services.service(index)) for pool, index in sides)
         return chances_of(reading, decoding, self.load, targets)
@@ -117,8 +120,8 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
     Returns
     -------
     tuple of int
-        Number of GPUs for prefill, and for decode. A single number if both use the same kind of GPU, because prefill
-        and decode instances may then share machines.
+        Number of GPUs for prefill, and for decode. It is a single number if both use the same kind of GPU, because
+        prefill and decode instances may then share machines.
     """
     sides = [
         (pool.setup, (count, int(pool.accelerators[index])))
@@ -138,7 +141,7 @@ def bill(pools: Pools, chips: tuple[int, ...]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Rates and latencies of a decode instance at 1, 2, .. concurrent requests; arrays of shape (slots,).
+    """Rates and latencies of a decode instance with 1, 2, ... concurrent requests; arrays of shape (slots,).
 
     Attributes
     ----------
@@ -173,11 +176,11 @@ class Decoder:
     def keeping(
         self, targets: Targets, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1
     ) -> tuple[Decoder, Loaded]:
-        """Decode instance under a request stream, at the largest concurrency limit within the TPOT SLO.
+        """Decode instance under a request stream, at the largest concurrency limit that meets the TPOT SLO.
 
-        If the instance misses the SLO at the concurrency that fits in memory, the limit is reduced. The reduced limit
-        meets the SLO at any load. For an SLO on a mean, a slightly larger limit may also meet it. For a percentile, no
-        larger limit below the memory limit meets it.
+        If the instance misses the SLO at the concurrency that fits in memory, the limit is reduced until the SLO is met
+        at any load. For an SLO on a mean, a slightly larger limit might also meet it. For a percentile, no larger limit
+        below the memory limit does.
         """
 
         def limited(slots: int) -> tuple[Decoder, Loaded]:
@@ -198,9 +201,10 @@ class Decoder:
         return queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=self.variation)
 
     def load(self, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1) -> Loaded:
-        """Load of the instance; its TTFT is the wait for a decode slot.
+        """Load of the instance. The TTFT in the result is only the wait for a decode slot.
 
-        ``arrival_scv`` applies to all requests, which ``instances`` decode instances share [1].
+        ``arrival_scv`` is the squared coefficient of variation of all arrivals [1]. ``instances`` decode instances
+        share them.
         """
         arrivals = Gamma(arrival_scv).among(instances)
         queue = self.queue(requests_per_second, arrivals.scv)
@@ -239,11 +243,11 @@ def pools_under_load(
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     targets : Targets, optional
-        SLOs. If necessary, the concurrency of decode instances is limited below the memory limit, to meet the TPOT SLO.
+        SLOs. If necessary to meet the TPOT SLO, the concurrency limit of decode instances is below the memory limit.
 
     Returns
     -------
-    Fleet
+    PooledFleet
         Deployment with its latencies.
 
     Raises
@@ -253,17 +257,17 @@ def pools_under_load(
 
     Notes
     -----
-    Prompts wait in one queue for the first free prefill instance. Arrivals at this queue have the full burstiness.
-    Service times vary with the prompt lengths (:func:`inference_econ.formulas.queueing.load`). Prompts that are in an
-    instance at once share its steps (:func:`prefill_rates`).
+    Prompts wait in one queue for the first free prefill instance. All arrivals reach this queue, so it sees their full
+    burstiness. Service times vary with the prompt lengths (:func:`inference_econ.formulas.queueing.load`). Prompts that
+    are in an instance at the same time share its steps (:func:`prefill_rates`).
 
-    Each decode instance has its own queue (:func:`decoder`). It gets an equal random part of the requests, whose
-    arrivals are less bursty (:func:`inference_econ.formulas.queueing.split_scv`).
+    Each decode instance has its own queue (:func:`decoder`). It gets an equal random part of the requests. Arrivals of
+    this part are less bursty (:func:`inference_econ.formulas.queueing.split_scv`).
 
     TTFT is a sum of four times: wait for prefill, time in the prefill instance, remaining cache transfer, and wait for
-    a decode slot. The two waits are assumed independent. Each is zero or exponentially distributed. The time in a
-    prefill instance depends on the number of concurrent prompts (:func:`seconds_inside`) and on the prompt length
-    (:func:`until_read`).
+    a decode slot. The two waits are assumed to be independent. Each wait is either zero or exponentially distributed.
+    The time in a prefill instance depends on the number of concurrent prompts (:func:`seconds_inside`) and on the
+    prompt length (:func:`until_read`).
     """
     check_rate(requests_per_second)
     (reader, writer), (count, groups) = layouts, instances
@@ -275,7 +279,7 @@ def pools_under_load(
 
 
 def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: float) -> PooledFleet:
-    """Evaluate prefill and decode instances at a constant concurrency: a new request starts when one ends.
+    """Evaluate prefill and decode instances at a constant concurrency: a new request starts when another one ends.
 
     Parameters
     ----------
@@ -284,11 +288,11 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     layouts, instances : (int, int)
         Layout and number of the prefill instances, then of the decode instances [1].
     concurrency : float
-        Concurrent requests, including queued ones, at least one [1].
+        Number of concurrent requests, including queued ones, at least one [1].
 
     Returns
     -------
-    Fleet
+    PooledFleet
         Deployment under the request stream that results in this concurrency.
 
     Raises
@@ -300,9 +304,9 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     -----
     In a closed loop of N requests, an arriving request sees the state of a loop with N - 1 requests (Reiser and
     Lavenberg, 1980). The result is therefore :func:`pools_under_load` at the rate at which an arriving request finds N
-    - 1 others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). This number grows without bound
-    as the rate approaches the lower capacity of the two kinds of instances. Throughput is N / (TTFT + steps x TPOT), at
-    most that capacity.
+    - 1 others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). It grows without bound as the
+    rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT), at most that
+    capacity.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -347,7 +351,7 @@ def together(
     tokens, steps = pools.requests.osl.mean, pools.requests.decode_steps
     last = math.inf if saturated else first + steps * decoding.tpot_seconds["mean"]
     e2e = Statistics(last, partial(_latest, ttft, decoding.tpot_seconds, steps))
-    # Above capacity, the slower pool limits the rate.
+    # If the rate exceeds the capacity, the slower pool limits it.
     busiest = max(float(queue.offered), decoding.utilization)
     load = Loaded(
         rate,
@@ -366,7 +370,7 @@ def together(
 
 
 def _latest(ttft: Statistics, tpot: Mapping[str, float], steps: float, share: float) -> float:
-    """Upper bound on the E2E latency at a quantile [s]: the sum of TTFT and decode time at that quantile.
+    """Upper bound on a quantile of the E2E latency [s]: the sum of the same quantiles of TTFT and decode time.
 
     The bound is exact if requests with a long TTFT also have a long TPOT.
     """
@@ -374,7 +378,10 @@ def _latest(ttft: Statistics, tpot: Mapping[str, float], steps: float, share: fl
 
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
-    """TTFT without waits [s]. It uses the prefill time in a shared instance, not the time of a single prompt."""
+    """TTFT without waits [s].
+
+    The prefill time is that in an instance with other prompts, not that of a single prompt.
+    """
     alone = float(pools.reading_seconds[layouts])
     return np.asarray(float(pools.first_token_seconds[layouts]) - alone + np.maximum(queue.service_seconds, alone))
 
@@ -384,9 +391,9 @@ def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
 
     Notes
     -----
-    In each state, Little's law gives this time: the number of prompts divided by the throughput. States are weighted by
-    the work done in them (:attr:`inference_econ.formulas.queueing.Load.work`). The weighted mean equals the mean over
-    all requests.
+    In each state, this time is the number of prompts divided by the throughput (Little's law). States are weighted by
+    the work done in them (:attr:`inference_econ.formulas.queueing.Load.work`). The weighted mean then equals the mean
+    over all requests.
     """
     rates = prefill_rates(pools, *layouts, count)
     alone = float(pools.reading_seconds[layouts])
@@ -401,11 +408,12 @@ def prefill_queue(
 
 
 def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_scv: float = 1.0) -> queueing.Load:
-    """Queue of prompts in front of instances whose rates with 1, 2, ... prompts are given [1/s].
+    """Queue of prompts at instances with given rates for 1, 2, ... prompts [1/s].
 
-    An instance processes its prompts in order, so a long prompt delays the next ones. The slot-based queue model
-    ignores this delay. By the Pollaczek-Khinchine formula, the number of prompts is 1 + cs2 / 2 times the number with
-    equal lengths. In each instance, one of the prompts is being processed.
+    An instance processes its prompts in order, so a long prompt delays the next ones. The queue model with slots
+    ignores this delay. By the Pollaczek-Khinchine formula, the number of waiting prompts is (1 + cs2) / 2 times the
+    number with equal lengths, where cs2 is the squared coefficient of variation of the service time. In each instance,
+    one of the prompts is being processed.
     """
     scv = pools.requests.isl.scv
     crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / rates.size)
@@ -417,8 +425,8 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
 
     Notes
     -----
-    Each instance first gets one prompt per attention-DP rank and pipeline stage; each of them takes as long as a single
-    prompt. Further prompts share steps up to the token limit of a step, as in
+    The first prompts of an instance go to separate attention-DP ranks and pipeline stages, and each takes as long as a
+    single prompt. Further prompts share steps, up to the token budget of a step, as in
     :func:`inference_econ.engine.prefill.shared_steps`.
     """
     pool, moved = pools.prefill, pools.transfer
@@ -427,25 +435,25 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
     prompt_seconds = np.maximum(pool.shared_prefill_seconds[reader] + handover, sending)
     alone = max(float(pool.prefill_seconds[reader]) + handover, sending)
     beside = math.ceil(alone / float(prompt_seconds[0]) * (1.0 - 1e-12))
-    # Limit the number of states, whatever the number of instances.
+    # The number of states is limited, whatever the number of instances.
     held = np.arange(1.0, count * max(min(math.ceil(prompts[-1]), _MOST_STATES // count), beside) + 1.0)
     rates = np.minimum(held / alone, count / np.interp(held / count, prompts, prompt_seconds))
     return np.asarray(np.maximum.accumulate(rates))
 
 
 def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
-    """Decode instance whose links are occupied for a given time per received KV cache [s]."""
+    """Decode instance; receiving a KV cache occupies its links for ``receiving`` seconds."""
     service = pools.decode.services.service(index)
     states = service.states.without_prompts(pools.requests.decode_steps, receiving)
     state = states.at(np.arange(1.0, service.slots + 1.0))
-    # Throughput does not fall with concurrency; correct rounding errors of the interpolation.
+    # Throughput never falls with concurrency, so rounding errors of the interpolation are corrected.
     rates = np.maximum.accumulate(state.requests_per_second)
     return Decoder(rates, state.tpot_seconds, pools.requests.osl.scv)
 
 
 @dataclass(frozen=True)
 class _FirstTokens:
-    """TTFT of sampled requests; the sample is drawn only if a percentile is needed.
+    """TTFT of sampled requests. The sample is drawn only when a percentile is needed.
 
     Attributes
     ----------
@@ -491,7 +499,7 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
     Notes
     -----
     Prompts that wait are assumed to also have the longest times in an instance. The prefill time depends on the length
-    of each prompt, as in :func:`inference_econ.serving.load.loaded`. The prompt length is independent of the queue.
+    of each prompt, as in :func:`inference_econ.serving.load.loaded`. Prompt lengths are independent of the queue.
     """
     inside, pool, places = seconds_inside(pools, layouts, count), pools.prefill, levels(drawn.count)
     latency = float(np.broadcast_to(pool.latency, len(pool.services))[layouts[0]])
@@ -503,10 +511,10 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
 
 
 def second_waits(decoding: Loaded, drawn: LengthSample) -> Array:
-    """Wait of each sampled request for a decode slot, zero or exponentially distributed, shape (drawn.count,) [s]."""
+    """Wait of each sampled request for a decode slot, shape (drawn.count,) [s]; zero or exponentially distributed."""
     if decoding.waiting <= 0.0:
         return np.zeros(drawn.count)
-    # The mean over all requests is the mean of those that wait times their share.
+    # The mean over all requests is the mean over waiting requests, times the share of requests that wait.
     longer = np.log(decoding.waiting / (1.0 - drawn.shares("place in a batch")))
     return np.asarray(decoding.ttft_seconds["mean"] / decoding.waiting * np.maximum(longer, 0.0))
 
@@ -516,18 +524,18 @@ def _wait(queue: queueing.Load, share: float) -> float:
     return float(queueing.wait_quantiles(queue, [share])[0])
 
 
-#: Maximum instances of one kind per instance of the other: ratios from 1:16 to 16:1 [1]. Public measurements have 1:9
-#: to 3:1 (servers/serving_points.csv); DeepSeek-V3's report (2024, section 3.4) has units of 4 and of 40 nodes. At
-#: higher ratios, the loss of one instance stops all the others.
+#: Maximum number of instances of one kind per instance of the other kind [1], so ratios are from 1:16 to 16:1. Public
+#: measurements have 1:9 to 3:1 (servers/serving_points.csv). DeepSeek-V3's report (2024, section 3.4) has units of 4
+#: and of 40 nodes. At higher ratios, the loss of one instance would stop all others.
 MOST_RATIO = 16
 
 
 def fewest_beside(instances: int) -> int:
-    """Minimum number of prefill instances for a number of decode instances, or the other way round [1]."""
+    """Minimum number of prefill instances for a number of decode instances, or vice versa [1]."""
     return math.ceil(instances / MOST_RATIO)
 
 
-#: Shares of an E2E SLO that the TTFT may use [1]; the cheapest is selected.
+#: Shares of an E2E SLO that the TTFT may use [1]; the share with the lowest cost is selected.
 _TTFT_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
@@ -564,10 +572,11 @@ class DisaggregationTerms:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.arrival_scv:g}")
 
     def by_token(self, requests: Requests) -> list[DisaggregationTerms]:
-        """Terms that replace the E2E SLO by TTFT and TPOT SLOs which imply it.
+        """Replace the E2E SLO by SLOs on TTFT and TPOT that guarantee it.
 
-        There is one result per share of the time that the TTFT may use. Both SLOs apply at the statistic of the E2E
-        SLO, so TTFT + steps x TPOT is an upper bound. Without an E2E SLO, the result contains only the given terms.
+        There is one result for each share of the E2E SLO that the TTFT may use. Both new SLOs have the statistic of the
+        E2E SLO, so TTFT + steps x TPOT is an upper bound on the E2E latency. Without an E2E SLO, the result has only
+        the given terms.
         """
         targets = self.targets
         if "e2e" not in targets.given:
@@ -596,9 +605,9 @@ class DisaggregationTerms:
 
     @property
     def kept(self) -> Targets:
-        """SLOs that the deployment must meet, in the form of terms.
+        """SLOs that the deployment must meet.
 
-        If there is no TTFT SLO, the wait for a decode slot has the same limit as the prompt queue.
+        If there is no TTFT SLO, the maximum load is lower, so that prompts and requests for decode slots rarely queue.
         """
         if "ttft" in self.targets.given:
             return self.targets
@@ -606,13 +615,13 @@ class DisaggregationTerms:
 
     @property
     def fullest_reading(self) -> float:
-        """Largest planned load of prefill instances as a share of their capacity [1], so that prompts rarely queue."""
+        """Largest planned load of prefill instances as a share of their capacity [1]; prompts then rarely queue."""
         return min(self.fullest, FILLED)
 
     def predicted(self, pools: Pools) -> DisaggregationTerms:
-        """Stricter terms that a prediction must meet, so that measured servers meet the original terms.
+        """Stricter terms for predictions. If a prediction meets them, measured servers meet the original terms.
 
-        They apply to any pair of layouts.
+        They apply to every pair of layouts.
         """
         if self.targets.confidence is None:
             return self
@@ -620,7 +629,7 @@ class DisaggregationTerms:
         return replace(self, targets=self.targets.less(by), fullest=self.fullest / float(by.throughput.max()))
 
     def margins(self, pools: Pools) -> Margins:
-        """Divisors of the SLOs that are large enough for any pair of layouts [1]."""
+        """Divisors of the SLOs; they are large enough for every pair of layouts [1]."""
         confidence, promised = self.targets.confidence, set(self.targets.given)
         if confidence is None:
             return self.targets.margins(pools.decode.services)
@@ -631,7 +640,7 @@ class DisaggregationTerms:
 
 
 def unreachable(pools: Pools, terms: DisaggregationTerms) -> str:
-    """SLO that no pair of layouts meets, with the best reachable value, as text."""
+    """Text that names an SLO that no pair of layouts meets, with the best reachable value."""
     targets, by = terms.targets, terms.margins(pools)
     promised = {
         "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),
@@ -651,11 +660,11 @@ def _missed(factor: float) -> str:
     return f" ({factor:.3g} times the SLO)" if factor > 1.0 else ""
 
 
-#: Number of loads at which a queue is evaluated [1].
+#: Number of loads at which the latencies of a queue are calculated [1].
 _LOADS = 24
-#: Sampled prompts of a queue [1].
+#: Number of sampled prompts for a queue [1].
 _PREFILL_SAMPLE = 1_000
-#: Memory for arrays over the prompts of a pool, per instance [B].
+#: Memory of arrays over the prompts in prefill instances, per instance [B].
 _BYTES = 4e3
 
 
@@ -672,8 +681,8 @@ def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
     Returns
     -------
     (ndarray, ndarray), both of shape (n, m)
-        Time [s] and cost [USD] if instances are never idle. The cost is ``inf`` if even a prompt that does not queue
-        misses the SLO.
+        Time [s] and cost [USD] of a prompt if instances are never idle. The cost is ``inf`` if a prompt misses the SLO
+        even without queueing.
     """
     busy = pools.busy_seconds
     in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(pools.transfer.seconds)
@@ -687,11 +696,11 @@ def check_instances(instances: float, seconds: float, smaller: str) -> None:
     Parameters
     ----------
     instances : float
-        Number of instances that the deployment needs or may have [1].
+        Number of instances that the deployment needs, or that it may have [1].
     seconds : float
         Search time per instance [s].
     smaller : str
-        Name of the input that the user can reduce, for the error message.
+        Name of the input that the user can reduce; the error message mentions it.
 
     Raises
     ------
@@ -703,13 +712,13 @@ def check_instances(instances: float, seconds: float, smaller: str) -> None:
 
 
 class PrefillPools:
-    """Largest rates that prefill instances sustain for decode instances, within the SLOs.
+    """Largest request rates that prefill instances can feed to decode instances within the SLOs.
 
     Parameters
     ----------
     pools : Pools
         Layouts.
-    terms : Terms
+    terms : DisaggregationTerms
         SLOs, arrivals and maximum load.
     """
 
@@ -718,7 +727,7 @@ class PrefillPools:
         self.line = cache(self._line)
 
     def most(self, reader: int, writer: int, count: int, patience: float = math.inf) -> float:
-        """Largest request rate of a number of prefill instances within the TTFT SLO [1/s].
+        """Largest request rate at which a number of prefill instances meets the TTFT SLO [1/s].
 
         Parameters
         ----------
@@ -727,17 +736,20 @@ class PrefillPools:
         count : int
             Number of prefill instances [1].
         patience : float
-            Longest time from arrival to the end of prefill and transfer, waits included [s].
+            Longest time from arrival to the end of prefill and transfer, including waits [s].
         """
         rates, seconds = self.line(reader, bool(self.pools.transfer.fast[reader, writer]), count)
         if math.isinf(patience):
             return float(rates[-1])
         left = patience - float(self.pools.transfer.exposed_seconds[reader, writer])
-        # TTFT is mostly convex in the rate, so linear interpolation does not overestimate the rate.
+        # The TTFT is mostly convex in the rate. Linear interpolation then does not overestimate the rate.
         return float(np.interp(left, seconds, rates, left=0.0))
 
     def _line(self, reader: int, fast: bool, count: int) -> tuple[Array, Array]:
-        """Request rates [1/s], and the TTFT at each rate without the remaining transfer [s]; both ascending."""
+        """Request rates [1/s], and the TTFT at each rate [s]; both ascending.
+
+        The TTFT excludes the part of the transfer after prefill.
+        """
         pools, terms = self.pools, self.terms
         reached = np.isfinite(pools.transfer.seconds[reader])
         writer = int(np.argmax((pools.transfer.fast[reader] == fast) & reached))
@@ -795,13 +807,13 @@ def played(
     concurrency : int
         Concurrent requests, queued ones included [1].
     decode_steps : ndarray, shape (n,)
-        Decode steps of each request: its output tokens minus one [1].
+        Number of decode steps of each request: its output tokens minus one [1].
     slots : int, optional
         Maximum concurrent requests of a decode instance [1]; by default the memory limit.
 
     Returns
     -------
-    Run
+    PooledRun
         Latencies of n requests; all prompts have the mean length.
 
     Raises
@@ -811,10 +823,10 @@ def played(
 
     Notes
     -----
-    Prompts wait in one queue. A free instance starts a step with the waiting prompts, within its token and slot limits.
-    If several instances are free, they share the prompts. Later prompts wait until the step ends. The KV cache is then
-    sent to a decode instance with a free slot. Requests are shared evenly among decode instances. Their speed depends
-    on the current concurrency (processor sharing).
+    Prompts wait in one queue. A free instance starts a step with the waiting prompts, up to its token budget and its
+    slots. If several instances are free, they share the prompts. Prompts that arrive later wait until the step ends.
+    The KV cache is then sent to a decode instance with a free slot. Decode instances share the requests evenly. Their
+    speed depends on the current concurrency (processor sharing).
     """
     if concurrency < 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -826,7 +838,7 @@ def played(
 
 @dataclass(slots=True)
 class _Readers:
-    """Times of prefill instances with 1, 2, ... prompts [s]: of the step, and of the transfer after it."""
+    """Times of prefill instances that process 1, 2, ... prompts [s]: the step, and the transfer after it."""
 
     free: int
     steps: list[float]
@@ -850,7 +862,7 @@ class _Readers:
 
 @dataclass(slots=True)
 class _Writers:
-    """Time per token of decode instances, for each total number of requests [s]."""
+    """Time per token of decode instances, by the total number of requests [s]."""
 
     tpot: list[float]
     places: int
@@ -867,8 +879,7 @@ class _Writers:
 class _Loop:
     """State of the simulation.
 
-    ``steps`` has the total number of tokens that a request would have received if it had decoded from the start of the
-    simulation.
+    ``steps`` is the number of tokens that a request would have if it had decoded since the start of the simulation.
     """
 
     readers: _Readers
@@ -884,7 +895,7 @@ class _Loop:
 
     def play(self, concurrency: int) -> PooledRun:
         count, reading, decoding, tpots = self.decode_steps.size, self.reading, self.decoding, self.writers.tpot
-        # Python floats are faster, because elements are written one by one.
+        # Elements are set one by one, and Python floats are faster for this than arrays.
         arrived, first, ended = [0.0] * count, [0.0] * count, [0.0] * count
         self._arrive(min(concurrency, count), arrived)
         while reading or decoding:
@@ -929,7 +940,7 @@ class _Loop:
             heapq.heappush(self.reading, (self.now + self.readers.steps[taken - 1], prompts))
 
     def _begin(self, first: list[float]) -> None:
-        """Move requests from finished prefills to free decode slots."""
+        """Start decoding requests with completed prefills, if decode slots are free."""
         while self.read and len(self.decoding) < self.writers.places:
             request = self.read.popleft()
             first[request] = self.now

@@ -31,24 +31,25 @@ from inference_econ.formulas import collectives, money
 from inference_econ.inputs import Free, Groups, Requests
 from inference_econ.serving import Services, Steady
 
-#: Largest number of concurrent prompts per instance that is evaluated [1].
+#: Largest number of concurrent prompts per instance for which times are calculated [1].
 _SHARED = 12
 
 
 @dataclass(frozen=True)
 class PoolLayouts:
-    """Layouts of prefill instances, or layouts of decode instances.
+    """Layouts of prefill instances or of decode instances.
 
     Attributes
     ----------
     services : Services
-        Services with the layouts, arrays of shape (n,). Layouts in which a DP rank would have no sequence are left out.
+        Services, one per layout, with arrays of shape (n,). Layouts in which a DP rank would have no sequence are left
+        out.
     processes : ndarray, shape (n,) or (1,)
         Number of instances that form one prefill chain (KV-Runahead); 1 without a chain [1]. See
         :func:`inference_econ.answers.disaggregated.pools.with_chains`.
     latency, busy : ndarray, shape (n,) or (1,)
-        Time of a prompt in a prefill chain, and time in its busiest instance, both divided by the time in a single
-        instance [1].
+        Time of a prompt in a prefill chain, and time in the busiest instance of the chain [1]. Both are divided by the
+        time in a single instance.
     """
 
     services: Services
@@ -67,20 +68,20 @@ class PoolLayouts:
         return np.asarray(self.services.plans.accelerators * self.processes)
 
     def processes_of(self, index: int) -> int:
-        """Number of instances that prefill one prompt: 1, or several in a prefill chain [1]."""
+        """Number of instances that prefill one prompt [1]: one, or several in a prefill chain."""
         return int(np.broadcast_to(self.processes, len(self.services))[index])
 
     @property
     def cache_chips(self) -> Array:
         """Number of GPUs that store the cache of one sequence, shape (n,) [1].
 
-        They are one attention group in each pipeline stage.
+        These are one attention group in each pipeline stage.
         """
         return np.asarray(self.services.plans.attention_ranks * self.services.plans.pp)
 
     @cached_property
     def engines(self) -> list[tuple[str, ...]]:
-        """Engines that support each layout; empty if any layout is allowed."""
+        """Engines that can start each layout; empty if no engine is needed."""
         return self.setup.engines_of(self.services.plans)
 
     @cached_property
@@ -95,9 +96,9 @@ class PoolLayouts:
 
     @cached_property
     def waiting_prompts(self) -> Array:
-        """Numbers of concurrent prompts of an instance, shape (n, k) [1].
+        """Numbers of concurrent prompts per instance for which times are calculated, shape (n, k) [1].
 
-        They range from one per pipeline stage to full steps, or to the concurrency limit.
+        They range from one prompt per pipeline stage to full steps, or to the concurrency limit.
         """
         services = self.services
         most = prompts_of_a_step(services.setup, services.requests.new_tokens)
@@ -139,7 +140,7 @@ class PoolLayouts:
         return self.states.batch
 
     def instances(self, shown: Sequence[int] = (), batches: Sequence[float] = (), label: str = "") -> Instances:
-        """Instances of the layouts with the given indices, each at its batch [1]."""
+        """Instances of the layouts at the given indices, each with its batch [1]."""
         requests, sizes = self.services.requests, self.accelerators[list(shown)].tolist()
         layouts = [self.layouts[index] for index in shown]
         speculates = self.services.speculation is not None
@@ -166,20 +167,20 @@ class PoolLayouts:
         return self.states.decode_seconds
 
 
-#: Memory for a pair of layouts, of the three engines that are compared [B]; measured with 2,205 layouts of each kind.
+#: Memory per pair of layouts if three engines are compared [B]; measured with 2,205 prefill and 2,205 decode layouts.
 _PAIR_BYTES = 350.0
-#: Longest accepted chain [1]; search time for parts per layout, and per process of a chain [s].
+#: Longest accepted chain [1]; search time per layout, and per process of a chain [s].
 _LONGEST, _TABLE_SECONDS, _PROCESS_SECONDS = 64, 0.6, 0.05
 
 
 def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math.inf) -> PoolLayouts:
-    """Extend prefill layouts by prefill chains (KV-Runahead) of each layout.
+    """Add prefill chains (KV-Runahead) to prefill layouts.
 
-    A chain prefills one prompt after the other.
+    A chain has several instances that prefill one prompt after the other.
 
     Parameters
     ----------
-    pool : Pool
+    pool : PoolLayouts
         Prefill layouts.
     numbers : sequence of int
         Numbers of instances per chain [1]; all instances of a chain have the same layout and kind of GPU.
@@ -188,11 +189,11 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
 
     Returns
     -------
-    Pool
-        A chain is treated as one instance that has the GPUs of all its members. The time of a prompt in a chain, and in
-        its busiest member, is the time in a single instance scaled by :class:`PrefillChain`. Meanwhile, the other
-        members of the chain process the next prompts. The last member has the whole cache and sends it to the decode
-        instances.
+    PoolLayouts
+        The given layouts and their chains. A chain is treated as one instance with the GPUs of all its members. The
+        times of a prompt (in the chain, and in its busiest member) come from :class:`PrefillChain`. While one member
+        works on a prompt, the others process other prompts. The last member has the whole KV cache and sends it to the
+        decode instances.
 
     Raises
     ------
@@ -234,8 +235,8 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
     return PoolLayouts(every, *(np.concatenate([ones, column]) for column in columns))
 
 
-#: Groups of any layouts. Published groups of one service have up to 320 GPUs (DeepSeek-V3's report, section 3.4),
-#: measured groups up to 72.
+#: Groups of any layouts, up to 144 GPUs. Published groups of one service have up to 320 GPUs (DeepSeek-V3's report,
+#: section 3.4), and measured groups have up to 72.
 _ANY = Groups(None, 144)
 
 
@@ -245,12 +246,12 @@ class Pools:
 
     Attributes
     ----------
-    prefill : Pool
-        Prefill layouts; their memory need not fit outputs.
-    decode : Pool
+    prefill : PoolLayouts
+        Prefill layouts. Their memory need not hold the KV cache of outputs.
+    decode : PoolLayouts
         Decode layouts, possibly on another kind of GPU.
     layer_by_layer : bool
-        Send the cache of each layer during the prefill of the next one; otherwise all of it after the prefill.
+        True to send the cache of each layer during the prefill of the next layer; False to send it after the prefill.
     groups : Groups
         Prefill/decode groups to try.
     """
@@ -267,7 +268,7 @@ class Pools:
 
     @property
     def bytes_per_prompt(self) -> float:
-        """KV cache that is transferred per prompt [B]; each token is included once, and a shared prefix is left out.
+        """KV cache that is transferred per prompt [B], without copies and without a shared prefix.
 
         It includes the cache of a draft model.
         """
@@ -282,12 +283,12 @@ class Pools:
 
     @property
     def prefill_chip(self) -> dict[str, str]:
-        """Name of the prefill GPU in records if it differs from the decode GPU; else empty."""
+        """Name of the prefill GPU for records; empty if it is the same as the decode GPU."""
         chip = self.prefill.setup.hardware
         return {} if chip == self.decode.setup.hardware else {"prefill_hardware": chip.name}
 
     def engines_of(self, prefill: int, decode: int) -> tuple[str, ...]:
-        """Engines that support both layouts of a pair; empty if layouts need no engine."""
+        """Engines that can start both layouts of a pair; empty if no engine is needed."""
         return tuple(name for name in self.prefill.engines[prefill] if name in self.decode.engines[decode])
 
     @cached_property
@@ -297,7 +298,7 @@ class Pools:
 
     @cached_property
     def first_token_seconds(self) -> Array:
-        """Sum of request overhead, prefill and remaining transfer for every pair of layouts [s], shape (n, m)."""
+        """Time to first token without queueing: request overhead, prefill and remaining transfer; shape (n, m) [s]."""
         overhead = request_seconds(self.prefill.setup, self.requests.cached)
         return overhead + self.reading_seconds + self.transfer.exposed_seconds
 
@@ -308,7 +309,7 @@ class Pools:
 
     @cached_property
     def busy_seconds(self) -> Array:
-        """Time per prompt that a prefill instance, or its links, are occupied if steps are full [s], shape (n, m)."""
+        """Time per prompt in which a prefill instance, or its links, are busy if steps are full [s], shape (n, m)."""
         reading = self.prefill.prefill_busy_seconds[:, None] + self.transfer.handover_seconds
         return np.maximum(reading, self.transfer.sending_seconds)
 
@@ -324,9 +325,9 @@ class Transfer:
     seconds : ndarray
         Transfer time of one prompt [s]; ``inf`` without a link.
     exposed_seconds : ndarray
-        Part of the transfer time that remains after the prefill [s].
+        Part of the transfer time after the end of the prefill [s].
     sending_seconds, receiving_seconds : ndarray
-        Time that all links of a prefill instance, or of a decode instance, are occupied per prompt [s].
+        Time per prompt in which all links of a prefill instance, or of a decode instance, are busy [s].
     handover_seconds : ndarray
         CPU time per transfer, during which a prefill instance processes no other prompt [s]; 0 within a link domain.
     """
@@ -359,8 +360,7 @@ def pools(
     layer_by_layer : bool
         See :class:`Pools`.
     chains : sequence of int
-        Lengths of prefill chains to try in place of single instances [instances]; see
-        :func:`inference_econ.answers.disaggregated.pools.with_chains`.
+        Numbers of instances in a prefill chain; see :func:`inference_econ.answers.disaggregated.pools.with_chains`.
     largest : float
         Maximum number of GPUs in a chain [1].
     groups : Groups
@@ -369,7 +369,7 @@ def pools(
     Raises
     ------
     InputError
-        If outputs have one token, no engine supports both kinds of instances, or no link connects them.
+        If outputs have one token, no engine supports both kinds of instances, or they have no link.
     NothingFitsError
         If every layout would have a DP rank without a sequence, or no layout can form a prefill chain.
     """
@@ -414,7 +414,7 @@ def _transfer(pools: Pools) -> Transfer:
     work = f"{pairs:,} pairs of prefill and decode layouts"
     _work.check(work, seconds=0.0, size=_PAIR_BYTES * pairs, smaller="max_accelerators")
     chips = reading.accelerators[:, None] + decoding.accelerators[None, :]
-    # Instances of one kind that fit in a link domain are assumed to be placed in it.
+    # If one prefill and one decode instance of the same kind of GPU fit in a link domain, they are assumed to share it.
     fast = (chips <= sender.hardware.link_domain) & (sender.hardware == receiver.hardware)
     from_chip, to_chip = (
         np.where(fast, _rate(side, side.hardware.link_bytes_per_second_one_way), _rate(side, nic))
@@ -427,7 +427,7 @@ def _transfer(pools: Pools) -> Transfer:
         to_each = to_chip * np.where(fast, _wired(receiver, senders / receivers), 1.0)
         path = np.minimum(senders * from_each, receivers * to_each)
         seconds = np.where((path > 0.0) & together & _together(pools), size / path, np.inf)
-        # Groups send one after another; in a chain, the last process sends.
+        # Attention groups send one after the other. In a chain, the last process sends.
         sending = size / (reading.services.plans.accelerators[:, None] * from_chip)
         receiving = size / (decoding.accelerators[None, :] * to_chip)
     if not np.isfinite(seconds).any() and (path > 0.0).any():
@@ -442,7 +442,8 @@ def _transfer(pools: Pools) -> Transfer:
     left = seconds
     if pools.layer_by_layer:
         layers = sender.model.layers
-        # After the prefill, the last layer remains, or the data that a link slower than the prefill has not sent yet.
+        # Layer-by-layer transfer: after the prefill, the last layer remains. If links are slower than prefill, more
+        # data remains.
         behind = seconds - reading.prefill_seconds[:, None] * (1.0 - 1.0 / layers)
         left = np.maximum(seconds / layers, behind)
     fast = np.broadcast_to(fast, seconds.shape)
@@ -450,7 +451,7 @@ def _transfer(pools: Pools) -> Transfer:
 
 
 def _together(pools: Pools) -> npt.NDArray[np.bool_]:
-    """True for pairs of layouts whose prefill/decode group is tried; broadcast."""
+    """True for pairs of layouts that are in one of the prefill/decode groups to try; broadcastable."""
     if pools.groups.shapes is None:
         return np.ones((1, 1), dtype=bool)
     reading, writing = (
@@ -468,7 +469,7 @@ def no_groups(setup: Setup) -> str:
 
 
 def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[np.bool_]:
-    """True for pairs of layouts that one engine supports; True for all pairs if layouts need no engine."""
+    """True for pairs of layouts that one engine supports; True for all pairs if no engine is needed."""
     names = sorted({name for pool in (reading, decoding) for able in pool.engines for name in able})
     if not (reading.setup.engines and decoding.setup.engines):
         return np.ones((1, 1), dtype=bool)
@@ -479,7 +480,7 @@ def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[n
 
 
 def _wired(setup: Setup, others: Array) -> Array:
-    """Share of a GPU's fast-link bandwidth to a number of other GPUs [1]; 1 behind a switch."""
+    """Share of a GPU's fast-link bandwidth that connects it to ``others`` GPUs [1]; 1 behind a switch."""
     peers = setup.hardware.link_peers
     if peers is None or setup.assumptions.network.mesh_links == "pooled":
         return np.ones_like(others)

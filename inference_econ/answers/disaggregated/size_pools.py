@@ -38,9 +38,9 @@ from inference_econ.errors import NothingFitsError, TooLittleError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate
 
-#: Maximum instances of one kind [1].
+#: Maximum number of instances of one kind [1].
 _MOST = 10**7
-#: Search time per pair of required prefill instances with a TTFT SLO [s]: 3 s for 5,700 instances.
+#: Search time per pair of layouts and required prefill instance, with a TTFT SLO [s]: 3 s for 5,700 instances.
 _SECONDS = 1e-7
 
 
@@ -60,9 +60,9 @@ def smallest(
         Layouts of prefill and decode instances to choose from.
     requests_per_second : float
         Request rate [1/s].
-    terms : Terms
-        SLOs, arrivals, and largest load of prefill instances. Decode instances have the load limit of
-        :func:`inference_econ.answers.deployments.recommend.recommend`, because the rate is the largest load.
+    terms : DisaggregationTerms
+        SLOs, arrivals, and largest load of prefill instances. The load limit of decode instances is the one in
+        :func:`inference_econ.answers.deployments.recommend.recommend`, because the rate is the peak load.
     limit : float
         Upper limit on the cost, exclusive [USD/h].
     layouts : (int, int), optional
@@ -70,8 +70,9 @@ def smallest(
 
     Returns
     -------
-    Fleet or None
-        Best pair of layouts and numbers of instances; None if every pair that meets the SLOs costs the limit or more.
+    PooledFleet or None
+        Cheapest pair of layouts with numbers of instances; None if no pair that meets the SLOs costs less than the
+        limit.
 
     Raises
     ------
@@ -84,9 +85,9 @@ def smallest(
 
     Notes
     -----
-    Pairs are tried in ascending order of a lower bound on their cost. The search ends when the bound exceeds the best
-    result. At first, the bound uses the fewest instances that sustain the rate. Later, it uses the fewest prefill
-    instances and the fewest decode instances that meet their own SLOs.
+    Pairs are evaluated in ascending order of a lower bound on their cost. The search ends when the bound exceeds the
+    best result. The first bound uses the fewest instances that sustain the rate. A second, tighter bound uses the
+    fewest prefill and the fewest decode instances that meet their own SLOs.
     """
     check_rate(requests_per_second)
     if "e2e" in terms.targets.given:
@@ -104,7 +105,7 @@ def smallest(
         if layouts not in (None, (reader, writer)):
             continue
         for fleet in search.fleets(reader, writer, room):
-            # Partly used machines are paid for, so the cost may exceed the bound.
+            # Machines that are only partly used are paid in full, so the cost may exceed the bound.
             if fleet.dollars_per_hour < limit and (best is None or _rank(fleet) < _rank(best)):
                 best = fleet
     if best is None and math.isinf(limit):
@@ -117,7 +118,7 @@ def _best_of(
     several: Sequence[DisaggregationTerms],
     rank: Callable[[PooledFleet], tuple[float, ...]],
 ) -> PooledFleet | None:
-    """Best result among several alternative sets of SLOs; if none can be met, the error of the last set is raised."""
+    """Best result for several alternative sets of SLOs. If no set can be met, the error of the last one is raised."""
     fleets: list[PooledFleet | None] = []
     failure: NothingFitsError | None = None
     for terms in several:
@@ -147,8 +148,8 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
     Returns
     -------
     (ndarray, ndarray)
-        Instance time per request without idle time. It is ``inf`` if a single prompt, or a decode instance at a
-        constant full batch, misses an SLO.
+        Instance time per request without idle time. It is ``inf`` if an SLO is missed by a single prompt, or by a
+        decode instance at a constant full batch.
     """
     busy, cost = prefill_costs(pools, targets.ttft_seconds)
     decoding = pools.decode
@@ -175,12 +176,12 @@ class _Search:
 
     @property
     def fewest_readers(self) -> float:
-        """Fewest prefill instances [1], over all layouts; infinite if none meets the SLOs."""
+        """Fewest prefill instances [1], over all layouts; infinite if no layout meets the SLOs."""
         finite = self.least[np.isfinite(self.least)]
         return float(finite.min()) if finite.size else 0.0
 
     def pairs(self) -> Iterator[tuple[float, int, int]]:
-        """Pairs of layouts with lower bounds on their cost [USD/h], in ascending order of the bound."""
+        """Pairs of layouts with a lower bound on their cost [USD/h], in ascending order of the bound."""
         reading, writing = self.least, np.ceil(self.rate * self.working)
         used = reading * self.reading[:, None] + writing * self.decoding[None, :]
         possible = np.isfinite(used)
@@ -193,7 +194,7 @@ class _Search:
             yield float(bound[reader, writer]), int(reader), int(writer)
 
     def _least_bill(self, reading: Array, writing: Array) -> Array:
-        """Lowest cost of the given numbers of instances for every pair, in full machines [USD/h]."""
+        """Lowest cost of the given numbers of instances for every pair, if full machines are rented [USD/h]."""
         pools = self.pools
         prompts, answers = (pool.setup for pool in (pools.prefill, pools.decode))
         first, second = reading * pools.prefill.accelerators[:, None], writing * pools.decode.accelerators[None, :]
@@ -202,13 +203,13 @@ class _Search:
         return prompts.dollars_per_hour(first, 1.0) + answers.dollars_per_hour(second, 1.0)
 
     def fleets(self, reader: int, writer: int, limit: float) -> Iterator[PooledFleet]:
-        """Yield deployments of a pair of layouts that meet the SLOs; each one is cheaper than the limit [USD/h]."""
+        """Yield deployments of a pair of layouts that meet the SLOs and cost less than the limit [USD/h]."""
         least = fewest(partial(self._enough, reader, writer), int(self.least[reader, writer]), _MOST)
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         groups = self.alone(writer, receiving, math.ceil(self.rate * float(self.working[reader, writer])))
         if groups is None or least is None:
             return
-        # With a few more decode instances than needed, no request waits for a slot.
+        # A few more decode instances than needed remove the wait for a decode slot, so these are tried too.
         groups = max(groups, fewest_beside(least))
         for count in range(groups, 2 * groups + 16):
             low, room = max(fewest_beside(count), least), limit - count * self.decoding[writer]
@@ -241,18 +242,18 @@ class _Search:
         return self.decoder(writer, receiving).keeping(self.targets, self.rate / count, self.scv, count)
 
     def _alone(self, writer: int, receiving: float, least: int) -> int | None:
-        """Fewest decode instances that meet their own SLO."""
+        """Fewest decode instances that meet the TPOT SLO."""
         promised = replace(self.targets, ttft_seconds=math.inf)
         return fewest(
             lambda count: promised.first_violated(self.answers(writer, receiving, count)[1]) is None, least, _MOST
         )
 
 
-#: Bisections of the rate up to which the SLOs are met [1].
+#: Number of bisections of the rate [1].
 _HALVINGS = 24
-#: Factor on a rate whose summed waits miss the SLO, and maximum number of reductions [1].
+#: Factor by which the rate is reduced if the sum of both waits misses the SLO, and maximum number of reductions [1].
 _LESS, _ATTEMPTS = 0.98, 60
-#: Search time per possible prefill instance: 1 to 5 ms [s].
+#: Search time per possible prefill instance, measured at 1 to 5 ms [s].
 _BUDGET_SECONDS = 5e-3
 
 
@@ -265,30 +266,30 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
         Layouts of prefill and decode instances to choose from.
     means : Means
         Limit for the whole deployment; it includes idle GPUs of rented machines.
-    terms : Terms
+    terms : DisaggregationTerms
         SLOs, arrivals and maximum loads.
     least : float
         Lower limit on the rate, exclusive [1/s].
 
     Returns
     -------
-    Fleet or None
-        Best pair of layouts and numbers of instances; at equal rates, the pair with fewer instances. Its load is the
-        largest that meets the SLOs and stays below the maximum load of prefill and decode instances. None if it does
-        not exceed ``least``.
+    PooledFleet or None
+        Best pair of layouts with numbers of instances; at equal rates, the pair with fewer instances. The load is the
+        largest that meets the SLOs and keeps prefill and decode instances below their maximum load. None if it does not
+        exceed ``least``.
 
     Raises
     ------
     NothingFitsError
-        If even one prefill and one decode instance that meet the SLOs exceed the limit.
+        If one prefill and one decode instance already exceed the limit.
     TooMuchError
         If the search would try too many instances.
 
     Notes
     -----
-    Pairs are tried in descending order of an upper bound on their rate, for instances that are never idle. The search
-    ends when the bound is below the best result. More prefill instances increase the prefill rate, but leave fewer GPUs
-    for decoding. The best number is where the prefill rate equals the decode rate.
+    Pairs are evaluated in descending order of an upper bound on their rate, which assumes that instances are never
+    idle. The search ends when the bound is below the best result. Additional prefill instances increase the prefill
+    rate, but leave fewer GPUs for decoding. The best number is where both rates are equal.
     """
     if "e2e" in terms.targets.given:
         sized = partial(largest, pools, means, least=least)
@@ -317,18 +318,18 @@ def _budget_rank(fleet: PooledFleet) -> tuple[float, float]:
 
 
 def _sizes(pool: PoolLayouts, means: Means) -> Array:
-    """Share of the limit that an instance of each layout uses, in its unit: GPUs [1], cost [USD/h] or power [W]."""
+    """Resources that an instance of each layout uses, in the unit of the limit: GPUs [1], cost [USD/h] or power [W]."""
     return np.asarray(means.taken(pool.setup) * pool.accelerators)
 
 
 def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
-    """Amount of the limit that prefill and decode GPUs use; see :func:`rented`."""
+    """Resources that prefill and decode GPUs use, in the unit of the limit; see :func:`rented`."""
     sides = (pools.prefill.setup, pools.decode.setup)
     return sum(number * means.taken(setup) for number, setup in zip(chips, sides, strict=False))
 
 
 def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
-    """Reject limits within which no prefill instance and decode instance can be rented together.
+    """Reject limits that are too small for one prefill instance and one decode instance.
 
     Raises
     ------
@@ -350,7 +351,7 @@ def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
     Raises
     ------
     NothingFitsError
-        If even one prefill and one decode instance that meet the SLOs exceed the limit.
+        If one prefill and one decode instance that meet the SLOs already exceed the limit.
     """
     planned = terms.predicted(pools)
     busy, working = per_request(pools, planned.targets)
@@ -367,14 +368,14 @@ def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
             f"{means.in_words(float(least))} together, given: {means.text}",
             float(least),
         )
-    # Split GPUs so that both pools reach their maximum load, with at least one instance each.
+    # The GPUs are divided so that both pools reach their maximum load. Each pool has at least one instance.
     rates = amount / (busy * size_p + working * size_d)
     rates = np.minimum(rates, np.minimum((amount - size_d) / size_p / busy, (amount - size_p) / size_d / working))
     return np.where(kept & (size_p + size_d <= amount), rates, 0.0)
 
 
 class _Budget:
-    """Search within one resource limit."""
+    """Search for the largest rate within one resource limit."""
 
     def __init__(self, pools: Pools, means: Means, terms: DisaggregationTerms) -> None:
         self.pools, self.means, self.terms = pools, means, terms
@@ -383,7 +384,7 @@ class _Budget:
         self.answers = cache(self._answers)
 
     def fleet(self, reader: int, writer: int) -> PooledFleet | None:
-        """Best numbers of instances for a pair of layouts; None if none meets the SLOs."""
+        """Deployment of a pair of layouts with the best numbers of instances; None if no number meets the SLOs."""
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         answers = self.answers(writer, receiving)
         size = tuple(
@@ -404,7 +405,7 @@ class _Budget:
             return min(self.before.most(reader, writer, count, patience), MOST_RATIO * count * answers)
 
         counts = range(1, int((self.given - size[1]) // size[0]) + 1)
-        # Stop where the ratio allows no fewer decode instances.
+        # More prefill instances would violate the maximum ratio to decode instances.
         counts = counts[: bisect_left(counts, True, key=lambda count: room(count) < fewest_beside(count))]
         meeting = bisect_left(counts, True, key=lambda count: fed(count) >= room(count) * answers)
         rates = {count: min(fed(count), room(count) * answers) for count in counts[max(meeting - 1, 0) : meeting + 1]}
@@ -412,7 +413,7 @@ class _Budget:
             return None
         count = max(rates, key=lambda count: (rates[count], -count))
         rate = rates[count]
-        # Use no more instances than the rate needs.
+        # Fewer instances may sustain the same rate.
         enough = range(1, count + 1)
         fewer = enough[bisect_left(enough, True, key=lambda count: fed(count) >= rate * (1.0 - 1e-12))]
         needed = max(math.ceil(rate / answers * (1.0 - 1e-12)), fewest_beside(fewer))
@@ -424,7 +425,7 @@ class _Budget:
         return _rented(self.pools, self.means, chips) <= self.given
 
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> PooledFleet | None:
-        """Deployment at the rate, or at the next smaller rate at which the sum of both waits meets the SLO."""
+        """Deployment at the rate; at a lower rate if the sum of both waits misses the SLO."""
         for _ in range(_ATTEMPTS):
             terms = self.terms
             fleet = pools_under_load(
@@ -439,7 +440,7 @@ class _Budget:
         """Largest rate of a decode instance within the TPOT SLO [1/s]; 0 if there is none."""
         decode, targets, scv = self.decoder(writer, receiving), self.terms.targets, self.terms.arrival_scv
         most = self.terms.fullest * float(decode.requests_per_second[-1])
-        # Assume the most instances that may share the load; the evaluation of the pools corrects it.
+        # The first estimate assumes that as many instances as possible share the load. A later evaluation corrects it.
         count = max(int(self.given // _sizes(self.pools.decode, self.means)[writer]), 1)
 
         def kept(rate: float) -> bool:
@@ -448,6 +449,6 @@ class _Budget:
         rate, _ = capacity.most(kept, 0.0, most, _HALVINGS)
         if rate == most:
             return most
-        # With fewer slots, the SLO is met at any load.
+        # A lower concurrency limit meets the SLO at any load.
         fewer = decode.slots_within(targets.tpot_seconds)
         return max(rate, self.terms.fullest * float(decode.requests_per_second[fewer - 1])) if fewer else rate

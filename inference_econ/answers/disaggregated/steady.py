@@ -16,15 +16,15 @@ from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED
 from inference_econ.engine import node
 
-#: Prefill layouts that are evaluated per decode layout, the cheapest ones [1].
+#: Number of prefill layouts that are evaluated per decode layout; the cheapest ones are used [1].
 _READERS = 6
-#: Maximum instances of each kind per group, and of one kind per instance of the other [1].
+#: Maximum number of instances of each kind in a group, and maximum ratio of the two numbers [1].
 _MOST_INSTANCES, _MOST_RATIO = 16, 8
 
 
 @dataclass(frozen=True)
 class SteadyPools:
-    """Prefill/decode groups whose numbers of instances have the lowest cost at every batch.
+    """Prefill/decode groups with the lowest cost at every decode layout and batch.
 
     Attributes
     ----------
@@ -35,14 +35,14 @@ class SteadyPools:
 
     Notes
     -----
-    Decode instances run at a constant batch. Prefill instances run at most at a load of
-    :data:`inference_econ.answers.slo.FILLED`, so prompts rarely queue. Prefill/decode groups occupy full nodes, or an
-    even fraction of one node. The smallest group within 10% of the lowest cost is used, because groups of unusual size,
+    Decode instances run at a constant batch. The load of prefill instances is at most
+    :data:`inference_econ.answers.slo.FILLED`, so prompts rarely queue. A group occupies one or more full nodes, or an
+    even fraction of a node. The smallest group within 10% of the lowest cost is used, because groups of unusual size,
     such as 13 GPUs, are not deployed.
 
-    A group with fewer prefill instances is used if its cost per request is lower and it is no larger, or if it is 10%
-    cheaper. Its decode instances then run only as many requests as the prefill instances can feed. Without this rule,
-    faster decode GPUs could require a larger prefill/decode group, and raise the cost. The cost includes idle GPUs.
+    In some groups, prefill instances cannot feed the full batch of the decode instances, which then run fewer requests.
+    Such a group is used if its cost per request is lower and it is not larger, or if it is 10% cheaper. Otherwise,
+    faster decode GPUs could require a larger group and thus raise the cost. The cost includes idle GPUs.
     """
 
     pools: Pools
@@ -50,10 +50,10 @@ class SteadyPools:
 
     @cached_property
     def _chosen(self) -> tuple[Indices, Indices, Indices, Array]:
-        """Prefill layout, number of prefill instances, number of decode instances, and fed share of a decode batch.
+        """Prefill layout, number of prefill instances, number of decode instances, and used share of the decode batch.
 
-        The share is what the prefill instances can feed. Arrays of shape (m, k); the numbers of instances are 0 where
-        no group is possible.
+        The share is below 1 if the prefill instances cannot feed the full batch. All arrays have shape (m, k). The
+        numbers of instances are 0 where no group is possible.
         """
         pools = self.pools
         rate = pools.decode.states.requests_per_second
@@ -84,7 +84,7 @@ class SteadyPools:
                 paid = self._relative_price * readers * reader_chips[:, None] / decoders
                 paid = paid + pools.decode.accelerators[:, None]
                 paid = np.where(readers > 0, paid / fed, np.inf)
-            # Infinite costs are never better.
+            # An infinite cost is never better.
             better = paid < best
             best = np.where(better, paid, best)
             readers_of = np.where(better, reader[:, None], readers_of)
@@ -102,9 +102,9 @@ class SteadyPools:
 
     @cached_property
     def paid_chips(self) -> Array:
-        """Number of decode GPUs with the same cost as each group, shape (n, k) [1].
+        """Number of decode GPUs that have the cost of each group, shape (n, k) [1].
 
-        With one kind of GPU, it is the number of all GPUs. It is NaN if there is no group.
+        If prefill and decode use the same kind of GPU, this is the number of all GPUs. It is NaN if there is no group.
         """
         prefill, readers, *_ = self._chosen
         chips = readers * self.pools.prefill.accelerators[prefill]
@@ -112,9 +112,9 @@ class SteadyPools:
 
     @cached_property
     def seen(self) -> tuple[Array, Array, Array, Array, Array]:
-        """TPOT, requests per second, GPUs, concurrent decode requests, and batch of a prefill/decode group.
+        """TPOT, request rate, number of GPUs, concurrent decode requests, and batch of each prefill/decode group.
 
-        NaN if there is none.
+        The values are NaN where no group is possible.
         """
         pools, states, (prefill, readers, decoders, fed) = self.pools, self.pools.decode.states, self._chosen
         possible = readers > 0
@@ -123,7 +123,7 @@ class SteadyPools:
         tpot = np.where(possible, states.tpot_seconds, np.nan)
         for row in np.flatnonzero((fed < 1.0).any(axis=1)):
             less = fed[row] < 1.0
-            # Requests that wait for a slot of a smaller batch do not lengthen its steps.
+            # If the batch is smaller, requests may wait for a slot, but steps do not become longer.
             rates_of_batches = np.log(np.maximum.accumulate(states.requests_per_second[row]))
             tpot[row, less] = np.exp(
                 np.interp(np.log(rate[row, less]), rates_of_batches, np.log(states.tpot_seconds[row]))
@@ -134,7 +134,7 @@ class SteadyPools:
         return tpot, rates, np.where(possible, chips, np.nan), flight, batch
 
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
-        """Mean TTFT of the given states, with queueing [s]; NaN if no group of instances is possible."""
+        """Mean TTFT of the given states, including queueing [s]; NaN where no group is possible."""
         prefill, readers, *_ = (chosen[rows, columns] for chosen in self._chosen)
         rates = self.seen[1][rows, columns]
         seconds = np.full(rates.shape, np.nan)
@@ -159,14 +159,15 @@ class SteadyPools:
 def _instances(
     wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], most: int, relative_price: float = 1.0
 ) -> tuple[Indices, Indices, Array]:
-    """Numbers of prefill and decode instances for each wanted ratio, and the reached share of each ratio.
+    """Numbers of prefill and decode instances for each wanted ratio, and the reached share of this ratio.
 
-    Shape (m, k) each. The share is 1 if the group with the lowest cost per request reaches the wanted ratio. The share
-    is less than 1 if this group has a smaller ratio. The numbers are 0 if no group reaches a wanted ratio.
+    The results have shape (m, k). The share is 1 if the group with the lowest cost per request reaches the wanted ratio
+    of prefill to decode instances. It is below 1 if this group has a smaller ratio. The numbers are 0 if no group
+    reaches the ratio.
 
-    ``reading`` and ``decoding`` are the numbers of GPUs of a prefill instance and of a decode instance, shape (m,).
-    ``whole`` has the number of GPUs of a node: a single number if prefill and decode instances share nodes, else one
-    number for each. ``most`` is the maximum number of GPUs of a group. ``relative_price`` is the price of a prefill GPU
+    ``reading`` and ``decoding`` are the numbers of GPUs in a prefill instance and in a decode instance, shape (m,).
+    ``whole`` is the number of GPUs in a node. It has one entry if prefill and decode instances share nodes, else one
+    entry for each. ``most`` is the maximum number of GPUs in a group. ``relative_price`` is the price of a prefill GPU
     divided by the price of a decode GPU.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
@@ -189,18 +190,18 @@ class _Groups(NamedTuple):
     ratios: Array
     """Number of prefill instances per decode instance, ascending [1]."""
     instances: Indices
-    """Numbers of prefill and decode instances in the group for each ratio, shape (n, 2) [1].
+    """Numbers of prefill and decode instances in the group that is used for each ratio, shape (n, 2) [1].
 
-    The group may have a larger ratio.
+    The group may have a larger ratio, if it is smaller.
     """
     chips: Array
-    """Number of GPUs in that group per decode instance [1]; prefill GPUs are converted to decode GPUs of equal cost."""
+    """Number of GPUs in that group per decode instance [1]. Prefill GPUs are converted to decode GPUs of equal cost."""
     before: Indices
-    """Index of a smaller ratio: the one with the lowest cost at full prefill load."""
+    """Index of the smaller ratio with the lowest cost per request, if its prefill instances are at full load."""
     filled: Array
-    """Number of GPUs in the group divided by its ratio [1].
+    """Cost at that smaller ratio: number of GPUs divided by the ratio [1].
 
-    Larger groups have a surcharge, which equals the saving that they must reach.
+    A larger group has a surcharge of the amount that it must save to be used.
     """
 
 
@@ -208,9 +209,9 @@ class _Groups(NamedTuple):
 def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, relative_price: float) -> _Groups:
     """Prefill/decode groups for given instance sizes [GPUs].
 
-    A group occupies full nodes, or an even fraction of one node, and has at most ``most`` GPUs. If prefill and decode
-    instances do not share nodes, this rule applies to each kind of instance. Among groups with a similar cost per
-    decode instance, the smallest is used.
+    A group occupies one or more full nodes, or an even fraction of a node, and has at most ``most`` GPUs. If prefill
+    and decode instances do not share nodes, this rule applies to each kind. Among groups with a similar cost per decode
+    instance, the smallest is used.
     """
     numbers = np.array(list(product(range(1, _MOST_INSTANCES + 1), repeat=2)), dtype=np.intp)
     sides = numbers * np.array([reading, decoding])
@@ -222,7 +223,7 @@ def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, 
     possible = filled & (chips <= most) & (np.maximum(ratios, 1.0 / ratios) <= _MOST_RATIO)
     order = np.flatnonzero(possible)[np.argsort(ratios[possible], kind="stable")]
     ratios, chips, numbers = ratios[order], chips[order], numbers[order]
-    # Costs ascend with the ratio.
+    # Costs per decode instance ascend with the ratio.
     costs = relative_price * reading * ratios + decoding
     dearer = np.searchsorted(costs, costs * (1.0 + SIMPLER), side="right")
     chosen = [start + int(np.argmin(chips[start:end])) for start, end in enumerate(dearer.tolist())]

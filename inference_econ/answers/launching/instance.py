@@ -1,4 +1,4 @@
-"""Engine instance that is ready to launch: its options and its configuration file."""
+"""Options and configuration file of an engine instance that is ready to launch."""
 
 from __future__ import annotations
 
@@ -292,13 +292,13 @@ class Instance:
 
     Attributes
     ----------
-    engine : Engine
+    engine : LaunchEngine
         Engine that runs the instance.
     service : Service
         Predicted service that the instance provides.
     model : str
         Hugging Face id or path of the weights.
-    limits : Limits
+    limits : InstanceLimits
         Launch limits of the instance.
     arguments : mapping
         Options with their values, as for the command line.
@@ -394,7 +394,7 @@ def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation
 
     Parameters
     ----------
-    engine : Engine
+    engine : LaunchEngine
         Engine.
     steps : int
         Maximum delay in decode steps [1]; 0 for no delay.
@@ -471,7 +471,8 @@ def machines(instance: Instance, size: int) -> int:
 
     Raises
     ------
-    InputError If the instance does not fill its machines, or the engine cannot run on several machines.
+    InputError
+        If the instance does not fill its machines, or the engine cannot run on several machines.
     """
     if instance.accelerators <= size:
         return 1

@@ -311,7 +311,7 @@ class Start:
 
     Attributes
     ----------
-    parts : sequence of Part
+    parts : sequence of PlanPart
         One entry per kind of instance: prefill, decode, or aggregated.
     load : OfferedLoad
         Total load.
@@ -526,7 +526,7 @@ def instances(
     ----------
     runner : LaunchEngine
         Engine.
-    parts : sequence of Part
+    parts : sequence of PlanPart
         Predicted instances.
     served : Weights
         Weights that the instance serves.

@@ -1,1 +1,1 @@
-"""Layouts that could exist: fixed parallelism degrees, families of layouts, the search grid, and divisibility rules."""
+"""Layouts of an instance: fixed parallelism degrees, families of layouts, search grids, and divisibility rules."""

@@ -16,7 +16,7 @@ from inference_econ.engine.layouts.startable import MACHINE, attention_degrees, 
 from inference_econ.formulas.pipeline import logarithmic_degrees
 from inference_econ.inputs import Assumptions, HardwareSpec, LayoutAssumptions, ModelSpec
 
-#: Chips of a compute tray of a rack, which engines treat as a node (NVIDIA GB200 NVL72: 18 trays of 4) [1].
+#: Number of chips in a compute tray of a rack, which engines treat as a node (NVIDIA GB200 NVL72: 18 trays of 4) [1].
 _TRAY = 4
 
 
@@ -33,9 +33,10 @@ def machine(hardware: HardwareSpec) -> int:
 
 
 def node(hardware: HardwareSpec) -> int:
-    """Number of chips in a node, which engines use as one pipeline stage [1]; the largest machine that can be rented.
+    """Number of chips in a node, which is the largest machine that can be rented [1].
 
-    For chips without known rental machines, this is :func:`machine`. For racks, it is the number of chips in a tray.
+    Engines use a node as one pipeline stage. For chips without known rental machines, this is :func:`machine`. For
+    racks, it is the number of chips in a tray.
 
     Examples
     --------
@@ -49,14 +50,14 @@ def node(hardware: HardwareSpec) -> int:
 
 
 def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
-    """Instance sizes up to the largest, shape (n,) [1]: powers of two of chips, then of machines.
+    """Instance sizes up to the largest, shape (n,) [1]: powers of two of chips, then powers of two of machines.
 
     Parameters
     ----------
     hardware : HardwareSpec
-        Chip; its machines limit the instance sizes.
+        Chip. The sizes of machines with this chip limit the instance sizes.
     largest : float
-        Largest instance [1].
+        Size of the largest instance [1].
 
     Examples
     --------
@@ -78,9 +79,9 @@ def sensible_stages(
 ) -> npt.NDArray[np.bool_]:
     """True for pipeline stages that the documentation of engines recommends; arguments are broadcast.
 
-    The documentation recommends one stage per node, with tensor parallelism inside it, for models that are too large
-    for a node (``EngineFacts.stages_over``). Chips without a fast link may also have several stages within a node. No
-    measured server on one machine used pipeline stages, so predictions for such stages are not validated.
+    For models that are too large for one node, the documentation recommends one stage per node, with tensor parallelism
+    inside it (``EngineFacts.stages_over``). Chips without a fast link may also have several stages within a node. No
+    measured server on one machine used pipeline stages, so predictions for them are not validated.
 
     Parameters
     ----------
@@ -89,12 +90,12 @@ def sensible_stages(
     hardware : HardwareSpec
         Chip; it determines the size of nodes and machines.
     smallest : float
-        Number of chips whose memory the weights fill exactly [1].
+        Number of chips that have just enough memory for the weights [1].
 
     Examples
     --------
-    The first example has models that need 12 chips and 2 chips, on one or two machines of 8 chips with a fast link. The
-    second example has the smaller model on chips without a fast link:
+    The first result is for models that need 12 chips and 2 chips, on one or two machines of 8 chips with a fast link.
+    The second result is for the smaller model on chips without a fast link:
 
     >>> from inference_econ.inputs import catalog
     >>> sizes, stages = np.array([8.0, 16.0, 16.0]), np.array([4.0, 8.0, 4.0])
@@ -110,18 +111,18 @@ def sensible_stages(
     return np.asarray((stage == accelerators) | without_link | over_nodes)
 
 
-#: All instance sizes without gaps [1].
+#: All instance sizes of a contiguous range [1].
 _EVERY_SIZE = np.arange(1, 129)
 
 
 @dataclass(frozen=True, slots=True)
 class ContinuousLayouts:
-    """Layouts of the published study: every parallelism degree is a real number.
+    """Layouts of the published study, in which every parallelism degree is a real number.
 
     ``depths`` lists the pipeline depths to try for each instance; 0 marks a depth that does not fit. ``variants`` adds
-    a leading axis for the number of attention ranks. ``attention_ranks`` lists the numbers of attention ranks for a
-    stage. Searches use these numbers to compute bounds. ``unpinned`` is the same family without fixed degrees; a draft
-    model with its own layout uses it.
+    a leading axis for the number of attention ranks. ``attention_ranks`` lists the numbers of attention ranks that a
+    stage may have; searches use them for bounds. ``unpinned`` is the same family without fixed degrees, for draft
+    models whose layout differs from that of the target.
 
     Attributes
     ----------
@@ -132,7 +133,7 @@ class ContinuousLayouts:
     pipeline: bool
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """1, followed by the study's logarithmic list of real numbers [1]."""
+        """Depth 1, followed by real numbers in equal ratios, as in the study [1]."""
         del accelerators
         assumed, deepest = assumptions.layout, np.full(batch.shape, float(model.layers))
         if not self.pipeline or assumed.pipeline_steps == 0:
@@ -142,7 +143,7 @@ class ContinuousLayouts:
         return list(logarithmic_degrees(deepest, assumed.pipeline_steps))
 
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
-        """Plans with attention on T^(1 - j/steps) chips."""
+        """Plans with attention on T^(1 - j/steps) chips, for j = 0 .. steps and a stage of T chips."""
         return replace(plans, attention_ranks=self.attention_ranks(model, assumptions, plans.stage))
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
@@ -167,12 +168,12 @@ class WholeLayouts:
     pipeline : bool
         Also try pipeline depths other than 1.
     pins : Pins
-        Fixed parallelism degrees. Fixed parallelism degrees are tried even if they do not divide the model.
+        Fixed parallelism degrees. The search includes them even if they do not divide the model.
     hardware : HardwareSpec or None
-        Chip whose machine size limits tensor parallelism, and whose nodes form pipeline stages, unless these degrees
-        are fixed. None for no limit.
+        Chip, which limits layouts: tensor parallelism stays within a machine, and pipeline stages are nodes. Fixed
+        degrees are not limited. None for no limit.
     smallest : float
-        Chips whose memory the weights fill exactly [1]; used only with ``hardware``.
+        Number of chips that have just enough memory for the weights [1]; used only with ``hardware``.
     """
 
     pipeline: bool
@@ -181,7 +182,7 @@ class WholeLayouts:
     smallest: float = 0.0
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """Pipeline depths for the model's layers that divide the chips of the instance and its batch."""
+        """Pipeline depths for the model's layers; each divides the chips of the instance and its batch."""
         if self.pins.pp is not None:
             return [np.full(np.broadcast_shapes(accelerators.shape, batch.shape), float(self.pins.pp))]
         chips = (self.pins.tp or 1) * (self.pins.dp or 1)
@@ -191,7 +192,7 @@ class WholeLayouts:
             if None not in (self.pins.tp, self.pins.dp):
                 possible = possible & (accelerators == depth * chips)
             if self.hardware is not None and None in (self.pins.tp, self.pins.dp):
-                # If the instance size is fixed, all of its chips are used.
+                # If the instance size is fixed, the instance uses all of its chips.
                 needed = self.smallest if self.pins.accelerators is None else self.pins.accelerators
                 stage = accelerators / depth
                 possible = possible & sensible_stages(accelerators, stage, self.hardware, needed)
@@ -200,9 +201,9 @@ class WholeLayouts:
         return depths
 
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
-        """Plans with each number of attention ranks and of expert ranks, as two leading axes.
+        """Plans with each number of attention ranks and each number of expert ranks, as two leading axes.
 
-        The numbers divide the heads or the experts, and the chips of a stage of at least one instance.
+        The numbers divide the heads or the experts. They also divide the chips of a stage in at least one instance.
         """
         stage = plans.stage
         ranks = self._only_ranks(assumptions.layout, stage)
@@ -221,7 +222,7 @@ class WholeLayouts:
         return np.minimum(_column(self._inside(attention_degrees(model)), stage) if ranks is None else ranks, stage)
 
     def _inside(self, degrees: Array) -> Array:
-        """Attention ranks that engines' documentation recommends within a machine."""
+        """Numbers of attention ranks that engine documentation recommends within a machine."""
         if self.hardware is None:
             return degrees
         powers_of_two = np.mod(np.log2(degrees), 1) == 0
@@ -240,7 +241,7 @@ class WholeLayouts:
         return WholeLayouts(self.pipeline)
 
 
-#: Family of layouts to choose from for each instance.
+#: Family from which a search chooses the layouts of each instance.
 Layouts: TypeAlias = ContinuousLayouts | WholeLayouts
 
 
@@ -283,7 +284,7 @@ def paper_grid(
     Parameters
     ----------
     smallest : float
-        Number of chips whose memory the weights fill exactly, p P / M; may be a fraction [1].
+        Number of chips that have just enough memory for the weights, p P / M; may be a fraction [1].
     sparsity : float
         Number of experts divided by the number of active experts [1].
     pipeline : bool
@@ -316,7 +317,7 @@ def whole_grid(
     Parameters
     ----------
     smallest : float
-        Number of chips whose memory the weights fill exactly; it is the smallest instance [1].
+        Number of chips that have just enough memory for the weights; the smallest instance has this size [1].
     pipeline : bool
         Also try pipeline depths other than 1.
     largest : int, optional
@@ -324,10 +325,9 @@ def whole_grid(
     largest_batch : int
         Largest batch [1].
     pins : Pins, optional
-        Fixed parallelism degrees; only sizes and batches that match them are included.
+        Fixed parallelism degrees. The grid contains only sizes and batches that match them.
     hardware : HardwareSpec, optional
-        Chip whose machines define the instance sizes, see :func:`instance_sizes`; without a chip, all sizes are
-        included.
+        Chip, which determines the instance sizes, see :func:`instance_sizes`; without a chip, all sizes are included.
     """
     fixed = Pins() if pins is None else pins
     whole = 0 if hardware is None else machine(hardware)
@@ -340,13 +340,13 @@ def whole_grid(
         if fixed.chips not in rented:
             counts = np.concatenate([_EVERY_SIZE, _whole_steps(21), [int(np.ceil(smallest / fixed.chips))]])
             sizes = np.unique(np.append(counts * fixed.chips, top // fixed.chips * fixed.chips)).astype(float)
-        # Sizes that hold the weights and fit the pins.
+        # Sizes with enough memory for the weights that match the fixed degrees.
         sizes = sizes[(sizes >= smallest) & (sizes <= top)]
     if fixed.batch is not None:
         batches = np.array([fixed.batch], dtype=float)
     else:
-        # Eight per doubling, with many divisors, so that pipelines and attention-DP groups split them evenly. Further
-        # batches are multiples of the largest instance, so that its groups split them.
+        # There are eight batches per factor of two. They have many divisors, so pipelines and attention-DP groups can
+        # split them evenly. Multiples of the largest instance are added, because its groups can split these.
         steps = _whole_steps(17)
         unit = int(sizes[-1]) if sizes.size else 1
         batches = np.unique(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)
@@ -355,5 +355,5 @@ def whole_grid(
 
 
 def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:
-    """Integers from 1 on: all up to 16, then eight per factor of two."""
+    """Integers from 1: all up to 16, then eight per factor of two."""
     return np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(doublings)])

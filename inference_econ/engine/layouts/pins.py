@@ -16,12 +16,12 @@ from inference_econ.engine.layouts.plans import Plans, attention_groups
 from inference_econ.errors import InputError
 from inference_econ.inputs import GridName, LayoutAssumptions
 
-#: A degree; :data:`ANY` to try all, None if not given.
+#: Value of a parallelism degree: a number, :data:`ANY` to search over it, or None if not given.
 Degree: TypeAlias = int | Literal["any"] | None
-#: Value of a degree that is searched, and the degrees that may have it.
+#: Value that stands for a search over a degree, and the degrees that may have it.
 ANY = "any"
 _DEGREES = ("tp", "dp", "pp", "ep")
-#: Largest degree and batch that is accepted [1].
+#: Largest accepted degree and batch [1].
 _MOST = 1e9
 
 
@@ -56,12 +56,11 @@ def nearest(wanted: int, possible: list[int]) -> str:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Pins:
-    """Parallelism degrees that a user fixes, as in engines and on the command line.
+    """Parallelism degrees that a user fixes, with the meaning that they have in engines.
 
-    ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If one of ``tp``, ``dp``
-    and ``pp`` is given, the others default to 1. ``"any"`` leaves a degree to the search: ``Pins(tp=8, dp="any")`` has
-    8, 16, 24,
-    .. chips. If none is given, all are searched.
+    ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If you give one of ``tp``,
+    ``dp`` and ``pp``, the others are 1. The value ``"any"`` means that the search tries all values of a degree:
+    ``Pins(tp=8, dp="any")`` allows instances of 8, 16, 24, ... chips. If you give no degree, all are searched.
 
     Attributes
     ----------
@@ -79,7 +78,7 @@ class Pins:
     dcp : int or None
         Number of attention ranks that share the cached tokens of a sequence in decode [1]; None for 1.
     opened : frozenset of str
-        Degrees among ``tp``, ``dp`` and ``pp`` that the search varies although another degree is fixed.
+        Degrees among ``tp``, ``dp`` and ``pp`` that the search varies, although another of these degrees is fixed.
 
     Raises
     ------
@@ -148,22 +147,22 @@ class Pins:
 
     @property
     def groups(self) -> int:
-        """Minimum number of parts into which a batch is split [1]."""
+        """Minimum number of parts into which the fixed degrees split a batch [1]."""
         return (self.dp or 1) * (self.pp or 1)
 
     @property
     def chips(self) -> int:
-        """Size of the instance [1]; if a degree is searched, a number by which every possible size is divisible."""
+        """Size of the instance [1]. If a degree is searched, a number that divides every possible size."""
         stage = (self.tp or 1) * (self.dp or 1)
         return (self.pp or 1) * (stage if self.complete else math.lcm(stage, self.ep or 1))
 
     def check_whole(self) -> None:
-        """Reject fractions, and parallelism degrees that contradict each other or the instance.
+        """Reject fractions, and degrees that contradict each other or the size of the instance.
 
         Raises
         ------
         InputError
-            If a degree is a fraction or contradicts another; the message names it.
+            If a degree is a fraction or contradicts another value; the message names it.
         """
         for name, value in self.given().items():
             if value % 1:
@@ -221,7 +220,8 @@ class Space:
     grid : {'whole', 'paper'}
         Integer instances and layouts (``whole``), or the logarithmic grid of the published study (``paper``).
     any_group : bool
-        Also search prefill/decode groups that no published recipe has.
+        Also search for prefill/decode groups that no published recipe has. A group is a set of prefill and decode
+        instances.
     gpus : int or None
         Maximum GPUs of one deployment [1].
 
@@ -247,7 +247,7 @@ class Space:
 
 
 def as_setting(name: str, value: object) -> str:
-    """Value in the form that scenarios use."""
+    """Format a value as scenarios write it."""
     return f"{name}: {value}"
 
 
@@ -259,7 +259,7 @@ def instance_pins(
     dcp: int | None = None,
     write: Callable[[str, object], str] = as_setting,
 ) -> Pins:
-    """Create fixed parallelism degrees (``Pins``) from command lines, scenarios or engine options.
+    """Create fixed parallelism degrees (``Pins``) from the values of a command, a scenario or an engine.
 
     Parameters
     ----------
@@ -268,14 +268,14 @@ def instance_pins(
     instance_gpus : float, optional
         Number of chips of the instance [1].
     batch, dcp
-        Size of the instance, as in :class:`Pins`.
+        Batch and context-parallel degree, as in :class:`Pins`.
     write : callable
         Function that formats a name and its value for error messages.
 
     Raises
     ------
     InputError
-        If the parallelism degrees alone result in an instance of another size.
+        If the parallelism degrees alone determine another size of the instance.
 
     Examples
     --------
@@ -307,17 +307,17 @@ def layout_columns(
 ) -> dict[str, list[float] | list[str]]:
     """Parallelism degrees of n plans, each as a list; they are integers except on the published study's grid.
 
-    A pipeline stage has tp x dp = moe_tp x ep chips. In the published study only tp of these chips compute attention
-    and the others wait, so moe_tp x ep is larger than tp x dp.
+    A pipeline stage has tp x dp = moe_tp x ep chips. In the published study, only tp of these chips compute attention,
+    and the others wait. Therefore moe_tp x ep is larger than tp x dp there.
 
     Parameters
     ----------
     plans : Plans
         Deployments, shape (n,).
     cut : ndarray of str, shape (n,)
-        Rule by which each plan splits its matrices.
+        How each plan splits its weight matrices.
     assumptions : LayoutAssumptions
-        Assumption whether attention-DP groups share the batch.
+        Assumptions that state whether attention-DP groups share the batch.
     """
     stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
     groups = np.broadcast_to(attention_groups(plans, assumptions), plans.shape)
@@ -334,7 +334,7 @@ def _whole(values: Array) -> list[float]:
 
 
 def layout_key(tp: float, dp: float, pp: float, ep: float = 1.0) -> str:
-    """Short name of a layout: attention ranks, attention-DP groups, pipeline stages and expert ranks.
+    """Short name of a layout, built from attention ranks, attention-DP groups, pipeline stages and expert ranks.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Plans as arrays. A plan is one layout of an instance with one batch.
+"""Plans as arrays. A plan is one layout of an instance, with one batch.
 
-The arrays of a :class:`Plans` broadcast against each other. A value that depends on one axis is stored and computed
-once per entry of this axis.
+The arrays of a :class:`Plans` broadcast against each other. A value that depends on one axis is stored once per entry
+of this axis.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.inputs import ExpertAssumptions, LayoutAssumptions, ModelSpec
 
-#: Relative tolerance of pipeline depths: the study rounds them, and an exact comparison would lose the deepest one.
+#: Relative tolerance of pipeline depths. The study rounds depths, and an exact comparison would exclude the deepest
+#: one.
 DEPTH_TOLERANCE = 1e-9
 
 
@@ -27,17 +28,18 @@ class Plans:
     Attributes
     ----------
     accelerators : ndarray
-        Chips of the instance, N [1].
+        Number of chips in the instance, N [1].
     batch : ndarray
-        Sequences that the instance decodes at once, b [1].
+        Number of sequences that the instance decodes at once, b [1].
     pp : ndarray
-        Number of pipeline stages. Each stage has N / pp chips, and processes b / pp sequences at once [1].
+        Number of pipeline stages [1]. Each stage has N / pp chips, and processes b / pp sequences at once.
     attention_ranks : ndarray
         Number of chips in a stage that share the attention weights, at most N / pp [1].
     ep : ndarray or None
-        Number of expert-parallel ranks in a stage [1]; None for the rule of the assumptions.
+        Number of expert-parallel ranks in a stage [1]; None for the number that the assumptions determine.
     new_tokens : float
-        Tokens per sequence and step: 1 for plain decoding, more to verify drafts or to prefill [1].
+        Tokens per sequence and step [1]. The value is 1 for plain decoding. It is larger for verifying drafts and for
+        prefill.
     prefill : bool
         True for a prefill step, in which only the last token of each sequence needs logits.
     whole : bool
@@ -45,12 +47,12 @@ class Plans:
     dcp : float
         Decode-context-parallel ranks, which split the cached tokens of each sequence; equal for all plans [1].
     fullest : ndarray, float or None
-        Sequences of the fullest attention-DP group divided by the mean of all groups [1]; None for round-robin
-        assignment, see :func:`fullest_group`.
+        Number of sequences of the fullest attention-DP group, divided by the mean of all groups [1]. None for
+        round-robin assignment, see :func:`fullest_group`.
     riding, riding_fullest : ndarray or float
-        Prompt tokens that a micro-batch prefills in the same step [tokens]. The second value is the tokens of the
-        fullest group divided by the mean of all groups [1]. All operators except attention process prompt tokens
-        together with decode tokens.
+        Prompt tokens that a micro-batch prefills in the same step as decode tokens [tokens], and the tokens of the
+        fullest group divided by the mean of all groups [1]. All operators except attention process prompt and decode
+        tokens together.
     """
 
     accelerators: Array
@@ -78,7 +80,7 @@ class Plans:
 
     @property
     def stage(self) -> Array:
-        """Chips of one pipeline stage, T = N / pp [1]."""
+        """Number of chips in one pipeline stage, T = N / pp [1]."""
         return self.accelerators / self.pp
 
     @property
@@ -90,19 +92,19 @@ class Plans:
     def of(cls, accelerators: Array, batch: Array, pp: Array, new_tokens: int = 1) -> Plans:
         """Plans in which all chips of a stage compute attention.
 
-        Expert parallelism follows the rule of the assumptions.
+        The assumptions determine the number of expert-parallel ranks.
         """
         return cls(accelerators, batch, pp, accelerators / pp, None, new_tokens)
 
     def at(self, index: tuple[npt.NDArray[np.intp], ...]) -> Plans:
-        """Plans at the given positions of :attr:`shape`, as arrays of equal length."""
+        """Plans at given positions of :attr:`shape`, as arrays of equal length."""
         shape = self.shape
 
         picked = {name: np.broadcast_to(array, shape)[index] for name, array in self.arrays().items()}
         return replace(self, **picked)  # type: ignore[arg-type]
 
     def row(self, index: int) -> Plans:
-        """A single plan out of n flat plans, as arrays of shape (1,)."""
+        """One plan out of n flat plans, as arrays of shape (1,)."""
         return self.at((np.array([index]),))
 
     def column(self, batch: Array) -> Plans:
@@ -111,7 +113,7 @@ class Plans:
         Parameters
         ----------
         batch : ndarray, shape (..., k)
-            Number of sequences that each instance decodes at once [1]; it replaces the batch.
+            Number of sequences that each instance decodes at once [1]; it replaces the batch of the plans.
 
         Examples
         --------
@@ -135,12 +137,12 @@ class Plans:
 
 
 def attention_groups(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
-    """Attention-DP groups of a stage [1]."""
+    """Number of attention-DP groups in a stage [1]."""
     return 1.0 if assumed.attention_groups == "idle" else plans.stage / plans.attention_ranks
 
 
 def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
-    """Sequences of the fullest attention-DP group divided by the mean of all groups [1].
+    """Number of sequences in the fullest attention-DP group, divided by the mean of all groups [1].
 
     All groups wait for the fullest group.
 
@@ -149,7 +151,7 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     plans : Plans
         Deployments, shape (...).
     assumed : LayoutAssumptions
-        Assumption whether attention-DP groups share the batch.
+        Assumptions that state whether attention-DP groups share the batch.
 
     Returns
     -------
@@ -177,17 +179,17 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
 
 
 def dealt(sequences: Array, groups: Array) -> Array:
-    """Number of sequences in the fullest group with round-robin assignment; fractional numbers are interpolated [1]."""
+    """Number of sequences in the fullest group under round-robin assignment [1]; fractions are interpolated."""
     below = np.floor(sequences)
     fewer, more = np.ceil(below / groups), np.ceil((below + 1.0) / groups)
     return np.asarray(fewer + (sequences - below) * (more - fewer))
 
 
 def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAssumptions) -> Array:
-    """Expert-parallel ranks of one stage for a block with ``experts`` experts [1], shape (...).
+    """Number of expert-parallel ranks in a stage, for a block with ``experts`` experts [1], shape (...).
 
-    The value is ``plans.ep`` if it is given. Otherwise it is the number of chips or of experts, whichever is smaller.
-    It is 1 if the micro-batch is too small (Erdil 2025, published code; its text has no such limit).
+    It is ``plans.ep`` if given, and otherwise the smaller of the numbers of chips and experts. It is 1 if the
+    micro-batch is too small (Erdil 2025, published code; the text of the study has no such limit).
     """
     if experts == 1:
         return np.ones(())
@@ -204,7 +206,7 @@ def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAss
 
 
 def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumptions) -> Array:
-    """Number of experts in the memory of all expert-parallel ranks, copies included [1].
+    """Number of experts that all expert-parallel ranks store, including copies [1].
 
     Parameters
     ----------
@@ -213,16 +215,16 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
     ranks : array_like, shape (...)
         Number of expert-parallel ranks, all with the same number of experts [1].
     assumed : ExpertAssumptions
-        Assumptions that set the minimum number of copies, if experts have copies at all.
+        Assumptions that set the minimum number of copies, or that there are no copies.
 
     Returns
     -------
     ndarray, shape (...)
-        Number of experts [1]; with several ranks and copies, a multiple of the ranks.
+        Number of experts [1]. If there are several ranks and copies, it is a multiple of the ranks.
 
     Examples
     --------
-    256 experts on 72 ranks take 288 slots, four on each:
+    With 256 experts, 72 ranks store 288, four on each:
 
     >>> from inference_econ.inputs import catalog
     >>> expert_slots(256, [1, 8, 72], catalog.assumptions("deployable").experts)
@@ -263,19 +265,19 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     Returns
     -------
     ndarray, shape (...)
-        Number of domains [1]; at most the number of members, and at most the number of domains of the stage.
+        Number of domains [1]. It is at most the number of members, and at most the number of domains of the stage.
 
     Notes
     -----
-    Each stage starts at the beginning of a domain. A domain can contain c = ``link_domain / stride`` members of a
-    group, so R members span R / c domains, rounded up. A group that would cross a border starts in the next domain,
-    which leaves some chips of a domain unused. Larger domains therefore never give worse results. If a domain is
-    smaller than a stage, tensor-parallel and expert-parallel groups cannot both fit inside it.
+    Each stage starts at the beginning of a domain. A domain has room for c = ``link_domain / stride`` members of a
+    group, so R members span R / c domains, rounded up. A group that would cross the border of a domain starts in the
+    next domain. Some chips then remain unused, but larger domains never give worse results. If a domain is smaller than
+    a stage, tensor-parallel and expert-parallel groups cannot both fit inside it.
 
     Examples
     --------
-    In the examples, domains have 8 chips. The first groups have 4 adjacent chips each, on 32 chips. The second groups
-    have 8 members, one in each of the first groups. Then adjacent groups of 3 and of 12 on 24 chips:
+    In the examples, domains have 8 chips. The first group has 4 adjacent chips, on 32 chips. The second group has 8
+    members that are 4 chips apart. The last two groups have 3 and 12 adjacent chips, on 24 chips:
 
     >>> [float(domains_spanned(*group, 8)) for group in ((4, 1, 32), (8, 4, 32), (3, 1, 24), (12, 1, 24))]
     [1.0, 4.0, 1.0, 2.0]
@@ -285,26 +287,26 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     members, apart = np.asarray(ranks, dtype=float), np.asarray(stride, dtype=float)
     touched = np.ceil(members / np.maximum(np.floor(link_domain / apart), 1.0))
     most = np.minimum(np.ceil(np.asarray(stage) / link_domain), np.maximum(np.ceil(members), 1.0))
-    # Upper limit of domains between the first and the last chip of a group.
+    # Upper limit on the number of domains between the first and the last chip of a group.
     reached = np.ceil(np.maximum(members - 1.0, 0.0) * apart / link_domain) + 1.0
     return np.asarray(np.minimum(np.minimum(touched, reached), most))
 
 
-#: Deepest pipeline that is searched if stages may be uneven [1].
+#: Largest pipeline depth to search, if stages may be uneven [1].
 _DEEPEST = 16
 
 
 def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> Array | float:
-    """Layers of the fullest pipeline stage divided by the mean of all stages.
+    """Number of layers in the fullest pipeline stage, divided by the mean of all stages.
 
     Parameters
     ----------
     layers : int
-        Layers of the model, L [1].
+        Number of layers in the model, L [1].
     plans : Plans
         Deployments with p pipeline stages, shape (...).
     assumed : LayoutAssumptions
-        Assumption whether pipeline stages may be uneven.
+        Assumptions that state whether pipeline stages may be uneven.
 
     Returns
     -------
@@ -314,8 +316,8 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
     Notes
     -----
     In vLLM, ``get_pp_indices`` (``vllm/distributed/utils.py``) gives every stage floor(L / p) layers. The remaining
-    layers go one by one to stages, from the second-to-last stage toward the first. The slowest stage limits the
-    pipeline, so each of the p micro-batches takes p times as long as this stage.
+    layers go to single stages, from the second-to-last stage backward. The slowest stage limits the pipeline: p
+    micro-batches take p times as long as this stage.
     """
     if assumed.pipeline_stages == "even" or not plans.whole:
         return 1.0
@@ -327,9 +329,8 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
 def depths(layers: int, assumed: LayoutAssumptions) -> list[int]:
     """Pipeline depths to try, shallowest first [1].
 
-    All depths that divide the number of layers; at most 16 with uneven stages. With uneven stages, powers of two up to
-    16 are also tried. A power of two is left out if a pipeline with one stage less is as fast: ceil(L / p) (p - 1) >=
-    L.
+    All depths that divide the number of layers are tried. With uneven stages, depths are at most 16, and powers of two
+    are also tried. A power of two p is skipped if a pipeline with one stage less is as fast: ceil(L / p) (p - 1) >= L.
 
     Examples
     --------

@@ -27,7 +27,7 @@ from inference_econ.inputs import (
 RuleCode = Literal[
     "model", "cut", "replicas", "single_ranks", "expert_groups", "stages", "uneven_stages", "context_ranks"
 ]
-#: Texts of the rules for users, with {engines}, {model} and the requirement.
+#: Texts of the rules for users. Placeholders are {engines}, {model} and the requirement.
 RULES: Mapping[RuleCode, str] = {
     "model": "{model} is not known to be in {engines} there",
     "cut": "matrices are cut in one dimension in {engines}",
@@ -42,16 +42,16 @@ RULES: Mapping[RuleCode, str] = {
 
 
 class Rule(NamedTuple):
-    """Rule of an engine on layouts, and the plans that break the rule."""
+    """Rule of an engine about layouts, with the plans that violate it."""
 
     code: RuleCode
     """Identifier of the rule."""
     where: npt.NDArray[np.bool_]
-    """Plans that break the rule, broadcastable to their shape."""
+    """Plans that violate the rule, broadcastable to their shape."""
 
 
 def rule_text(code: RuleCode, engines: Sequence[ServingEngine], model: ModelSpec) -> str:
-    """Text that explains to users a rule which some engines have for a model."""
+    """Text that explains to users a rule that some engines have for a model."""
     return RULES[code].format(engines=", ".join(engine.label for engine in engines), model=model.name)
 
 
@@ -76,7 +76,7 @@ def rules_of(
     Yields
     ------
     Rule
-        All rules for the model, each with the plans that break it; possibly none do.
+        Each rule for the model, with the plans that violate it; there may be none.
 
     Examples
     --------
@@ -108,9 +108,9 @@ def rules_of(
 
 
 def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
-    """True if the attention-DP groups of an engine form one instance; False if each is a replica of the full model.
+    """True if the attention-DP groups of an engine share work; False if each group is a replica of the full model.
 
-    Groups share the computation of experts. They share dense layers if the engine splits these over all groups.
+    Groups share the computation of experts. They also share dense layers, if the engine splits these over all groups.
     """
     support = facts.support(model.architecture, generation)
     cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
@@ -128,9 +128,9 @@ def can_start(
 def any_takes_turns(
     engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans
 ) -> npt.NDArray[np.bool_]:
-    """Plans for which some engine supports two-batch overlap, broadcastable to their shape.
+    """Plans for which at least one engine supports two-batch overlap, broadcastable to their shape.
 
-    Engines overlap the all-to-alls of experts that are spread over all ranks of a stage. If no engines are given, all
+    Engines can overlap all-to-alls if the experts are spread over all ranks of a stage. If no engines are given, all
     plans with such experts are included.
     """
     if plans.ep is None:
@@ -156,12 +156,12 @@ def any_can_start(
     return functools.reduce(np.logical_or, (can_start(engine, model, generation, plans, cut) for engine in engines))
 
 
-#: Maximum copies of experts in layouts that are searched by default, over all experts: 32 of 256 are common [1].
+#: Largest number of copies of experts in default searches, as a share of all experts [1]: 32 of 256 are common.
 _MOST_COPIES = 1 / 8
-#: Chips of a typical machine; layouts with copies of experts are multiples of it [1].
+#: Number of chips in a typical machine [1]. The number of ranks in layouts with copies of experts is a multiple of it.
 MACHINE = 8
 
-#: Codes of the parts that integer plans would have to split unevenly.
+#: Identifiers of the problems: what integer degrees would have to split unevenly.
 ProblemCode = Literal[
     "batch", "layers", "stages", "accelerators", "stage", "square", "query_heads", "state_heads", "kv_heads",
     "context_ranks", "experts", "expert_ranks", "width", "blocks",
@@ -187,12 +187,12 @@ PROBLEMS: Mapping[ProblemCode, str] = {
 
 
 class UnevenSplit(NamedTuple):
-    """Part of a model or batch that some plans would split unevenly."""
+    """A part of a model or batch that some plans would split unevenly."""
 
     code: ProblemCode
     """Identifier of the problem."""
     numbers: tuple[float, ...]
-    """Numbers that the text of the problem contains [1]."""
+    """Numbers in the text of the problem [1]."""
     where: npt.NDArray[np.bool_]
     """Plans that have the problem, broadcastable to their shape."""
 
@@ -205,7 +205,7 @@ class UnevenSplit(NamedTuple):
 def indivisible(
     model: ModelSpec, plans: Plans, layout: TensorLayout, assumed: Assumptions, blocks: tuple[int, int] = (1, 1)
 ) -> list[UnevenSplit]:
-    """Parts of a model or batch that plans with integer parallelism degrees would split unevenly.
+    """Check the divisibility of a model and a batch by the parallelism degrees of plans.
 
     Parameters
     ----------
@@ -216,19 +216,19 @@ def indivisible(
     layout : {'1d', '2d'}
         How weight matrices are split.
     assumed : Assumptions
-        Assumptions on attention-DP groups, uneven stages, and copies of experts.
+        Assumptions about attention-DP groups, uneven stages, and copies of experts.
     blocks : (int, int)
-        Number of elements that share a scale and must stay together, in dense matrices and in experts [1].
+        Number of weights that share a quantization scale and must stay together, in dense matrices and in experts [1].
 
     Returns
     -------
     list of UnevenSplit
-        All divisibility rules, each with the plans that break it.
+        Every divisibility rule, with the plans that violate it.
     """
     stage, ranks, layers = plans.stage, plans.attention_ranks, model.layers
     filled = UnevenSplit("layers", (layers,), _uneven(layers, plans.pp))
     if assumed.layout.pipeline_stages != "even":
-        # Each stage of a pipeline needs a layer.
+        # Each pipeline stage needs at least one layer.
         filled = UnevenSplit("stages", (layers,), (plans.pp > layers) | (np.mod(plans.pp, 1) != 0))
     problems = [
         UnevenSplit("batch", (), _uneven(plans.batch, plans.pp)),
@@ -259,7 +259,7 @@ def _indivisible_feed_forward(
     if experts and plans.ep is not None:
         without = _uneven(experts, plans.ep)
         if assumed.redundant is not None:
-            # Copies fill the remaining places, if each rank has an expert of its own.
+            # Copies fill the remaining places, if each rank has a different expert.
             without = np.asarray((np.mod(plans.ep, 1) != 0) | (plans.ep > experts + assumed.redundant))
         problems.append(UnevenSplit("experts", (experts,), without))
         problems.append(UnevenSplit("expert_ranks", (), _uneven(ranks, plans.ep)))
@@ -282,9 +282,9 @@ def _indivisible_heads(spec: Attention, ranks: Array) -> list[UnevenSplit]:
 
 
 def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[UnevenSplit]:
-    """Limits on ranks that share the tokens of a sequence (vLLM's ``--decode-context-parallel-size``).
+    """Limits on the number of ranks that share the tokens of a sequence (vLLM's ``--decode-context-parallel-size``).
 
-    These ranks take the place of copies of the cache, so their number is limited by the copies of a KV head.
+    These ranks would otherwise store copies of the cache, so their number is at most the number of copies of a KV head.
     """
     if not spec.caches:
         return []
@@ -299,17 +299,17 @@ def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]
 
 
 def attention_degrees(model: ModelSpec) -> Array:
-    """Numbers of chips over which the heads of all layers can be split, including 1, shape (n,) [1]."""
+    """Numbers of chips that divide the heads of all layers, including 1, shape (n,) [1]."""
     specs = [block.attention for block in model.blocks]
     most = max(1.0, *(spec.heads for spec in specs))
     return _even([where for spec in specs for _, _, where in _indivisible_heads(spec, _up_to(most))], most)
 
 
 def expert_degrees(model: ModelSpec, assumed: ExpertAssumptions) -> Array:
-    """Numbers of ranks over which the experts of all layers can be split, including 1, shape (n,).
+    """Numbers of ranks that divide the experts of all layers, including 1, shape (n,).
 
-    With copies of experts, the numbers also include full machines that need few copies, such as 72 ranks for 288 slots
-    of 256 experts.
+    If experts have copies, the numbers also include full machines that need few copies. An example is 72 ranks that
+    store 288 experts, 256 of them different.
     """
     experts = [mixture.experts for mixture in model.mixtures]
     most = max(experts, default=1)
@@ -328,7 +328,7 @@ def _up_to(most: float) -> Array:
 
 
 def _even(uneven: list[npt.NDArray[np.bool_]], most: float) -> Array:
-    """Numbers up to ``most`` by which every layer can be split evenly."""
+    """Numbers up to ``most`` that split every layer evenly."""
     possible = ~np.any([np.zeros(_up_to(most).shape, dtype=bool), *uneven], axis=0)
-    possible[0] = True  # if nothing divides, one plan remains to report the problem
+    possible[0] = True  # if no number divides all layers, one plan remains to report the problem
     return np.asarray(_up_to(most)[possible])

@@ -22,10 +22,10 @@ from inference_econ.engine.protocols import Served
 from inference_econ.errors import InputError
 from inference_econ.inputs import ModelSpec, ServingEngine, TensorLayout
 
-#: Values to try for degrees that are not fixed, or that no engine can start [1].
+#: Values of degrees that are not fixed, and alternatives to fixed values that no engine can start [1].
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
-#: Weights in the search for the nearest layout [1]: of a doubling of the instance, and of a doubling of pipeline stages
-#: that are not fixed. A doubling of a fixed degree has weight 1.
+#: Distances in the search for the nearest layout [1]: for twice the instance size, and for twice the number of pipeline
+#: stages if it is not fixed. Twice a fixed degree has distance 1.
 _SIZE_WEIGHT, _STAGES_WEIGHT = 4.0, 2.0
 
 
@@ -43,8 +43,9 @@ def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None
 
     Raises
     ------
-    InputError If no engine can start the fixed degrees. The message names the broken rules and the nearest layout that
-    an engine can start.
+    InputError
+        If no engine can start the fixed degrees. The message names the broken rules and the nearest layout that an
+        engine can start.
     """
     if not setup.engines or not _degrees(pins):
         return
@@ -58,7 +59,7 @@ def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None
     kept = _layouts(setup, {name: (int(value),) for name, value in _degrees(pins).items()}, pins.dcp)
     if kept is None or _able(setup, kept).any():
         return
-    # For each engine the rule that it breaks most often.
+    # For each engine, find the rule that most plans violate.
     broken: dict[RuleCode, list[ServingEngine]] = {}
     for engine in setup.engines:
         rules = rules_of(engine, setup.model, setup.hardware.generation, kept)
@@ -83,9 +84,9 @@ def _text(degrees: dict[str, float], dcp: float | None) -> str:
 
 
 def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
-    """Layouts that have the given parallelism degrees and split evenly, with one sequence each.
+    """Layouts with the given parallelism degrees that split the model evenly; None if there are none.
 
-    None if there are none.
+    Each layout has one sequence.
     """
     axes = (dict.fromkeys(degrees.get(name, _DEGREES)) for name in ("tp", "dp", "pp"))
     rows = [
@@ -104,13 +105,13 @@ def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None
 
 
 def _able(setup: Served, plans: Plans) -> Array:
-    """Plans that an engine can start."""
+    """True for plans that at least one engine can start."""
     able = any_can_start(setup.engines, setup.model, setup.hardware.generation, plans)
     return np.asarray(np.broadcast_to(able, plans.shape))
 
 
 def _nearest(setup: Served, plans: Plans | None, pins: Pins) -> str:
-    """Layout that an engine can start and that is most similar to the fixed degrees."""
+    """Description of the most similar layout that an engine can start."""
     able = np.zeros(0, dtype=bool) if plans is None else _able(setup, plans)
     if plans is None or not able.any():
         return "None like it can be"
@@ -143,7 +144,7 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
     ------
     InputError
         If there are more pipeline stages than layers, or if a stage cannot be divided into the expert-parallel ranks.
-        Also if the number of context-parallel ranks exceeds the number of cache copies.
+        Also raised if there are more context-parallel ranks than copies of the cache.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(

@@ -20,12 +20,12 @@ from inference_econ.inputs import (
     RecurrentMixer,
 )
 
-#: Past tokens of a new token below which attention takes no time [tokens].
+#: Number of past tokens below which attention is assumed to take no time [tokens].
 _LEAST_ATTENDED = 1e-9
 
 
 class Reach(NamedTuple):
-    """Efficiencies of attention kernels, and factors by which padding increases arithmetic and cache reads."""
+    """Efficiencies of attention kernels, and the factors by which padding increases arithmetic and cache reads."""
 
     rates: Rates | None = None
     padding: Array | float = 1.0
@@ -35,14 +35,13 @@ class Reach(NamedTuple):
 def reach_of_kernels(
     table: OperatorTable, cached: Literal["grouped", "latent"], attended: float, width: float | None = None
 ) -> Reach:
-    """Efficiencies of attention kernels for the cache format, see :class:`inference_econ.inputs.ScoresKernel`.
+    """Efficiencies of attention kernels for the format of the cache, see :class:`inference_econ.inputs.ScoresKernel`.
 
-    ``attended`` is the number of past tokens to which a new token attends. ``width`` is the number of elements of a
-    head's keys or values if prefill decompresses them. Without decompression, prefill attends to latents, as decode
-    does.
+    ``attended`` is the number of past tokens to which a new token attends. ``width`` is the number of elements in a
+    head's keys or values, if prefill decompresses them. Otherwise, prefill attends to latents, as decode does.
     """
     kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
-    # Work close to zero takes no time, so its padding factor is left out.
+    # Very little work takes no time, so padding is ignored.
     if kernel is None or attended < _LEAST_ATTENDED:
         return Reach()
     decode, prompts = kernel.decode, kernel.prompts
@@ -73,10 +72,11 @@ def scores(
 ) -> Operator:
     """Row of attention over the cache in one layer: arithmetic per new token, and cache traffic per sequence.
 
-    Its kernels are rotation and cache write, attention over parts of the context, and the sum over these parts.
-    ``heads`` is the number of heads that can be distributed over ranks. If ``whole`` is True, every rank of a group
-    processes all sequences of the group. ``shared_bytes`` are read once by each attention-DP group that has a sequence.
-    ``dtype`` defaults to the format of the cache. ``reach`` has the efficiencies of the attention kernels, if known.
+    It consists of three kernels: rotation with the cache write, attention over parts of the context, and the sum over
+    these parts. ``heads`` is the number of heads that can be distributed over ranks. If ``whole`` is True, every rank
+    of a group processes all sequences of the group. Each attention-DP group with a sequence reads ``shared_bytes``
+    once. ``dtype`` defaults to the format of the cache. ``reach`` has the efficiencies of the attention kernels, if
+    known.
     """
     within = Reach() if reach is None else reach
     follows = table.assumptions.chip.math_unit_follows
@@ -85,10 +85,10 @@ def scores(
     rounds = table.plans.pp if table.assumptions.attention.kv_reads == "batch" else 1.0
     return Operator(
         name,
-        # The study runs scores on the unit of the weights; otherwise on that of the cache.
+        # In the published study, the format of the weights determines the math unit; otherwise the format of the cache.
         dtype or (table.precision.attention if follows == "weights" else table.precision.kv),
         "scores",
-        # Prompts in the same step have their own attention.
+        # Prompts in the same step have separate attention kernels.
         flop_per_sequence=worked * table.plans.new_tokens if mixed else 0.0,
         flop_per_token=0.0 if mixed else worked,
         kv_bytes_per_sequence=cached_bytes
@@ -104,16 +104,16 @@ def scores(
 
 
 def indexer(table: OperatorTable, spec: LatentAttention | CompressedAttention, entries: float) -> Iterator[Operator]:
-    """Projections and scan of the indexer of sparse attention.
+    """Rows of the indexer of sparse attention: projections, and the scan of index keys.
 
-    No rows if the layer reuses another layer's selection.
+    There are no rows if the layer reuses the selection of another layer.
     """
     if spec.index_heads is None or spec.index_head_dim is None:
         return
     assumed = table.assumptions.attention
     whole = assumed.indexer == "replicated"
     if assumed.indexer != "scan":
-        # Queries, keys with head weights, rotation and quantization of queries, norm and write of keys.
+        # Kernels: queries, keys with head weights, rotation and quantization of queries, norm and cache write of keys.
         shapes = spec.parameters(table.hidden).indexer
         yield table.projection("indexer", shapes, launches=4.0, whole=whole, adapters=0)
     width = spec.index_head_dim * table.kv_width
@@ -136,10 +136,11 @@ def context_exchange(
     """Communication of context-parallel ranks: queries before attention, and partial outputs after it.
 
     ``queries`` and ``values`` are elements per token over all heads. ``latent`` is the number of elements cached per
-    token, if they serve all heads. As in vLLM (``cp_lse_ag_out_rs``), the queries of the ranks are all-gathered, and
-    each rank computes all heads over its part of the tokens. The log-sum-exp values are all-gathered in 32 bits, and
-    the scaled outputs are reduce-scattered. In prefill, each rank has all new tokens. For the cached tokens it gathers
-    the queries, or the cached latents.
+    token, if all heads share them.
+
+    As in vLLM (``cp_lse_ag_out_rs``), the ranks all-gather their queries, and each rank computes all heads over its
+    part of the tokens. They all-gather the log-sum-exp values in 32 bits, and reduce-scatter the scaled outputs. In
+    prefill, each rank has all new tokens. To attend to cached tokens, the ranks gather queries or cached latents.
     """
     sharing, past = table.plans.dcp, table.context > 0
     if sharing <= 1 or (table.plans.prefill and not past):
@@ -169,7 +170,7 @@ def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed
     shared = 0.0 if limited else table.read_once
     yield table.projection("qkv", [(projected, table.hidden)], reduced=projected, only_2d=True, adapters=3)
     if table.assumptions.chip.pointwise == "counted" and spec.qk_norm != "none":
-        # Norms of each head need no communication. Norms of the full width all-reduce sums of squares: two 32-bit
+        # Norms of single heads need no communication. Norms over the full width all-reduce sums of squares: two 32-bit
         # numbers per token, for queries and keys.
         norms = _fused(table, "query and key norms")
         if spec.qk_norm == "full":
@@ -201,12 +202,15 @@ def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed
 
 
 def _fused(table: OperatorTable, name: str) -> Operator:
-    """Row of pointwise work that is assumed to be fused; engine facts may add kernels for it."""
+    """Row of pointwise work that is assumed to be fused with other kernels.
+
+    Engine facts may list separate kernels for it.
+    """
     return Operator(name, table.precision.activations, launches=0.0, grouped=True)
 
 
 def _reach(table: OperatorTable, spec: GroupedQueryAttention) -> tuple[str, float, float]:
-    """Name of the row of scores, past tokens that a new token attends to, and cached tokens that a sequence reads."""
+    """Row name of scores, number of past tokens per new token, and number of cached tokens that a sequence reads."""
     window = float(spec.window or spec.index_top_k or math.inf)
     if spec.chunk is None or window < spec.chunk / 2:
         name = "attention" if spec.window is None else f"attention (last {window:g})"
@@ -225,7 +229,7 @@ def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> I
     expanded = float(spec.query_heads * (spec.nope_head_dim + spec.value_head_dim))
     limit = math.inf if spec.index_top_k is None else float(spec.index_top_k)
     whole = table.assumptions.attention.latent_down == "replicated"
-    # The study computes the compression of keys and of values separately, but reads their matrix once.
+    # The published study computes the compression of keys and of values separately, but reads their common matrix once.
     read_down = [(rank + spec.rope_head_dim + (spec.query_rank or 0), hidden)]
     if whole:
         read_down = list(spec.parameters(hidden).shared)
@@ -243,7 +247,7 @@ def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> I
         if table.assumptions.attention.latent_traffic == "one_matrix":
             read_up = [(queries + expanded, rank + spec.query_rank)]
     yield table.projection("latent down", read_down, count=down, whole=whole)
-    # Norms of the latents, queries, and both sides of the up-projection, before and after attention.
+    # Norms of latents and queries, and the part of the up-projection before attention and the part after it.
     yield table.projection("latent up", read_up, count=up, reduced=queries + expanded, only_2d=True, launches=4.0)
     yield from indexer(table, spec, table.attended())
     yield from _latent_scores(table, spec, limit)
@@ -254,14 +258,15 @@ def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> I
 
 
 def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) -> Iterator[Operator]:
-    """Scores of MLA: with absorbed projections, over a decompressed cache, or with decompression in each step.
+    """Scores of MLA, with absorbed projections, with a decompressed cache, or with decompression in each step.
 
-    With absorbed projections, the latent is the key and value of every head. The up-projection of new tokens is the
-    same in all three variants, and has a separate row.
+    With absorbed projections, the latent is the key and value of every head. The up-projection of new tokens is a
+    separate row. It is the same in all variants.
     """
     variant = table.assumptions.attention.latent
     if table.plans.prefill and variant != "decompressed":
-        # With sparse attention, each token would have to decompress the tokens that it selects.
+        # With sparse attention, each token would have to decompress the tokens that it selects, so this variant is
+        # replaced.
         variant = "decompressed_per_step" if spec.index_top_k is None else "absorbed"
     latent = float(spec.cache.elements)
     if variant == "absorbed":
@@ -290,7 +295,7 @@ def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) ->
             kv_bytes_per_sequence=latent * table.read(limit) * table.kv_width * table.cache_share(1.0),
             grouped=True,
         )
-        # Decompressed values are written and read once in the format of the activations, and not stored.
+        # Decompressed values are written and read once, in the format of the activations. They are not stored.
         moved = 2.0 * expanded * past * table.activation_width
     else:
         moved = expanded * table.read(limit) * table.kv_width
@@ -308,9 +313,9 @@ def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) ->
 
 
 def compressed_rows(table: OperatorTable, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
-    """Rows of DeepSeek-V4 attention over recent tokens and pooled groups of earlier tokens.
+    """Rows of DeepSeek-V4 attention, which covers recent tokens and pooled groups of earlier tokens.
 
-    All heads share one vector per recent token, and one per pooled group.
+    All heads share one vector per recent token and one vector per group.
     """
     parameters, assumed = spec.parameters(table.hidden), table.assumptions.attention
     apart = () if assumed.indexer == "scan" else parameters.indexer
@@ -349,6 +354,6 @@ def recurrent_rows(table: OperatorTable, spec: RecurrentMixer, summed: float) ->
         cached_bytes=2.0 * cache.state_bytes(table.activation_width),
         heads=spec.heads,
         by_token=False,
-        # Convolution, gates, norms of queries and keys, recurrence, norm and gate of the output.
+        # Kernels: convolution, gates, norms of queries and keys, recurrence, norm and gate of the output.
         launches=6.0,
     )

@@ -30,7 +30,7 @@ from inference_econ.inputs import (
 
 
 def dense_rows(table: OperatorTable, spec: DenseFeedForward) -> Iterator[Operator]:
-    """Rows of a dense feed-forward block, split over a stage, or over each attention-DP group with a copy."""
+    """Rows of a dense feed-forward block, split over a stage, or over each attention-DP group that has a copy."""
     width, dtype = float(spec.intermediate_size), table.precision.weights
     cut = table.ranks if table.copied else table.stage
     yield from both_sides(table, "ff", spec, width, dtype, cut, cut, grouped=table.copied)
@@ -49,15 +49,14 @@ def both_sides(
 ) -> Iterator[Operator]:
     """Rows of the input and output matrices of a block that all tokens pass through, split over ``ranks`` chips.
 
-    ``summing`` is the number of chips that sum the output. By default it is all ranks; it is smaller if another
-    operator sums the output. If ``grouped`` is True, each attention-DP group has a copy of the block for its own
-    tokens.
+    ``summing`` is the number of chips that sum the output. It is smaller than the number of ranks if another operator
+    sums the output. If ``grouped`` is True, each attention-DP group has a copy of the block for its own tokens.
     """
     for side, matrices, output in sides(spec, width, table.hidden):
         weights = matrices * table.hidden * width
         moved = matrices * table.moved_elements(table.hidden, width, ranks)
         inputs, outputs = matrices * (table.hidden if side == "in" else width), matrices * output
-        # An adapter is split like its matrix, on one side only.
+        # Only one side of an adapter is split, and it is split like its matrix.
         shrunk, expanded = (inputs, outputs / ranks) if side == "in" else (inputs / ranks, outputs)
         yield Operator(
             f"{name} {side}",
@@ -85,16 +84,16 @@ _WIRE_FORMATS: Mapping[str, WireFormat] = {"fp8": "fp8_g128", "fp8_block": "fp8_
 def expert_rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
     """Rows of an MoE block: router, shared expert, and routed experts on the expert-parallel ranks."""
     if spec.router:
-        # The matrix, then the selection of experts.
+        # Two kernels: the matrix, and the selection of experts.
         yield _shared_matrix(table, "router", spec.experts, launches=2.0)
     if spec.latent_size is not None:
         yield _shared_matrix(table, "expert latent", 2.0 * spec.latent_size)
     if table.assumptions.experts.shared == "apart" and spec.shared_intermediate_size is not None:
         width, dtype = float(spec.shared_intermediate_size), table.precision.shared_experts
-        # The shared expert runs where attention runs: each attention-DP group has a copy.
+        # The shared expert runs on the chips that compute attention. Each attention-DP group has a copy.
         together = table.assumptions.layout.attention_groups == "idle"
         ranks = table.stage if together else table.ranks
-        # Its all-reduce is merged with that of the experts, if there is one.
+        # If the experts have an all-reduce, it includes the output of the shared expert.
         summing = ranks if table.summed is None else np.where(table.summed, 1.0, ranks)
         apart = not together
         yield from both_sides(table, "shared expert", spec, width, dtype, ranks, summing, grouped=apart)
@@ -102,7 +101,7 @@ def expert_rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Opera
 
 
 def _shared_matrix(table: OperatorTable, name: str, width: float, launches: float = 1.0) -> Operator:
-    """Row of a small matrix applied to the residual stream, split over the chips of a stage or copied to each.
+    """Row of a small matrix on the residual stream. It is split over the chips of a stage, or each chip has a copy.
 
     With copies, each rank of a group multiplies all tokens of the group.
     """
@@ -128,18 +127,18 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
     routed: Array | float = different
     sparsity: Array | float = kept
     if assumptions.experts.redundant is not None:
-        # Includes copies of experts.
+        # The number includes copies of experts.
         routed = expert_slots(different, spread, assumptions.experts)
         sparsity = kept * routed / different
     touched = touched_fraction(sparsity, table.tokens, assumptions.experts.popularity_scv) * routed
     hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
     width = float(spec.intermediate_size)
     moved = touched if assumptions.experts.activations == "touched" else routed
-    # Tokens of the busiest rank; a single rank has no imbalance.
+    # Tokens of the busiest rank, relative to the mean. A single rank has no imbalance.
     busiest = np.where(spread > 1.0, assumptions.experts.imbalance, 1.0) if assumptions.experts.imbalance > 1 else 1.0
     if assumptions.experts.spread == "random":
         busiest = busiest * _busiest_tokens(table, routed, active, spread)
-        # All ranks are assumed to touch as many of their experts as the busiest one, with binomial variation.
+        # All ranks are assumed to use as many of their experts as the busiest one. This number varies binomially.
         held, share = routed / spread, touched / routed
         most = held * share + expected_largest(spread) * np.sqrt(held * share * (1.0 - share))
         touched = np.asarray(spread * np.minimum(most, held))
@@ -149,7 +148,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
         if assumptions.experts.replicated_tokens == "gathered":
             summed = summed | (spread < table.stage)
         summing, exchanging = np.where(summed, table.stage, ranks), np.where(summed, 1.0, spread)
-    # Distance between the chips that share an expert, and between those with different experts.
+    # Distance between chips that share an expert, and distance between chips with different experts.
     stride = (1.0, ranks) if assumptions.network.inner_group == "tensor" else (spread, 1.0)
     copies: Array | float = active if assumptions.experts.all_reduce == "every_active_expert" else 1.0
     if assumptions.experts.all_reduce == "every_copy":
@@ -158,7 +157,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
     kernel = assumptions.experts.kernel(dtype)
     curve = None if kernel is None else _curve(kernel, np.asarray(exchanging) > 1.0, prompts=table.plans.prefill)
     rows = np.maximum(table.tokens * active * busiest, 1.0) / touched
-    # Kernels without a measured curve compute partly filled tiles in full.
+    # Kernels without a measured curve compute partly filled tiles as if they were full.
     tiled = 1.0 + assumptions.experts.tile / 2.0 / rows if assumptions.experts.tile else 1.0
     dense = touched / active if assumptions.experts.dense_bound else math.inf
     vendor = kernel.unit.vendor if kernel is not None and kernel.unit is not None else ""
@@ -175,7 +174,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
         traffic = matrices * table.moved_elements(hidden, width, ranks) * (moved / sparsity * busiest)
         shape = (hidden, matrices * width / ranks) if side == "in" else (width / ranks, hidden)
         if curve is not None:
-            # Separate kernels gather tokens by expert and quantize them, or add up the outputs.
+            # Separate kernels sort tokens by expert and quantize them, or add up the outputs.
             passed = np.asarray(curve.passes * traffic) * (table.activation_width / table.stage)
             yield Operator(f"expert tokens {side}", table.precision.activations, activation_bytes_per_token=passed)
         yield Operator(
@@ -186,7 +185,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
             weight_bytes=elements * touched * (BYTES_PER_ELEMENT[dtype] / table.stage),
             activation_bytes_per_token=0.0 if curve is not None else traffic * (table.activation_width / table.stage),
             collectives=collectives,
-            # Separate kernels sort tokens by expert, or add up the outputs.
+            # A second kernel sorts tokens by expert, or adds up the outputs.
             launches=2.0 if curve is None else 1.0,
             padding=tiled if curve is None else curve.padding(rows, *shape),
             rates=None if curve is None else replace(curve.rates(vendor, rows, *shape), dense_padding=dense),
@@ -223,11 +222,11 @@ class _Curve(NamedTuple):
         return cls(kernel.math_efficiency, kernel.hbm_efficiency, kernel.overlap, *extra, *unit)
 
     def padding(self, tokens: Array, depth: Array | float, width: Array | float) -> Array:
-        """Arithmetic time with padding divided by the time without it, by the tokens of an expert [1]."""
+        """Arithmetic time with padding divided by the time without padding, for given tokens per expert [1]."""
         return padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=self.extra_elements)
 
     def rates(self, vendor: str, tokens: Array, depth: Array | float, width: Array | float) -> Rates:
-        """Efficiencies on chips of a vendor; the math unit also computes the empty part of partly filled tiles."""
+        """Efficiencies on chips of a vendor. The math unit also computes the empty rows of partly filled tiles."""
         tiles = self.math * padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=0.0)
         share = np.minimum(tiles / (self.unit * self.padding(tokens, depth, width)), 1.0)
         return Rates(self.math, self.memory, self.overlap, share, self.per_vector, vendor)
@@ -236,7 +235,7 @@ class _Curve(NamedTuple):
 def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: bool) -> _Curve:
     """Constants of the expert kernel of each plan.
 
-    If ranks exchange tokens, the engine may use other expert kernels.
+    Engines may use other kernels if ranks exchange tokens.
     """
     curve = _Curve.of(kernel)
     if kernel.exchanged is None or not exchanged.any():
@@ -246,7 +245,10 @@ def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: b
 
 
 def _busiest_tokens(table: OperatorTable, routed: Array | float, active: float, spread: Array) -> Array:
-    """Tokens of the busiest rank divided by the mean [1]. The causes are random variation and popular experts."""
+    """Tokens of the busiest rank divided by the mean of all ranks [1].
+
+    Ranks differ because tokens select experts at random, and because some experts are popular.
+    """
     assumed, mean = table.assumptions.experts, np.maximum(table.tokens, 1.0) * active / spread
     uneven: Array = np.asarray(assumed.popularity_scv * spread / routed)
     if assumed.balanced_from:
@@ -263,10 +265,10 @@ def _exchange(
     token_bytes: Array | float,
     stride: Array | float,
 ) -> Collective:
-    """Dispatch or combine: an all-to-all that sends a copy of each token to every rank with one of its experts."""
+    """Dispatch or combine: an all-to-all that sends a copy of each token to every rank with an expert of the token."""
     reached = np.minimum(active, spread)
     ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
-    # Copies of a token, including those to experts on its own rank.
+    # Number of copies of a token. It includes copies that stay on the token's own rank.
     kind, prefill = table.assumptions.experts.all_to_all_copies, table.plans.prefill
     copies: Array = np.full((), active)
     if kind == "reached":
@@ -279,18 +281,19 @@ def _exchange(
     crossing: Array | float = 1.0
     once = table.assumptions.experts.all_to_all_crossing
     if once == "per_domain" or (once == "by_phase" and prefill):
-        # Domains with the experts of a token, as if experts were drawn evenly from all domains. This is up to 16 % too
-        # many if node-limited routing caps them and a domain has several expert groups or a part of one.
+        # Number of domains that have experts of a token. It assumes that the experts of a token are drawn evenly from
+        # all domains. With node-limited routing, the number is up to 16 % too high if a domain has several expert
+        # groups or a part of one.
         of_token = domains * touched_fraction(domains, active)
         if spec.routing_groups is not None and spec.active_groups is not None:
-            # A domain has full expert groups, or a part of one.
+            # A domain has one or more complete expert groups, or a part of one.
             of_token = np.minimum(of_token, spec.active_groups * np.maximum(domains / spec.routing_groups, 1.0))
         crossing = np.minimum(of_token / copies, 1.0)
     return Collective("all_to_all", ranks, domains, size, own_link=own_link, crossing=crossing)
 
 
 def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
-    """Number of experts divided by active experts, in the sparsest block under the assumptions [1].
+    """Number of experts divided by active experts, in the sparsest block of the model under the assumptions [1].
 
     It is 1 for a dense model.
     """

@@ -13,7 +13,7 @@ from inference_econ._types import Array
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 
-#: Cached tokens of sequences, with the number of sequences, or the share of the batch, that have them.
+#: Contexts as pairs: cached tokens, and the number or share of sequences that have this context.
 Contexts = tuple[tuple[float, float], ...]
 
 
@@ -57,11 +57,11 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
 
 
 def fullest_tokens(contexts: Contexts, groups: int) -> float:
-    """Cached tokens per sequence in the attention-DP group with the most, divided by the mean of all sequences [1].
+    """Cached tokens per sequence in the fullest attention-DP group, divided by the mean of all sequences [1].
 
-    Sequences are assigned in order of length, the longest first. Each goes to the group with the fewest tokens. The
-    value of the fullest group is its number of tokens divided by the largest number of sequences in a group. If
-    contexts have shares that add up to 1, all groups are equal.
+    Sequences are assigned to groups in order of length, the longest first. Each goes to the group with the fewest
+    tokens. The tokens of the fullest group are then divided by the largest number of sequences in a group. If contexts
+    are given as shares, all groups are equal.
     """
     if groups == 1 or sum(count for _, count in contexts) <= 1.0:
         return 1.0

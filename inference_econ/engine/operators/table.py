@@ -23,23 +23,23 @@ OperatorKind = Literal["dense", "experts", "scores"]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Efficiencies of the kernels of one operator, if a curve was measured for them.
+    """Efficiencies of the kernels of one operator. They come from a measured curve.
 
     Attributes
     ----------
     math, memory : ndarray or float
         Share of the math unit's peak, and share of the memory bandwidth for cache or experts [1].
     overlap : ndarray or float
-        Share of the shorter of arithmetic and memory time that overlaps with the longer [1].
+        Share of the shorter of arithmetic and memory time that overlaps with the longer one [1].
     unit_share : ndarray or float
-        Share of the arithmetic time that the math unit itself needs on the measured chips [1].
+        Share of the arithmetic time that the math unit itself takes on the measured chips [1].
     per_vector : ndarray or float
-        Peak of this math unit divided by the fp32 peak of the measured chips [1].
+        Peak of the math unit divided by the fp32 peak, on the measured chips [1].
     vendor : str
         Vendor of the measured chips; empty if all chips have the same curve.
     dense_padding : ndarray or float
-        Arithmetic of a dense product, which limits the time of experts, divided by the necessary arithmetic [1];
-        infinite without this limit.
+        Arithmetic of a dense product divided by the necessary arithmetic of the experts [1]. The dense product limits
+        the time of experts; the value is infinite without this limit.
     """
 
     math: Array | float
@@ -66,13 +66,13 @@ class Collective:
     repeats : float
         Number of collectives per occurrence of the operator [1].
     own_link : bool
-        True if each rank sends the tensor over its own links; False if a group sends it over all of its links together.
+        True if each rank sends its tensor over its own links; False if a group sends one tensor over all of its links.
     crossing : ndarray or float
-        Bytes sent between domains divided by bytes with a destination in another domain [1], if ranks use their own
-        links; see :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte`.
+        Used if ranks have their own links: bytes sent between domains, divided by bytes with a destination in another
+        domain [1]. See :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte`.
     busiest : ndarray or float
-        Bytes of the busiest receiver divided by the mean of all receivers, if ranks use their own links;
-        ``bytes_per_token`` includes this factor [1].
+        Used if ranks have their own links: bytes of the busiest receiver, divided by the mean of all receivers [1].
+        ``bytes_per_token`` includes this factor.
     """
 
     kind: Kind
@@ -87,13 +87,13 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """Input and output widths of matrices with low-rank adapters, on one accelerator.
+    """Sizes of the matrices that have low-rank adapters, on one accelerator.
 
     Attributes
     ----------
     shrunk, expanded : ndarray or float
-        Sum of the input widths, and sum of the output widths, over all matrices [1]. They are the number of weights of
-        an adapter of rank 1.
+        Sum of the input widths, and sum of the output widths, over all matrices [1]. Together they are the number of
+        weights in an adapter of rank 1.
     share : ndarray or float
         Share of the tokens of a micro-batch that the accelerator processes [1].
     """
@@ -105,7 +105,7 @@ class Adapted:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One kind of operator; its amounts are per occurrence and per accelerator that runs it.
+    """One kind of operator. All amounts are per occurrence and per accelerator that runs the operator.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Operator:
     kind : str
         Kind of operator: dense, experts or scores. Assumptions may set efficiencies for each kind.
     repeats : ndarray or float
-        Number of sequential occurrences that a token passes through [1].
+        Number of occurrences that a token passes through, one after the other [1].
     flop_per_token, flop_per_sequence : ndarray
         Arithmetic [FLOP].
     weight_bytes : ndarray
@@ -134,18 +134,18 @@ class Operator:
     launches : float
         Number of kernels per occurrence [1].
     padding, kv_padding : ndarray or float
-        Computed arithmetic divided by necessary arithmetic [1], above 1 with partly filled tiles; the second ratio is
-        for cache reads.
+        Actual arithmetic divided by necessary arithmetic [1]; it is above 1 if tiles are partly filled. The second
+        ratio is for cache reads.
     rates : Rates or None
         Efficiencies of the operator's kernels; None without a measured curve.
     grouped : bool
-        True if each attention-DP group processes its own sequences, and all groups wait for the fullest.
+        True if each attention-DP group processes its own sequences. All groups then wait for the fullest one.
     mixer : str
-        For norms, the kind of attention in the same layers.
+        For norms: kind of attention in the same layers.
     attention : str
         Kind of attention to which the operator belongs; assumptions may set a launch time for it.
     parts : float
-        Number of layer parts per occurrence [1]: all norms of a layer are one row.
+        Number of layer parts per occurrence [1]. It is above 1 for norms, because all norms of a layer are one row.
     adapted : Adapted or None
         Matrices that may have adapters.
     """
@@ -174,13 +174,13 @@ class Operator:
 
     @property
     def part(self) -> str:
-        """Name without the text in brackets; engines use it as the key of kernel counts."""
+        """Name without the text in brackets; it is the key of an engine's kernel counts."""
         name = self.name.partition(" (")[0]
         return f"latent {name}" if self.attention == "latent" and name == "attention" else name
 
 
 def repeated(rows: Iterable[Operator], times: Array | float) -> list[Operator]:
-    """Rows for equal layers, through which a token passes ``times`` times."""
+    """Rows for equal layers; a token passes through ``times`` of them."""
     return [replace(row, repeats=row.repeats * times) for row in rows]
 
 
@@ -198,8 +198,8 @@ class OperatorTable:
     context : float
         Tokens in the cache of a sequence before the step [tokens].
     spread : float
-        Width of the range of contexts around ``context``, at most twice the context [tokens]. In a chunked prefill, it
-        is the range over the steps.
+        Width of the range of contexts around ``context``, at most twice the context [tokens]. For a chunked prefill, it
+        is the range of contexts over all chunks.
     read_once : float
         Tokens of the context that an attention-DP group reads once for all of its sequences [tokens].
     """
@@ -233,11 +233,11 @@ class OperatorTable:
     ) -> Operator:
         """Row of one weight matrix, or of several parallel matrices, on the attention ranks.
 
-        ``shapes`` are the shapes of the matrices that are read from memory. ``count`` is the number of weights that are
-        multiplied; by default, all of them. ``reduced`` is the number of elements per token that are all-reduced
-        afterwards. ``output`` marks an output projection, which may have another format. ``whole`` matrices are not
-        split: every rank multiplies them by all tokens of its group. ``adapters`` is the number of matrices in each
-        shape that have separate adapters: three for queries, keys and values, 0 for none.
+        ``shapes`` are the shapes of the matrices that are read from memory. ``count`` is the number of weights that
+        tokens are multiplied with; by default, all of them. ``reduced`` is the number of elements per token in the
+        all-reduce afterwards. ``output`` marks an output projection, which may have another format. ``whole`` matrices
+        are not split: every rank multiplies them by all tokens of its group. ``adapters`` is the number of matrices in
+        each shape that have separate adapters: three for queries, keys and values, 0 for none.
         """
         ranks = np.ones_like(self.ranks) if whole else self.ranks
         dtype = self.precision.attention_output if output else self.precision.attention
@@ -248,7 +248,7 @@ class OperatorTable:
             traffic = traffic + self.moved_elements(rows, columns, ranks)
         owners = ranks * self.groups
         inputs, outputs = adapters * math.fsum(columns for _, columns in read), math.fsum(rows for rows, _ in read)
-        # An adapter is split like its matrix, on one side only.
+        # Only one side of an adapter is split, and it is split like its matrix.
         shrunk, expanded = (inputs / ranks, outputs) if output else (inputs, outputs / ranks)
         return Operator(
             name,
@@ -264,7 +264,7 @@ class OperatorTable:
         )
 
     def moved_elements(self, rows: float, columns: float, ranks: Array) -> Array:
-        """Number of elements per token that a matrix moves, on all ranks that split it [1]."""
+        """Number of activation elements per token that a matrix reads and writes, over all ranks that split it [1]."""
         return activation_elements_per_token(rows, columns, ranks, self.assumptions.chip.activation_traffic)
 
     def all_reduces(
@@ -273,9 +273,11 @@ class OperatorTable:
         """All-reduces of ``elements`` per token over the ranks that split a matrix, for each method of splitting.
 
         With a one-dimensional split, all ranks sum their outputs after the second matrix of a pair. This takes one
-        all-reduce, or two exchanges of half the traffic if each rank keeps its own tokens. With a two-dimensional
-        split, groups of sqrt(ranks) sum their outputs. ``owners`` is the number of chips in one all-reduce; consecutive
-        members of the group are ``stride`` chips apart.
+        all-reduce. If each rank keeps its own tokens, it takes two exchanges with half of the traffic. With a
+        two-dimensional split, groups of sqrt(ranks) sum their outputs.
+
+        ``owners`` is the number of chips in one all-reduce. Consecutive members of the group are ``stride`` chips
+        apart.
         """
         domains = self.domains(ranks, stride)
         size = elements * self.activation_width / owners
@@ -292,7 +294,7 @@ class OperatorTable:
 
     @property
     def by_tokens(self) -> bool:
-        """True if each rank has the residual stream of a part of its group's tokens."""
+        """True if each rank stores the residual stream of only a part of its group's tokens."""
         return self.assumptions.layout.residual_stream == "by_tokens"
 
     @property
@@ -302,9 +304,9 @@ class OperatorTable:
 
     @property
     def summed(self) -> npt.NDArray[np.bool_] | None:
-        """Plans in which all chips of a stage have all tokens, so the outputs of experts are summed.
+        """Plans in which every chip of a stage has all tokens, so that the outputs of experts are summed.
 
-        It is None if there are none.
+        None if there are no such plans.
         """
         if self.assumptions.experts.replicated_tokens == "exchanged":
             return None
@@ -330,8 +332,8 @@ class OperatorTable:
     def attended_in_chunk(self, chunk: float) -> float:
         """Mean number of past tokens in the same chunk to which a new token attends [tokens].
 
-        This number grows with the position within a chunk, and drops to zero at each chunk border. If contexts have no
-        spread, the mean over a chunk is used.
+        This number grows with the position in a chunk, and drops to zero at each chunk border. If all contexts are
+        equal, the mean over a chunk is used.
         """
         if self.assumptions.attention.chunk_position == "middle":
             return self.attended(chunk / 2)
@@ -364,18 +366,19 @@ class OperatorTable:
 
         In the published study, all chips have equal shares. Otherwise, each attention-DP group stores its own
         sequences, and every rank stores the heads that it computes. If there are more ranks than heads, the additional
-        ranks store copies. With decode context parallelism they store other tokens, if the cache is ``by_token``.
+        ranks store copies. With decode context parallelism, they store other tokens instead, if the cache is
+        ``by_token``.
         """
         if self.assumptions.layout.kv_placement == "spread":
             return 1.0 / self.stage
         return 1.0 / (self.groups * np.minimum(self.ranks, heads * self.plans.dcp if by_token else heads))
 
     def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
-        """Assign one collective to every method of splitting matrices."""
+        """Assign one collective to every method of splitting weight matrices."""
         return dict.fromkeys(self.assumptions.layout.tensor_layouts, (collective,))
 
 
-#: Adapter kernels per matrix if the engine specifies no number: one shrinks the input, one expands it [1].
+#: Number of adapter kernels per matrix if the engine specifies none: one shrinks the input, one expands it [1].
 _KERNELS = 2.0
 
 
@@ -408,7 +411,7 @@ def adapters(table: OperatorTable, rows: Iterable[Operator]) -> Iterator[Operato
             repeats=row.repeats,
             flop_per_token=2.0 * elements * beside.share,
             weight_bytes=distinct(assumed.loras, sequences) * elements * width,
-            # The output is read again, to be added to.
+            # The output is read again, because the result of the adapter is added to it.
             activation_bytes_per_token=(beside.shrunk + 2.0 * beside.expanded) * beside.share * width,
             on_attention_ranks=row.on_attention_ranks,
             launches=_KERNELS,
@@ -427,12 +430,12 @@ def held_bytes(table: OperatorTable, rows: Iterable[Operator]) -> Array | float:
 def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
     """Norms and activation functions of every layer: memory traffic and kernel launches, with negligible arithmetic.
 
-    A rank processes the residual streams of all tokens of its group, or of a part of these tokens. ``pace`` is the
-    number of layers on the critical path divided by the number of layers [1].
+    A rank processes the residual streams of all tokens of its group, or of a part of them. ``pace`` is the number of
+    layers on the critical path divided by the number of layers [1].
     """
     model, dtype, width = table.model, table.precision.activations, table.activation_width
     for block in model.blocks:
-        # A norm before each part, fused with the residual sum: two vectors read, two written.
+        # A norm before each part is fused with the residual sum. It reads two vectors and writes two.
         count = 1 if block.parallel else block.parts
         norms = Operator(
             "norms",
@@ -443,15 +446,15 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
             mixer=block.attention.kind,
             parts=float(count),
         )
-        # The output of the input matrices is read, gated and written once.
+        # Each activation function reads the output of the input matrices once and writes its result once.
         activations = (
             Operator(name, dtype, activation_bytes_per_token=(matrices + 1.0) * columns * width / table.stage)
             for name, (columns, matrices) in block.feed_forward.activated.items()
         )
         yield from repeated((norms, *activations), block.layers * pace)
     if model.residual_span is not None:
-        # Entries of earlier layers that the norm kernel reads and sums before each part: one for each full or started
-        # span before a layer (SGLang 0.5.23, ``prev_valid_blocks`` of Kimi-K3).
+        # Number of earlier residual entries that the norm kernel before each part reads and sums: one for each full or
+        # started span of layers before it (SGLang 0.5.23, ``prev_valid_blocks`` of Kimi-K3).
         entries = sum(-(-layer // model.residual_span) for layer in range(model.layers))
         moved = 2.0 * entries * table.hidden * width / table.stream_owners
         yield Operator(
@@ -459,8 +462,9 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
         )
     streams = model.residual_streams
     if streams > 1:
-        # Before each part of a layer: its input, its contribution to each copy, and the mix of the copies. Once more
-        # after the last layer, unless a mix of that layer is specified.
+        # Before each part of a layer, a matrix computes three things: the input of the part, its contribution to each
+        # copy, and the mix of the copies. This happens once more after the last layer, unless the model specifies a
+        # separate mix there.
         yield _mixing(table, 2.0 * model.layers * pace, streams, outputs=streams * (streams + 2))
         if model.residual_fold:
             yield _mixing(table, pace, streams, outputs=streams)
@@ -469,8 +473,8 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
 def _mixing(table: OperatorTable, repeats: Array | float, streams: int, outputs: int) -> Operator:
     """Row of a matrix on all copies of the residual stream, with the memory traffic of the additional copies.
 
-    Every rank of a group processes all of the group's tokens. Each chip of a stage, or of a group with a copy, stores a
-    part of the matrix.
+    Every rank of a group processes all of the group's tokens. Each chip of a stage, or of a group with its own copy,
+    stores a part of the matrix.
     """
     dtype, count = table.precision.weights, float(outputs * streams * table.hidden)
     parts = table.ranks if table.copied else table.stage

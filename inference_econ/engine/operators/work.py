@@ -1,7 +1,7 @@
 """Operator table of one step.
 
 There is one row per kind of operator and block of layers. Entries are arrays that broadcast over the plans. Amounts
-that grow with the tokens of a micro-batch are stored per token, which keeps the arrays small.
+that grow with the number of tokens are stored per token, which keeps the arrays small.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from inference_econ.engine.operators.table import (
 from inference_econ.engine.protocols import Served
 from inference_econ.inputs import BYTES_PER_ELEMENT, Block, TensorLayout
 
-#: Function that yields the rows of an attention or feed-forward block of one layer. For attention it also receives the
-#: width of the output that ranks sum.
+#: Function that yields the rows of the attention or feed-forward block of one layer. Functions for attention also get
+#: the width of the output that ranks sum.
 Rows: TypeAlias = Callable[..., Iterator[Operator]]
 
 
-#: Functions for the rows of each kind of attention or other mixer.
+#: Functions that yield the rows, by kind of attention or other mixer.
 MIXERS: Mapping[str, Rows] = {
     "grouped_query": grouped_query.grouped_query_rows,
     "latent": latent.latent_rows,
@@ -58,7 +58,7 @@ MIXERS: Mapping[str, Rows] = {
     "recurrent": recurrent.recurrent_rows,
     "none": lambda *_: iter(()),
 }
-#: Functions for the rows of each kind of feed-forward block.
+#: Functions that yield the rows, by kind of feed-forward block.
 FEED_FORWARDS: Mapping[str, Rows] = {
     "dense": dense.dense_rows,
     "experts": experts.expert_rows,
@@ -67,11 +67,11 @@ FEED_FORWARDS: Mapping[str, Rows] = {
 
 
 def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
-    """Rows of the attention, or of another mixer, of a block of layers.
+    """Rows of the attention (or another mixer) in a block of layers.
 
     ``pace`` is the number of layers on the critical path divided by the number of layers [1].
     """
-    # In parallel blocks, the all-reduce of the feed-forward part includes the output of attention.
+    # In parallel blocks, the all-reduce of the feed-forward part also sums the output of attention.
     merged = block.parallel and block.parts == 2 and table.assumptions.layout.parallel_blocks == "merged"
     summed = 0.0 if merged else table.hidden
     kind, times = block.attention.kind, block.layers * pace
@@ -93,14 +93,14 @@ class Work:
     operators : tuple of Operator
         Rows of the table.
     tokens, sequences : ndarray
-        Number of tokens, and of sequences, in one micro-batch [1].
+        Number of tokens and number of sequences in one micro-batch [1].
     layers : ndarray or float
         Number of layers on the critical path of a token [1]. It exceeds the number of layers of the model if the
         largest pipeline stage limits the pipeline.
     groups : ndarray or float
         Attention-DP groups [1].
     fullest, fullest_tokens : ndarray or float
-        Sequences of the fullest group, and tokens of the fullest group, each divided by the mean of all groups [1].
+        Number of sequences and number of tokens in the fullest group, each divided by the mean of all groups [1].
     prefill : bool
         True for a prefill step.
     summed : ndarray or bool
@@ -124,7 +124,7 @@ class Work:
     def tokens_of(self, operator: Operator) -> Array:
         """Number of tokens that an operator processes [1].
 
-        If groups work separately, all of them wait for the fullest group.
+        If groups work separately, the result is for the fullest group, because all groups wait for it.
         """
         return _filled(self.tokens, self.fullest_tokens) if operator.grouped else self.tokens
 
@@ -135,15 +135,15 @@ class Work:
     def tokens_sent(self, operator: Operator, collective: Collective) -> Array:
         """Number of tokens that a collective sends [1].
 
-        If each rank uses its own links, the slowest rank determines the time. This rank is in the fullest group, or
-        receives the most tokens.
+        If each rank uses its own links, the slowest rank determines the time. It is a rank of the fullest group, or the
+        rank that receives the most tokens.
         """
         if operator.grouped or not collective.own_link:
             return self.tokens_of(operator)
         return _filled(self.tokens, np.maximum(self.fullest_tokens / collective.busiest, 1.0))
 
     def collective_bytes(self, operator: Operator, layout: TensorLayout) -> Array:
-        """Size of the tensors that a row's collectives reduce or exchange, over all its occurrences [B]."""
+        """Size of the tensors in a row's collectives, over all occurrences of the row [B]."""
         total = np.zeros(())
         for collective in operator.collectives.get(layout, ()):
             size = collective.bytes_per_token * self.tokens_sent(operator, collective)
@@ -183,8 +183,8 @@ def decode_work(setup: Served, plans: Plans) -> Work:
     operators = [*layers]
     count, dtype = model.unknown_parameters, setup.precision.weights
     if count:
-        # Unknown parameters are read once per step and multiplied with every token. They are split over the chips of a
-        # stage, or of a group with copies.
+        # Parameters of unknown parts are read once per step and multiplied with every token. They are split over the
+        # chips of a stage, or over the chips of a group that has a copy.
         held = count * BYTES_PER_ELEMENT[dtype] / (table.ranks if table.copied else table.stage)
         flop = 2.0 * count / table.stage
         operators.append(
@@ -236,7 +236,7 @@ def adapter_bytes(setup: Served, plans: Plans) -> Array | float:
 
 def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
     """Operators that run once per step, after the last layer."""
-    # Logits of every new token, or of the last one of a prompt.
+    # Logits are computed for every new token, or for the last token of a prompt.
     count, plans, dtype = table.model.vocab_size * table.hidden, table.plans, table.precision.embeddings
     counted = 2.0 if table.assumptions.chip.embedding_flop == "both" else 1.0
     ranks = table.ranks if table.assumptions.layout.scale_down_repeats_embedding else table.stage
@@ -253,7 +253,8 @@ def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
     )
     if table.assumptions.chip.pointwise != "counted":
         return (embedding,)
-    # Logits in 32 bits: written, then read for the maximum and for the sum. One rank per group samples.
+    # Logits have 32 bits. They are written once, and read twice: for the maximum and for the sum. One rank per group
+    # samples.
     moved = 3.0 * table.model.vocab_size * BYTES_PER_ELEMENT["fp32"] / table.groups
     share: Array | float = 1.0 / plans.new_tokens if plans.prefill else 1.0
     if mixed:
@@ -263,7 +264,7 @@ def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
 
 
 def _pipeline(table: OperatorTable) -> Operator:
-    """Transfer of the residual stream from stage to stage."""
+    """Transfer of the residual stream from one pipeline stage to the next."""
     domains: Array = np.full((), 2.0)
     if table.assumptions.network.pipeline_hop == "nearest":
         domains = np.where(table.plans.accelerators <= table.link_domain, 1.0, 2.0)

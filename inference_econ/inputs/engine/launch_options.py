@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.models.model import ModelSpec, Precision
 
-#: Engine name that allows every layout, including layouts that no engine supports; for bounds.
+#: Engine name that allows all layouts, including those that no engine supports. It is used to compute bounds.
 ANY_LAYOUT = "any"
 
 
@@ -94,7 +94,9 @@ def engines_for(
 def able_of(
     model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: Sequence[str]
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Engines of the query that can serve the setup, without duplicates, and the reasons why its other engines cannot.
+    """Engines in ``wanted`` that can serve a model on a chip, and the reasons why the others cannot.
+
+    The result has no duplicates.
 
     Parameters
     ----------
@@ -106,7 +108,8 @@ def able_of(
     Raises
     ------
     InputError
-        If none of these engines can serve the setup (the message lists the reasons), one is unknown, or none is given.
+        If none of these engines can serve the model; the message lists the reasons. If an engine is unknown, or none is
+        given.
     """
     if not wanted or ANY_LAYOUT in wanted:
         names = ", ".join(wanted) or "none"
@@ -206,16 +209,16 @@ class EngineOption(Spec):
     """Option or positional argument of a command, or key of a configuration file or JSON option."""
 
     names: tuple[str, ...] = Field(min_length=1, strict=False)
-    """Spellings: ``--tensor-parallel-size``, ``-tp``; a dotted key (``--speculative-config.method``).
+    """Spellings of an option (``--tensor-parallel-size``, ``-tp``); the dotted path of a key; or an argument name.
 
-    Or the name of an argument.
+    The dotted path of a key is for example ``--speculative-config.method``.
     """
     type: OptionType
     """Type of the value."""
     choices: tuple[Scalar, ...] | None = Field(default=None, strict=False)
-    """Allowed values; None if any value of the type is allowed."""
+    """Allowed values; None if all values of the type are allowed."""
     nargs: int | str | None = None
-    """Number of values: an integer, ``+``, ``*`` or ``?``; None for one value."""
+    """Number of values in the notation of argparse: an integer, ``+``, ``*`` or ``?``; None for one value."""
     default: Scalar | list[Scalar] | None = None
     """Default value; absent if it is null or computed at run time."""
 
@@ -425,10 +428,10 @@ class EngineLaunch(SourcedSpec):
     health: str = Field(pattern="^/")
     """URL path of the readiness check."""
     vendors: tuple[str, ...] = Field(min_length=1, strict=False)
-    """Chip vendors that the container images support."""
+    """Vendors of the chips for which container images exist."""
     caches: dict[Dtype, str]
-    """Option values for the KV-cache format, by number format."""
+    """Values of the engine's option for the KV-cache format, by number format."""
     quantised_on_load: dict[Dtype, str]
-    """Option values for weights that are quantized at load time from a 16-bit checkpoint, by number format."""
+    """Values of the engine's option that quantizes a 16-bit checkpoint when it is loaded, by number format."""
     graph_bytes: Bytes
     """Approximate memory of one captured CUDA graph [B]."""

@@ -30,7 +30,7 @@ def name_for(generation: str, engine: str | None = None) -> str:
     generation : str
         See :attr:`HardwareSpec.generation`.
     engine : str, optional
-        vllm, sglang, trtllm, ...; an unknown engine has no effect.
+        vllm, sglang, trtllm, ...; the name of an unknown engine is ignored.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def name_for(generation: str, engine: str | None = None) -> str:
 
 
 def is_bound(preset: str, generation: str) -> bool:
-    """True if a preset is the substitute for chips of a generation that has no fitted profile.
+    """True if a preset is only the substitute for a profile, because none was fitted to a generation of chips.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def is_bound(preset: str, generation: str) -> bool:
 
 
 def generation_of(chip: HardwareSpec) -> str:
-    """Generation of a chip if a profile was fitted to this generation alone; empty otherwise.
+    """Generation of a chip, if some profile was fitted to this generation only; otherwise empty.
 
     Examples
     --------
@@ -118,7 +118,9 @@ def for_hardware(
 
 
 def for_grid(assumptions: Assumptions | Name | None, grid: GridName) -> Assumptions | Name | None:
-    """Given assumptions, or those of a grid: ``paper`` for the published study's grid, None for integers.
+    """Default assumptions of a grid, unless assumptions are given: ``paper`` for the published study's grid.
+
+    For the grid of integers the result is None, so that each chip has its own default.
 
     Examples
     --------
@@ -171,7 +173,7 @@ def assumed(
 
 
 class Misfit(Spec):
-    """Series of outliers: measurements of an engine with a model on a chip that no profile explains."""
+    """Outliers: measurements of an engine with a model on a chip that no profile predicts well."""
 
     engine: str = Field(min_length=1)
     """Catalog name of the engine."""
@@ -182,13 +184,13 @@ class Misfit(Spec):
     version: str = ""
     """Engine version of the measurements; empty if they do not record it."""
     factor: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
-    """Median of measured time per output token divided by the predicted time [1]."""
+    """Median of measured time per output token divided by predicted time [1]."""
     rows: Count
     """Number of measurements [1]."""
     cached: bool = False
-    """True if prompts were probably cached although the measurements do not record this.
+    """True if prompts were probably cached, although the measurements do not say so.
 
-    No correction is fitted to such a series.
+    No correction is fitted to such measurements.
     """
     why: str = Field(min_length=1)
     """Explanation of the outliers, as text."""
@@ -214,7 +216,7 @@ def known_misfits() -> tuple[Misfit, ...]:
 
 
 def misfits_of(model: str, hardware: str) -> tuple[Misfit, ...]:
-    """Outlier series of a model on a chip, given their display names."""
+    """Outlier series of a model on a chip. The arguments are display names."""
     return tuple(
         misfit
         for misfit in known_misfits()

@@ -64,14 +64,17 @@ class RecipeDegrees(Spec):
 
 
 class RecipePools(Spec):
-    """Disaggregated pools in a recipe."""
+    """Disaggregated pools of prefill and decode instances in a recipe."""
 
     prefill: RecipeDegrees
     """Parallelism degrees of prefill instances."""
     decode: RecipeDegrees
     """Parallelism degrees of decode instances."""
     workers: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)]
-    """Number of prefill instances and of decode instances [1]; one pair for each published size of the deployment."""
+    """Pairs of the number of prefill instances and the number of decode instances [1].
+
+    Each pair is one published size of the deployment.
+    """
 
     @property
     def shape(self) -> tuple[Degrees, Degrees]:
@@ -80,23 +83,23 @@ class RecipePools(Spec):
 
 
 class Recipe(Spec):
-    """Published engine configuration for some models on some chips."""
+    """Configuration of an engine that was published for some models on some chips."""
 
     models: Names
     """Catalog names of the covered models, including models that the source describes as equivalent."""
     families: Names
     """Families of the covered chips (:attr:`HardwareSpec.family`)."""
     chips: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Catalog names of chips that the recipe is limited to.
+    """Catalog names of chips, if the recipe is limited to some chips of the families.
 
-    On these chips it replaces a recipe for the whole family that has the same cache format and speculation.
+    For these chips, it replaces a recipe for the full family with the same cache format and speculation.
     """
     weights: Formats
     """Weight formats, or formats of the experts if these are narrower."""
     kv: Dtype | None = None
     """KV-cache format that the recipe sets.
 
-    If absent, the default applies: the format of the checkpoint, or 16 bits.
+    If absent, the cache has the format that the checkpoint states, or else 16 bits.
     """
     proposer: ProposerName | None = None
     """Speculation method; absent without speculation."""
@@ -110,7 +113,7 @@ class Recipe(Spec):
     Options that follow from other fields are not listed.
     """
     layouts: Annotated[tuple[RecipeDegrees, ...], Field(strict=False)] = ()
-    """Parallelism degrees of instances; empty if the recipe covers any layout that fits."""
+    """Parallelism degrees of instances; empty if the recipe does not limit the layout."""
     pools: Annotated[tuple[RecipePools, ...], Field(strict=False)] = ()
     """Disaggregated pools; empty if the source describes none."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
@@ -145,7 +148,7 @@ class Recipe(Spec):
 
 
 class DraftLength(Spec):
-    """Draft length that an engine's documentation recommends for any chip."""
+    """Draft length that an engine's documentation recommends, regardless of the chip."""
 
     proposer: ProposerName
     """Speculation method."""
@@ -163,7 +166,7 @@ class EngineRecipes(Spec):
     drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
     """Draft lengths for models that no recipe covers."""
     recipes: Annotated[tuple[Recipe, ...], Field(strict=False)]
-    """Recipes in the order of results: recipes without speculation first."""
+    """Recipes. Results have the same order, except that recipes without speculation come first."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ def practices(
     Returns
     -------
     tuple
-        At least one configuration, without duplicates; those without speculation come first. A recipe is skipped if the
+        At least one configuration, without duplicates. Configurations without speculation come first. A recipe is skipped if the
         engine does not support its cache format on the chip or its speculation method. A recipe is also skipped if the
         model does not support this method, or if no acceptance rate is published for its draft length.
 
@@ -282,7 +285,7 @@ class Groups(NamedTuple):
 def published_groups(model: ModelSpec, hardware: HardwareSpec) -> Groups:
     """Disaggregated deployments in the recipes of all engines for a model on a GPU.
 
-    If no recipe covers the model, the recipes for other models on the GPU are used. Their deployments must fit in one
+    Without a recipe for the model, the recipes for other models on the GPU are used, if their deployments fit in one
     link domain.
 
     Parameters
@@ -348,7 +351,9 @@ def head_of(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Pr
 
 
 def recommended_drafts(engine: str | None, proposer: ProposerName, target: ModelSpec | None) -> int | None:
-    """Largest draft length in an engine's recipes for a speculation method; None if no recipe has one [1].
+    """Largest draft length [1] that an engine recommends for a speculation method; None if it recommends none.
+
+    Values for the target model have priority over values for all models.
 
     Parameters
     ----------

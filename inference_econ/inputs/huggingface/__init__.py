@@ -1,8 +1,8 @@
 """Import of Hugging Face ``config.json`` files as model specifications.
 
-Each model family has a function that reads a configuration key by key. A key that no function reads is rejected, unless
-it is known to change no shape. A value with an uncertain meaning is also rejected, because a wrong parameter count is
-worse than none.
+Each model family has a function that reads the configuration key by key. A key is rejected if no function reads it,
+unless it is known to change no shape. A value with an uncertain meaning is rejected, too, because a wrong parameter
+count is worse than none.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from inference_econ.inputs.units import looks_like_quantity
 #: Public names, and names from the submodules that other packages use.
 __all__ = ["FAMILIES", "OUTSIDE", "Checkpoint", "cached_config", "checkpoint_beside", "find_config", "is_identity"]
 
-#: Functions that read an architecture, by their names in the table of families.
+#: Functions that read an architecture, by the names that the table of families uses.
 _READERS: Mapping[str, Callable[[LayerReader], Architecture]] = {
     **vars(_grouped),
     **vars(_mixers),
@@ -79,7 +79,9 @@ def import_document(path: Path | str) -> Document:
 
 
 def gguf_document(path: Path) -> Document:
-    """Read a llama.cpp GGUF file as plain data of a model; its header is converted to a configuration of its family.
+    """Read a llama.cpp GGUF file as plain data of a model.
+
+    The header is converted to a configuration of the model family.
 
     Raises
     ------
@@ -134,9 +136,9 @@ def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) 
 
 
 def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Architecture]:
-    """Architecture of a configuration, read by its model family.
+    """Architecture of a configuration, read by the function of its model family.
 
-    The reader is also returned, because it knows the unread keys.
+    The reader is returned, too, because it knows which keys were not read.
     """
     text, outer, family = _text_part(data, file)
     reader = LayerReader(text, file, family, outer)
@@ -151,17 +153,17 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Archite
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
-    """Mistakes that start with the file name.
+    """Mistakes of an error. Each mistake starts with the file name.
 
-    Mistakes in a combination of fields lack the name, so it is added here.
+    Mistakes in a combination of fields do not contain the name, so it is added.
     """
     return [text if text.startswith(f"{file}: ") else f"{file}: {text} (family {family})" for text in error.mistakes]
 
 
 def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None, refused: SpecError) -> Document:
-    """Document of a model whose family or keys are not supported, with the help of the checkpoint in the same folder.
+    """Document of a model whose family or keys are not supported. The checkpoint in the same folder supplies the rest.
 
-    If only keys are unknown, the architecture is that of the family, unless it has more parameters than the checkpoint.
+    If only keys are unknown, the architecture of the family is used, unless it has more parameters than the checkpoint.
     Otherwise parts of the model are recognized by common names of tensors.
 
     Raises
@@ -201,7 +203,7 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
 
 #: Configuration keys that describe number formats.
 _OF_FORMATS = ("torch_dtype", "dtype", "quantization_config", "compression_config")
-#: Advice in the error for configurations that are not supported.
+#: Advice in an error message for a configuration that is not supported.
 _INDEX_WOULD_DO = (
     "; an index would do: with model.safetensors.index.json, or the headers of its safetensors files, in the same "
     "folder what is unknown is counted from their tensors"
@@ -232,7 +234,7 @@ def _add_unknown(document: Document, parts: Sequence[UnknownPart], unread: Seque
 
 
 def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
-    """Configuration of the text model, the configuration that contains it, and the family."""
+    """Configuration of the text model, the configuration that contains it, and its model family."""
     kind = data.get("model_type")
     if kind is None:
         raise SpecError([f"{file}: model_type is missing; is this the config.json of a Hugging Face model?"])
@@ -257,7 +259,7 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
 def _plain(
     architecture: Architecture, stated: Formats, reader: LayerReader, config: Path, named: object
 ) -> dict[str, Any]:
-    """Fields of a model file, and a source for every number."""
+    """Fields of a model file, with a source for every number."""
     name, identity = _names(config)
     data: dict[str, Any] = {
         **architecture.fields,
@@ -281,10 +283,10 @@ def _plain(
 
 
 def _formats_of(architecture: Architecture, stated: Formats) -> dict[str, Any]:
-    """Number formats of groups of weights that differ from the main format."""
+    """Number formats of the groups of weights that have another format than the model as a whole."""
     groups, parts = stated.groups, [layer.feed_forward for layer in architecture.layers]
     mixtures = [part for part in parts if isinstance(part, ExpertFeedForward)]
-    # A model without dense layers has its main format in the router only.
+    # In a model without dense layers, only the router has the main format.
     weights = groups["attention" if mixtures and len(mixtures) == len(parts) else "dense"]
     others = {
         "expert_weights": groups["experts"] if mixtures else weights,
@@ -339,5 +341,5 @@ def _names(config: Path) -> tuple[str, str | None]:
         if mark and organisation and name and "--" not in name and is_repository(repository):
             return name, repository
     name = stem or config.resolve().parent.name
-    # A name that looks like a quantity would need a source.
+    # A name that looks like a quantity would need a source, so a word is added.
     return (f"model {name}".strip() if looks_like_quantity(name) or not name else name), None

@@ -144,9 +144,9 @@ def cached_config(identity: str, cache: Path) -> Path | None:
 INDEX_NAME = "model.safetensors.index.json"
 #: Maximum header length of the safetensors format [B].
 _LARGEST = 100_000_000
-#: Tensor formats with one parameter per element; other formats are packed.
+#: Tensor formats in which each element is one parameter. In other formats, an element contains several.
 _PLAIN = re.compile(r"F64|F32|F16|BF16|F8_.*|I8")
-#: Four-bit parameters per element of packed tensor formats [1].
+#: Number of four-bit parameters in one element of a packed tensor format [1].
 _PACKED = {"U8": 2, "I32": 8, "I64": 16}
 #: Maximum size of an index [B]; the index of DeepSeek-V3 has 9 MB.
 _LARGEST_INDEX = 100_000_000
@@ -154,9 +154,9 @@ _LARGEST_INDEX = 100_000_000
 _BESIDE = re.compile(
     r"(scale|scale_inv|scales|scale_\d|zeros|qzeros|g_idx|inv_freq|zero_point|weight_shape|correction_bias)$"
 )
-#: Parts of a checkpoint that the parameter count of a model excludes.
+#: Parts of a checkpoint that are not in the parameter count of a model.
 OUTSIDE = frozenset({"beside the text", "multi-token prediction"})
-#: Part of the model by words in the names of its tensors; the first match applies.
+#: Parts of the model, by words in tensor names; the first match is used.
 _PARTS = (
     ("beside the text", r"vision|visual|image|audio|mm_|multi_modal|projector|merger"),
     ("multi-token prediction", r"mtp|nextn"),
@@ -179,7 +179,7 @@ class Tensor:
 
     @property
     def family(self) -> str:
-        """Name with ``N`` in place of numbers, which is equal for all layers."""
+        """Name in which ``N`` replaces all numbers, so that it is equal for all layers."""
         return re.sub(r"\d+", "N", self.name.removeprefix("model."))
 
     @property
@@ -194,7 +194,7 @@ class Tensor:
 
     @property
     def size(self) -> float:
-        """Size [B]. The name of a format contains its number of bits, except for booleans."""
+        """Size [B]. The number of bits is taken from the name of the format, except for booleans."""
         bits = re.search(r"\d+", self.kind)
         return math.prod(self.shape) * (integer(bits[0]) if bits else 8) / 8
 
@@ -213,14 +213,17 @@ class Checkpoint:
     """Tensors of a published model."""
 
     size: float | None
-    """Total size according to the index, or else all headers [B]; None without either."""
+    """Total size [B], from the index or else from all headers; None without either."""
     elements: Mapping[tuple[str, str], int]
-    """Parameters by part and name, with ``N`` in place of numbers: ``("attention",
-    "layers.N.self_attn.q_proj.weight")`` [1]. Empty if no file has shapes."""
+    """Number of parameters by part and tensor name, with ``N`` in place of numbers [1].
+
+    A key is for example ``("attention", "layers.N.self_attn.q_proj.weight")``. The mapping is empty if no file contains
+    shapes.
+    """
     packed: int
-    """Number of packed tensors, whose parameters are not in ``elements`` [1]."""
+    """Number of packed tensors [1]. Their parameters are not in ``elements``."""
     tensors: tuple[Tensor, ...] = ()
-    """All tensors except scales. Tensors have shapes if a file contains these."""
+    """All tensors except scales. Tensors only have shapes if a file contains these."""
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -231,7 +234,7 @@ class Checkpoint:
         return dict(parts)
 
     def apart(self, names: Collection[str]) -> Checkpoint:
-        """Checkpoint in which the named tensors belong to the part ``unknown``."""
+        """Copy in which the tensors with these names belong to the part ``unknown``."""
         moved = {("unknown" if name in names else part, name): n for (part, name), n in self.elements.items()}
         return replace(self, elements=moved)
 

@@ -17,18 +17,18 @@ from inference_econ.inputs.huggingface._reader import TABLE
 _TABLE: Mapping[str, Any] = TABLE["formats"]
 _DTYPES: Mapping[str, Dtype] = _TABLE["dtypes"]
 _MODELOPT: Mapping[str, Dtype] = _TABLE["modelopt"]
-#: Value of modelopt for models in which modules have different formats.
+#: Value of the key ``quant_algo`` in files of modelopt for models whose modules have different formats.
 _MIXED = "MIXED_PRECISION"
-#: Formats by type, bits, and number of elements that share a scale along a row; None for a scale per row or tensor.
+#: Formats by type, bits, and number of elements in a row that share a scale; None for one scale per row or tensor.
 _GROUPED: Mapping[tuple[str, float, int | None], Dtype] = {
     (row.kind, row.bits, row.group[-1] if row.group else None): name
     for name, row in FORMATS.items()
     if row.bits <= 8 and row.kind != "file" and name != "fp4" and not block_width(name) > 1
 }
-#: Formats with a catalog name, by rows and columns of the blocks that share a scale.
+#: Formats by rows and columns of the blocks that share a scale.
 _BLOCKED: Mapping[tuple[int, ...], Dtype] = {row.group: name for name, row in FORMATS.items() if len(row.group) > 1}
-#: Names of modules in published checkpoints by group of weights; there are several naming schemes. A group is not
-#: quantized if all modules of one scheme are excluded.
+#: Names of modules in published checkpoints, by group of weights. Several naming schemes exist. A group is not
+#: quantized if the file excludes all modules of one scheme.
 _MODULES: Mapping[str, Sequence[Sequence[str]]] = _TABLE["modules"]
 #: Groups of weights that can have different formats.
 _GROUPS = ("dense", "attention", "attention_output", "experts", "shared")
@@ -57,7 +57,7 @@ class _Quantisation:
     modules: Mapping[str, Dtype] = field(default_factory=dict)
     """Formats of modules that differ from the main format.
 
-    The key is the part of the module's path after the layer number.
+    The key is the part of the module path after the layer number.
     """
 
 
@@ -83,7 +83,7 @@ def formats(
         If a format or a quantizer is unknown, or the two files disagree.
     """
     base, where, kind = _base(levels, file)
-    # Current and former key of the quantizer's settings.
+    # Current and former key for the settings of the quantizer.
     keys = ("quantization_config", "compression_config")
     blocks = [(key, level[key]) for level in levels for key in keys if level.get(key) is not None]
     key, inside = blocks[0] if blocks else ("", None)
@@ -151,7 +151,8 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
     if method == "mxfp4":
         return _Quantisation("mxfp4", excluded, only_experts=True)
     if method in ("gptq", "awq"):
-        # Integers with a scale and possibly a zero point, per group of 128 elements by default.
+        # These methods store integers with a scale, and possibly a zero point, per group. The default group has 128
+        # elements.
         for key in ("modules_in_block_to_quantize", "dynamic"):
             if data.get(key):
                 raise SpecError([f"{place}: {key} is not understood: modules of one kind would have several formats"])
@@ -176,7 +177,7 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
 def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: str) -> Dtype:
     """Format of elements that share a scale per group.
 
-    An unusual group size gives a format with the size in its name.
+    If the group size is unusual, the name of the format contains it.
     """
     group = None if size in (None, -1) else size
     sized = f"{kind}{bits}_g{group}" if type(group) is int else ""
@@ -193,7 +194,10 @@ def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: s
 
 
 def _blocked(blocks: object, scales: object, place: str) -> Dtype:
-    """Format of 8-bit floats with a scale per block of rows and columns; scales have 32 bits unless 8 are stated."""
+    """Format of 8-bit floats with one scale per block of rows and columns.
+
+    Scales have 32 bits, or 8 if the file states this.
+    """
     if scales not in (None, "float", "fp32", "ue8m0"):
         raise SpecError([f"{place}: scale_fmt is {scales!r}; understood: fp32, ue8m0"])
     if isinstance(blocks, list) and len(blocks) == 2 and all(type(size) is int for size in blocks):
@@ -226,7 +230,7 @@ def _of_modelopt(algorithm: object, place: str) -> Dtype:
 
 
 def _modules(data: Mapping[str, Any], place: str) -> Mapping[str, Dtype]:
-    """Formats of modules by the part of their path after the layer number. All layers must have equal formats."""
+    """Formats of modules, by the part of their path after the layer number. The formats must be equal in all layers."""
     formats: dict[str, Dtype] = {}
     for name, stated in _mapping(data.get("quantized_layers"), f"{place}: quantized_layers").items():
         algorithm = _mapping(stated, f"{place}: {name}").get("quant_algo")
@@ -268,7 +272,7 @@ def _typed(scheme: Mapping[str, Any], place: str) -> Dtype:
 
 
 def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
-    """Format of routed experts in a model whose other weights are 8-bit blocks (DeepSeek-V4); None if not stated."""
+    """Format of routed experts if all other weights are blocks of 8-bit floats (DeepSeek-V4); None if not stated."""
     if value is None:
         return None
     if value not in ("fp4", "mxfp4", "fp8"):
@@ -277,7 +281,7 @@ def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
 
 
 def _excluded(names: Sequence[Sequence[str]], layer: int, layers: int, patterns: tuple[str, ...]) -> bool:
-    """True if a group of weights is not quantized."""
+    """True if a layer's modules of a group of weights are excluded from quantization."""
     for naming in names:
         for prefix in ("model.layers", "model.language_model.layers", "language_model.model.layers", "backbone.layers"):
             full = [f"{prefix}.{n}.{name}" for n in {layer, min(layer + 1, layers - 1)} for name in naming]
@@ -287,7 +291,7 @@ def _excluded(names: Sequence[Sequence[str]], layer: int, layers: int, patterns:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """True if a module matches a pattern: a regular expression after ``re:``, a wildcard, or a part of its path."""
+    """True if a module matches a pattern: a regular expression after ``re:``, a wildcard, or part of a module path."""
     if pattern.startswith("re:"):
         try:
             return re.match(pattern.removeprefix("re:"), name) is not None

@@ -20,13 +20,13 @@ from inference_econ.inputs.scope import open_file
 
 #: Maximum header size [B]. A vocabulary of 262,144 words takes about 20 MB.
 _MOST_BYTES = 100_000_000
-#: Longest text that is stored; longer ones are skipped [B].
+#: Longest text that is kept [B]. Longer ones are skipped.
 _MOST_TEXT = 1_000_000
 #: Type codes of numbers in metadata. The code 8 is a text, and 9 is an array.
 _NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 _TEXT, _ARRAY = 8, 9
-#: Quantizations by ``general.file_type`` (llama.cpp, include/llama.h). Current versions of llama.cpp do not write 4 to
-#: 6.
+#: Quantizations by ``general.file_type`` (llama.cpp, include/llama.h). Current versions of llama.cpp no longer write
+#: the values 4 to 6.
 _FILE_TYPES = (
     *("F32", "F16", "Q4_0", "Q4_1", "", "", "", "Q8_0", "Q5_0", "Q5_1", "Q2_K", "Q3_K_S", "Q3_K_M", "Q3_K_L", "Q4_K_S"),
     *("Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K", "IQ2_XXS", "IQ2_XS", "Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL"),
@@ -44,7 +44,7 @@ _FAMILIES: Mapping[str, tuple[str, str]] = {
     "gpt-oss": ("gpt_oss", "GptOssForCausalLM"),
 }
 _MIXTRAL = ("mixtral", "MixtralForCausalLM")
-#: Keys of a published configuration, by the part of the metadata key after the architecture.
+#: Keys of a published configuration, by the metadata key without the name of the architecture.
 _KEYS: Mapping[str, str] = {
     "block_count": "num_hidden_layers",
     "embedding_length": "hidden_size",
@@ -97,7 +97,7 @@ def configuration(path: Path) -> tuple[dict[str, Any], str]:
         config[_EXPERT_COUNT.get(family, "num_experts")] = experts
     if family in _EXPERT_WIDTH:
         config[_EXPERT_WIDTH[family]] = metadata.get(f"{name}.expert_feed_forward_length")
-    if metadata.get("split.count") in (None, 0, 1):  # other files have only a part of the tensors
+    if metadata.get("split.count") in (None, 0, 1):  # other files have only some of the tensors
         config["tie_word_embeddings"] = "output.weight" not in tensors
     if family == "llama":
         config["attention_bias"] = "blk.0.attn_q.bias" in tensors
@@ -137,7 +137,7 @@ def _header(path: Path, changed: int, size: int) -> tuple[dict[str, Any], frozen
         names = set()
         for _ in range(tensors):
             names.add(reader.text())
-            reader.skip(8 * reader.number("I") + 12)  # number of dimensions, type and position of the tensor
+            reader.skip(8 * reader.number("I") + 12)  # number of dimensions, then type and position of the tensor
         return metadata, frozenset(names)
 
 
@@ -148,7 +148,7 @@ class _HeaderReader:
         self.stream, self.path = stream, path
 
     def take(self, size: int) -> bytes:
-        """Read a number of bytes; fewer are an error."""
+        """Read a number of bytes. An error is raised if the file has fewer."""
         if self.stream.tell() + size > _MOST_BYTES:
             raise SpecError([f"{self.path}: the header has more than {_MOST_BYTES / 1e6:.0f} MB; is the file damaged?"])
         taken = self.stream.read(size)
@@ -157,7 +157,7 @@ class _HeaderReader:
         return taken
 
     def skip(self, size: int) -> None:
-        """Skip a number of bytes; fewer are an error."""
+        """Skip a number of bytes. An error is raised if the file has fewer."""
         for start in range(0, size, _MOST_TEXT):
             self.take(min(_MOST_TEXT, size - start))
 
@@ -166,7 +166,7 @@ class _HeaderReader:
         return struct.unpack(f"<{code}", self.take(struct.calcsize(f"<{code}")))[0]
 
     def text(self) -> str:
-        """Read a text; texts that are too long are skipped and returned as empty."""
+        """Read a text. A text that is too long is skipped, and an empty text is returned."""
         size = self.number("Q")
         if size > _MOST_TEXT:
             self.skip(size)

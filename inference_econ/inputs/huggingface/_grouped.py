@@ -1,4 +1,4 @@
-"""Model families with ordinary attention and dense or expert blocks that the table cannot fully describe."""
+"""Families with grouped-query attention, and dense or expert blocks, that the table of families cannot describe."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inference_econ.inputs.layers import FeedForward
 
 
 def falcon(c: LayerReader) -> Architecture:
-    """Falcon: three head layouts, one or two norms, no gate; embeddings are tied by default."""
+    """Falcon: three layouts of heads, one or two norms per layer, and no gate. By default, embeddings are tied."""
     new = c.flag("new_decoder_architecture", default=False)
     parallel, multi_query = c.flag("parallel_attn", default=True), c.flag("multi_query", default=True)
     norms_beside = c.size_if("num_ln_in_parallel_attn")
@@ -43,7 +43,7 @@ def hunyuan_v1_dense(c: LayerReader) -> Architecture:
 
 
 def minimax_m2(c: LayerReader) -> Architecture:
-    """MiniMax-M2. Files may contain the kind of attention per layer."""
+    """MiniMax-M2. Files may list the kind of attention of each layer."""
     layers, kinds = c.layers(), c.numbers("attn_type_list")
     if kinds is not None and kinds != [1] * layers:
         c.stop(f"attn_type_list must hold 1 (full attention) for each of {layers} layers, got {kinds}")
@@ -55,7 +55,7 @@ def minimax_m3(c: LayerReader) -> Architecture:
 
     An indexer selects blocks of tokens per KV head.
     """
-    # Copies of one model differ in the number of modules. The number of predicted tokens has priority.
+    # The number of modules differs between copies of one model. The number of predicted tokens is preferred.
     modules, mtp = c.whole("num_mtp_modules"), c.whole("num_nextn_predict_layers")
     mtp = mtp or modules
     layers, width = c.layers(), c.size("intermediate_size")
@@ -70,9 +70,9 @@ def minimax_m3(c: LayerReader) -> Architecture:
     inner.only("use_sparse_attention", True)
     inner.only("sparse_score_type", "max")
     inner.only("sparse_init_block", 0)
-    inner.skip("sparse_local_block")  # local blocks are among the selected ones
+    inner.skip("sparse_local_block")  # local blocks are always among the selected blocks
     picks = inner.stated_marks("sparse_attention_freq", layers)
-    # An indexer with its own values would be another kind of attention.
+    # With its own values, the indexer would be another kind of attention.
     inner.only("sparse_disable_index_value", [int(pick) for pick in picks])
     head, kv = c.head_dim(default=128), c.kv_heads(default=4)
     inner.only("sparse_num_index_heads", kv)
@@ -87,7 +87,7 @@ def minimax_m3(c: LayerReader) -> Architecture:
 
 
 def llama4(c: LayerReader) -> Architecture:
-    """Llama 4: chunked attention, interleaved dense layers, and a shared expert for which there is no key."""
+    """Llama 4: chunked attention, interleaved dense layers, and a shared expert that the files do not mention."""
     bias = c.flag("attention_bias", default=False)
     layers, step = c.layers(), c.size_or("interleave_moe_layer_step", default=1)
     listed = c.numbers("moe_layers")
@@ -102,8 +102,8 @@ def llama4(c: LayerReader) -> Architecture:
     chunk = c.size_or("attention_chunk_size", default=8192)
     full = c.grouped_query(kv=kv, width=head, qkv_bias=bias, output_bias=bias)
     local = c.grouped_query(kv=kv, width=head, chunk=chunk, qkv_bias=bias, output_bias=bias)
-    # Layers with rotary positions attend within chunks. Every fourth layer has no rotary positions and attends to all
-    # tokens.
+    # Tokens in layers with rotary positions attend to their chunk. Every fourth layer has no rotary positions, and its
+    # tokens attend to all tokens.
     kinds = c.words("layer_types", ("chunked_attention", "full_attention"), layers)
     rotary = c.numbers("no_rope_layers")
     period = c.size_or("no_rope_layer_interval", default=4)
@@ -118,9 +118,9 @@ def llama4(c: LayerReader) -> Architecture:
 
 
 def mimo_v2_flash(c: LayerReader) -> Architecture:
-    """MiMo-V2-Flash: sliding layers have sinks and more key-value heads; values are narrower than keys."""
-    # In sliding layers, the published class always doubles the key-value heads and adds sinks, whatever the file
-    # states.
+    """MiMo-V2-Flash: sliding-window layers have sinks and more key-value heads; values are narrower than keys."""
+    # For layers with a sliding window, the published class always doubles the key-value heads and adds sinks. It
+    # ignores what the file states.
     local_kv = c.whole_groups(c.heads(), 2 * c.kv_heads(default=4))
     c.only("swa_num_key_value_heads", local_kv)
     c.only("add_swa_attention_sink_bias", True)
@@ -128,7 +128,7 @@ def mimo_v2_flash(c: LayerReader) -> Architecture:
 
 
 def mimo_v2(c: LayerReader) -> Architecture:
-    """MiMo-V2.5 and V2.6: the files state the heads of sliding layers."""
+    """MiMo-V2.5 and V2.6: the files state the number of heads in layers with a sliding window."""
     for key in ("num_key_value_heads", "head_dim", "v_head_dim"):
         c.size(key)
     for key, same in (("hybrid_layer_pattern", "layer_types"), ("moe_layer_freq", "mlp_layer_types")):
@@ -172,7 +172,7 @@ def dbrx(c: LayerReader) -> Architecture:
 
 
 def ernie4_5_moe(c: LayerReader) -> Architecture:
-    """ERNIE 4.5 MoE: dense layers first; the router's correction is a parameter; tied embeddings by default."""
+    """ERNIE 4.5 MoE: dense layers first, and a router with a correction bias. By default, embeddings are tied."""
     layers, width = c.layers(), c.size("moe_intermediate_size")
     c.only("moe_layer_end_index", -1, layers - 1)
     attention = c.grouped_query(kv=c.kv_heads(default=4))
@@ -215,11 +215,13 @@ def bailing_moe(c: LayerReader) -> Architecture:
 
 
 def gemma4(c: LayerReader) -> Architecture:
-    """Gemma 4: layers with full attention have wider heads and fewer key heads; experts work next to the dense block.
+    """Gemma 4: layers with full attention have wider heads and fewer key heads.
 
-    In layers with full attention, values are the keys before norm and rotation. The experts have three additional
-    norms. The router scales its input and the output of each expert. Layers that share keys, and per-layer inputs, are
-    not supported.
+    In parallel to the dense block, there are experts.
+
+    In layers with full attention, the values are the keys before norm and rotation. The experts have three additional
+    norms. The router scales its input, and scales the output of each expert. Layers that share keys with other layers,
+    and inputs for each layer, are not supported.
     """
     alike = c.flag("attention_k_eq_v", default=False)
     full_width = c.size_or("global_head_dim", default=512)
@@ -242,14 +244,14 @@ def gemma4(c: LayerReader) -> Architecture:
 
 
 def step3p5(c: LayerReader) -> Architecture:
-    """Step 3.5 and 3.7 Flash: a gate per query head, and more query heads in sliding layers."""
+    """Step 3.5 and 3.7 Flash: a gate for each query head, and more query heads in layers with a sliding window."""
     layers, mtp = c.layers(), c.whole("num_nextn_predict_layers", "num_mtp_layers")
     # Published lists have an additional entry for each multi-token-prediction layer.
     padded = isinstance(c.data.get("layer_types"), list) and len(c.data["layer_types"]) == layers + mtp
     slides = c.windows([False] * (layers + mtp if padded else layers))[:layers]
     kv = c.whole_groups(c.heads(), c.size("num_key_value_heads", "num_attention_groups"))
 
-    # Query heads of sliding layers.
+    # Query heads of layers with a sliding window.
     stated = c.size_if("num_sliding_attention_heads")
     if c.has("attention_other_setting"):
         inner = c.inside("attention_other_setting")
@@ -261,8 +263,8 @@ def step3p5(c: LayerReader) -> Architecture:
         inner.finish()
     if stated is None and c.heads() != 64:
         c.stop("attention_other_setting is missing, which says how many heads layers that slide have")
-    # Some copies of the models omit the query heads of sliding layers: 96 in models with 64 in other layers
-    # (arXiv:2602.10604).
+    # Some copies of the models omit the query heads of layers with a sliding window. Models with 64 heads in other
+    # layers have 96 in these layers (arXiv:2602.10604).
     local = stated or c.without("num_sliding_attention_heads", 96)
     c.whole_groups(local, kv)
     alike: dict[str, Any] = {"kv": kv, "width": c.head_dim(default=128), "qk_norm": "per_head", "head_gate": True}

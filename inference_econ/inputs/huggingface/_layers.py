@@ -1,4 +1,4 @@
-"""Reader of the layers and parts of layers that most model families share."""
+"""Reader of the layers that most model families share, and of their parts."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ class LayerReader(ConfigReader):
     def architecture(
         self, layers: Iterable[tuple[Any, ...]], *, tied: bool = False, max_context: int | None = None, **others: Any
     ) -> Architecture:
-        """Architecture with given layers and the fields that all configurations have.
+        """Architecture with given layers, and with the fields that all configurations have.
 
-        ``tied`` is the default of the published class for tied embeddings. Other arguments are fields of the model.
+        ``tied`` states whether embeddings are tied by default in the published class. Other arguments are fields of the
+        model.
         """
         fields = {
             "hidden_size": self.hidden_size(),
@@ -76,7 +77,7 @@ class LayerReader(ConfigReader):
         return Architecture([Layer(*layer) for layer in layers], {**fields, **others})
 
     def plain(self, family: ArchitectureFamily | None = None) -> Architecture:
-        """Architecture of a family that the table describes fully."""
+        """Architecture of a family whose properties are all in the table of families."""
         family = family or self.entry
         layers, window = self.layers(), family.window
         if family.period is not None:
@@ -105,7 +106,7 @@ class LayerReader(ConfigReader):
         )
 
     def stated(self, flag: Flag) -> bool:
-        """Value of a flag in the table, or under the configuration key that the table names."""
+        """Value of a flag: the value in the table, or the value of the configuration key that the table names."""
         if isinstance(flag, bool):
             return flag
         ((key, default),) = flag.items()
@@ -132,7 +133,7 @@ class LayerReader(ConfigReader):
         return count
 
     def head_dim(self, *, default: int | None = None) -> int:
-        """Width of a head: stated, the default of the published class, or model width divided by heads."""
+        """Width of a head: the stated width, the default of the class, or the model width divided by the heads."""
         stated = self.size_if("head_dim")
         if stated is not None:
             return stated
@@ -146,14 +147,14 @@ class LayerReader(ConfigReader):
         return hidden // queries
 
     def split(self) -> int:
-        """Width of a head in families without a key for it: the model width divided by the heads."""
+        """Width of a head in families without a key for it: the model width divided by the number of heads."""
         hidden, count = self.hidden_size(), self.heads()
         if hidden % count:
             self.stop(f"hidden_size {hidden} is not a multiple of the {count} heads")
         return hidden // count
 
     def attention(self, window: int | None = None, family: ArchitectureFamily | None = None) -> GroupedQueryAttention:
-        """Attention of a sliding or full layer of a family that the table describes."""
+        """Attention with or without a window, in a family whose properties are all in the table of families."""
         family = family or self.entry
         kind, width = family.kv_heads, family.head_dim
         if isinstance(kind, Mapping):
@@ -176,9 +177,11 @@ class LayerReader(ConfigReader):
     def grouped_query(
         self, *, kv: int | None = None, width: int | None = None, window: int | None = None, **others: Any
     ) -> GroupedQueryAttention:
-        """Grouped-query attention from the common keys; other arguments are fields of :class:`GroupedQueryAttention`.
+        """Grouped-query attention, from keys that most families use.
 
-        Windows and chunks longer than the longest context are ignored.
+        A window or chunk longer than the longest context is ignored.
+
+        Other arguments are fields of :class:`GroupedQueryAttention`.
         """
         longest = self.context()
         spans = {"window": window, "chunk": others.pop("chunk", None)}
@@ -192,7 +195,7 @@ class LayerReader(ConfigReader):
         )
 
     def windows(self, default: Sequence[bool]) -> list[int | None]:
-        """Window of each layer, from ``layer_types`` or else the pattern of the class (True for sliding layers)."""
+        """Window of each layer. Without ``layer_types``, layers with a true value in ``default`` have a window."""
         slides = self.marks("layer_types", ("full_attention", "sliding_attention"), default)
         if not any(slides):
             self.unused("sliding_window")
@@ -201,7 +204,7 @@ class LayerReader(ConfigReader):
         return [width if is_sliding else None for is_sliding in slides]
 
     def qwen_windows(self) -> list[int | None]:
-        """Qwen's windows: with ``use_sliding_window``, all layers from ``max_window_layers`` on slide."""
+        """Windows of Qwen models: with ``use_sliding_window``, layers from ``max_window_layers`` on have a window."""
         layers = self.layers()
         first = self.whole("max_window_layers", default=28)
         if not self.flag("use_sliding_window", default=False):
@@ -211,7 +214,7 @@ class LayerReader(ConfigReader):
         return self.windows([index >= first for index in range(layers)])
 
     def feed_forwards(self, family: ArchitectureFamily | None = None) -> list[FeedForward]:
-        """Feed-forward block of each layer, for a family that the table describes."""
+        """Feed-forward block of each layer, for a family whose properties are all in the table of families."""
         family = family or self.entry
         if family.dense_first is not None:
             return self.dense_first(**family.dense_first)
@@ -241,12 +244,12 @@ class LayerReader(ConfigReader):
         gated: bool = True,
         **others: Any,
     ) -> ExpertFeedForward:
-        """MoE block; the number of experts is under one of ``count_keys``. Other arguments are fields of its class."""
+        """MoE block. The number of experts is under one of ``count_keys``; other arguments are fields of the block."""
         count, active = self.size(*count_keys), self.size(*active_keys)
         if active > count:
             self.stop(f"{active_keys[0]} must be <= {count_keys[0]} ({count}), got {active}")
         groups, reached = self.size_if("n_group"), self.size_if("topk_group")
-        if groups in (None, 1) or self.data.get("topk_method") == "greedy":  # routing has no limit on groups
+        if groups in (None, 1) or self.data.get("topk_method") == "greedy":  # no group limits the routing
             groups = reached = None
         elif reached is None:
             self.stop(f"n_group is {groups}, but topk_group is missing")
@@ -267,7 +270,10 @@ class LayerReader(ConfigReader):
         )
 
     def sparse_by_step(self, mixture: FeedForward) -> list[FeedForward]:
-        """Feed-forward blocks by Qwen's rule: experts in every ``decoder_sparse_step``-th layer, except listed ones."""
+        """Feed-forward blocks as in Qwen models: every ``decoder_sparse_step``-th layer has experts.
+
+        Layers in ``mlp_only_layers`` have none.
+        """
         step, layers = self.size_or("decoder_sparse_step", default=1), self.layers()
         only = self.numbers("mlp_only_layers") or []
         if any(index >= layers for index in only):
@@ -280,9 +286,9 @@ class LayerReader(ConfigReader):
         return [mixture if is_sparse else plain for is_sparse in sparse]
 
     def dense_first(self, default_first: int, default_shared: int) -> list[FeedForward]:
-        """Feed-forward blocks by DeepSeek's rule: ``first_k_dense_replace`` dense layers, then layers with experts.
+        """Feed-forward blocks as in DeepSeek models: ``first_k_dense_replace`` dense layers, then layers with experts.
 
-        ``mlp_layer_types``, if given, states the kind of each layer. The arguments are the defaults of the published
+        If ``mlp_layer_types`` exists, it states the kind of each layer. The arguments are the defaults of the published
         class.
         """
         layers = self.layers()
@@ -303,10 +309,10 @@ class LayerReader(ConfigReader):
     def recurrent(
         self, variant: Literal["mamba2", "gated_delta", "kda"], keys: Sequence[str], **others: Any
     ) -> RecurrentMixer:
-        """Recurrent mixer with its sizes; other arguments are fields of its class.
+        """Recurrent mixer with the sizes in the configuration; other arguments are fields of its class.
 
-        ``keys`` are the keys for value heads and their width, key heads and their width, and the convolution.
-        Alternative keys are separated by spaces.
+        ``keys`` are configuration keys for the number and width of value heads, the number and width of key heads, and
+        the width of the convolution. Alternative keys are separated by spaces.
         """
         names = ("value_heads", "value_head_dim", "key_heads", "key_head_dim", "convolution")
         sizes: dict[str, Any] = {
@@ -323,8 +329,8 @@ class LayerReader(ConfigReader):
     ) -> RecurrentMixer:
         """Mixer of Mamba-2; see :meth:`recurrent`.
 
-        ``biases`` are the keys for biases of its projections and its convolution. ``state`` is the key for the number
-        format of its state, which has 32 bits by default.
+        ``biases`` are the keys that state whether projections and convolution have biases. ``state`` is the key for the
+        number format of the state, which has 32 bits by default.
         """
         others["input_bias"] = others["output_bias"] = self.flag(biases[0], default=False)
         others["convolution_bias"] = self.flag(biases[1], default=True)
@@ -333,7 +339,7 @@ class LayerReader(ConfigReader):
         return self.recurrent("mamba2", keys, **others)
 
     def state_format(self, key: str) -> Dtype:
-        """Number format of a recurrent state, 32 bits unless a key states another."""
+        """Number format of a recurrent state: 32 bits, unless a key states another format."""
         _, value = self.find(key)
         if value is None:
             return "fp32"

@@ -89,7 +89,7 @@ def _nemotron_layer(c: LayerReader, kind: str) -> tuple[Attention, FeedForward]:
 
 
 def nemotron_nas(c: LayerReader) -> Architecture:
-    """Llama-Nemotron (Super, Ultra): layers of different widths, some without attention or feed-forward block."""
+    """Llama-Nemotron (Super, Ultra): layers of different widths. Some have no attention or no feed-forward block."""
     layers = c.layers()
     _, blocks = c.find("block_configs")
     if not isinstance(blocks, list) or len(blocks) != layers:
@@ -173,7 +173,7 @@ def granitemoehybrid(c: LayerReader) -> Architecture:
 
 
 def _check_heads(c: LayerReader, mixer: RecurrentMixer, expand: int) -> None:
-    """Reject heads whose total is not the expanded width, or that do not split into groups."""
+    """Reject heads whose total width is not the expanded width, or that cannot be split into groups."""
     count, width, groups = mixer.value_heads, mixer.value_head_dim, mixer.key_heads
     if count * width != expand * c.hidden_size():
         c.stop(f"{count} heads of {width} are not {expand} times hidden_size {c.hidden_size()}")
@@ -191,7 +191,7 @@ def deepseek(c: LayerReader) -> Architecture:
 
 
 def deepseek_v32(c: LayerReader) -> Architecture:
-    """DeepSeek-V3.2: latent attention to tokens that an indexer in every layer selects."""
+    """DeepSeek-V3.2: latent attention to a part of the tokens. An indexer in every layer selects them."""
     return _latent_model(c, [_latent(c, indexed="full")] * c.layers())
 
 
@@ -233,7 +233,7 @@ def _latent(c: LayerReader, indexed: str | None = None) -> LatentAttention:
 
 
 def _index(c: LayerReader) -> dict[str, Any]:
-    """Number of heads of an indexer, and their width."""
+    """Number and width of the heads of an indexer."""
     return {"index_heads": c.size("index_n_heads"), "index_head_dim": c.size("index_head_dim")}
 
 
@@ -245,7 +245,7 @@ def _latent_model(c: LayerReader, attentions: list[LatentAttention]) -> Architec
 
 
 def deepseek_v4(c: LayerReader) -> Architecture:
-    """DeepSeek-V4: keys pooled with two strides, experts in every layer, and several copies of the residual stream."""
+    """DeepSeek-V4: pooled keys with two strides, experts in every layer, and several copies of the residual stream."""
     made = {stride: _compressed(c, stride) for stride in _STRIDES.values()}
     width = c.size("moe_intermediate_size")
     mixture = c.experts(width, count_keys=("n_routed_experts", "num_local_experts"), shared=width)
@@ -257,14 +257,15 @@ def deepseek_v4(c: LayerReader) -> Architecture:
 
 
 def deepseek_v41(c: LayerReader) -> Architecture:
-    """DeepSeek-V4.1: later layers reuse cache entries and indexers of earlier layers; some layers embed n-grams."""
+    """DeepSeek-V4.1: later layers reuse cache entries and indexers of earlier ones; some layers embed n-grams."""
     width = c.size("moe_intermediate_size")
     mixture = c.experts(width, count_keys=("n_routed_experts",), shared=width)
     streams = c.size("hc_mult")
     layers = [(attention, mixture) for attention in _sharing(c)]
     mtp = c.whole("num_nextn_predict_layers")
 
-    # Each n-gram table has rows, of which a token reads a few, and projections to keys and to a value.
+    # Each table of n-grams has rows, some of which a token reads, and matrices that project them to keys and to a
+    # value.
     rows = c.numbers("engram_num_embeddings") or []
     if len(rows) != len(c.numbers("engram_layer_ids") or []):
         c.stop("engram_num_embeddings and engram_layer_ids must have as many entries")
@@ -281,7 +282,7 @@ def deepseek_v41(c: LayerReader) -> Architecture:
 
 
 def _sharing(c: LayerReader) -> list[CompressedAttention]:
-    """Attention of each layer: to a window, and to older entries that the layer or an earlier one caches."""
+    """Attention of each layer to a window, and to older entries that this layer or an earlier one has cached."""
     layers, ratios = c.layers(), c.numbers("compress_ratios") or []
     keepers, pickers = c.numbers("kv_source_layer_ids") or [], c.numbers("index_source_layer_ids") or []
     _, chooser = c.find("candidate_source_layer_id")

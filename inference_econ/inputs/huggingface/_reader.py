@@ -1,7 +1,8 @@
-"""Reader of one configuration that records which keys it reads, and the table of model families.
+"""Reader of one configuration, which notes the keys that it reads; and the table of model families.
 
-``families.toml`` has an entry for each ``model_type``. A family needs a function only for properties that the fields of
-:class:`ArchitectureFamily` cannot express. Its entry names the function, and lists the keys that it ignores.
+``families.toml`` has an entry for each ``model_type``. Most families need no function, because the fields of
+:class:`ArchitectureFamily` describe them. For other families, the entry names a function, and lists the keys that the
+function ignores.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _WITHOUT_SHAPE, _ENDINGS = frozenset(TABLE["without_shape"]), tuple(TABLE["endin
 
 
 class ConfigReader:
-    """Configuration of one model, with a record of the keys that were read.
+    """Configuration of one model. It notes which keys were read.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class ConfigReader:
         self.assumed: dict[str, int | bool | None] = {}
 
     def stop(self, problem: str) -> NoReturn:
-        """Raise the error for the file."""
+        """Raise an error that names the file."""
         raise SpecError([f"{self.file}: {problem} (family {self.family})"])
 
     def has(self, key: str) -> bool:
@@ -53,7 +54,7 @@ class ConfigReader:
         return self.data.get(key) is not None
 
     def find(self, *keys: str) -> tuple[str, Any]:
-        """First of several alternative keys with a value, and the value; None if no key has one."""
+        """Find the first of several alternative keys that has a value; the value is None if no key has one."""
         stated = [key for key in keys if self.data.get(key) is not None]
         self.read.extend(key for key in keys if key in self.data and key not in self.read)
         if not stated:
@@ -110,27 +111,27 @@ class ConfigReader:
             self.stop(f"{key} is {_short(value)}; only {listed} is understood")
 
     def skip(self, *keys: str) -> None:
-        """Mark keys as read that change no shape in this family."""
+        """Note that keys were read. They change no shape in this family."""
         self.read.extend(key for key in keys if key in self.data and key not in self.read)
 
     def unused(self, *keys: str) -> None:
-        """Mark sizes as read that this family does not use; the values must be integers."""
+        """Note that sizes were read which this family does not use. Their values must be integers."""
         for key in keys:
             self.whole(key)
 
     def without(self, key: str, default: T) -> T:
-        """Default of the published class for a missing key, recorded as assumed; None if the class has no such part."""
+        """Use the default of the class for a missing key, and record it; None if the class has no such part."""
         if key not in self.data:
             self.assumed[key] = default
         return default
 
     def assume(self, **defaults: int) -> None:
-        """Set defaults of the published class for missing keys."""
+        """Use the defaults of the published class for missing keys."""
         missing = {key: self.without(key, value) for key, value in defaults.items() if key not in self.data}
         self.data = {**self.data, **missing}
 
     def left_out(self) -> tuple[str, ...]:
-        """Missing sizes with their assumed values, followed by missing flags."""
+        """Missing sizes with the values that are assumed for them, followed by missing flags."""
         ordered = sorted(self.assumed.items(), key=lambda item: isinstance(item[1], bool))
         return tuple(f"{key} {'none' if value is None else _json(value)}" for key, value in ordered)
 
@@ -142,7 +143,7 @@ class ConfigReader:
         return count
 
     def words(self, key: str, allowed: Sequence[str], layers: int) -> list[str] | None:
-        """Words of a list with one supported word per layer; None if the list is absent."""
+        """Words of a list that has one supported word per layer; None if the configuration has no such list."""
         _, value = self.find(key)
         if value is None:
             return None
@@ -156,7 +157,7 @@ class ConfigReader:
         return list(value)
 
     def marks(self, key: str, words: tuple[str, str], default: Sequence[bool], numbers_key: str = "") -> list[bool]:
-        """Booleans, one per layer: from a list of two words, a list of 0 and 1 under another key, or the default."""
+        """Booleans, one per layer: from a list of two words, from a list of 0 and 1 under another key, or default."""
         kinds = self.words(key, words, len(default))
         numbers = self.stated_marks(numbers_key, len(default)) if numbers_key and self.has(numbers_key) else default
         return list(numbers) if kinds is None else [kind == words[1] for kind in kinds]
@@ -189,7 +190,7 @@ class ConfigReader:
         return inner
 
     def inside(self, key: str) -> Self:
-        """Reader of the mapping under a key."""
+        """Reader for the mapping that is the value of a key."""
         _, value = self.find(key)
         if not isinstance(value, Mapping):
             self.stop(f"{key} must be a JSON object, got {_short(value)}")
@@ -251,16 +252,19 @@ Flag = bool | Mapping[str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchitectureFamily:
-    """Entry of the table of families. The defaults are those of Llama without biases."""
+    """Entry of the table of families. By default, a field describes Llama without biases."""
 
     about: str
     """Models of the family, and their special properties."""
     like: str = ""
-    """Family whose values are the defaults of this one. Supported values and skipped keys of both are combined."""
+    """Family whose values this family has by default.
+
+    Supported values and skipped keys of both families are combined.
+    """
     reader: str = "plain"
     """Name of the function that reads the architecture."""
     only: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    """Supported values by key, in addition to null."""
+    """Supported values by key; null is always supported."""
     same: Mapping[str, str] = field(default_factory=dict)
     """Keys that must have the value of another key."""
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -274,7 +278,7 @@ class ArchitectureFamily:
     assume: Mapping[str, int] = field(default_factory=dict)
     """Defaults of the published class for keys that published files may omit [1]."""
     inside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Mappings under a key; only ``only`` and ``skip`` apply inside."""
+    """Rules for mappings inside the configuration, by key; only ``only`` and ``skip`` are valid in them."""
     qkv_bias: Flag = False
     """True if queries, keys and values have biases."""
     output_bias: Flag = False
@@ -284,14 +288,15 @@ class ArchitectureFamily:
     head_bias: Flag = False
     """True if the output embedding has a bias."""
     kv_heads: int | str | Mapping[str, bool] | None = None
-    """Default number of key-value heads in the class [1]; ``stated`` for no default.
+    """Number of key-value heads that the published class has by default [1].
 
-    ``queries`` for one per query head; or the key that selects a single head.
+    ``stated``: no default. ``queries``: one head for each query head. A mapping names the key that selects a single
+    head.
     """
     head_dim: int | str | None = None
-    """Default width of a head in the class [1]; ``split`` for the model width divided by the heads."""
+    """Width of a head in the published class by default [1]; ``split`` for the model width divided by the heads."""
     qk_norm: Literal["none", "per_head", "full"] = "none"
-    """Norms of queries and keys, if the next field is true."""
+    """Kind of norms of queries and keys. They exist if ``qk_norm_if`` is true."""
     qk_norm_if: Flag = True
     """True if queries and keys have norms."""
     sinks: bool = False
@@ -299,44 +304,48 @@ class ArchitectureFamily:
     output_gate: bool = False
     """True if the output of attention has a gate."""
     window: int | str | None = None
-    """Default window of the class [tokens]; ``stated`` for none; ``qwen`` for :meth:`LayerReader.qwen_windows`.
+    """Window that the published class has by default [tokens].
 
-    ``null_is_none`` for the periodic pattern, unless the key is null.
+    ``stated``: no default. ``qwen``: see :meth:`LayerReader.qwen_windows`. ``null_is_none``: windows in a periodic
+    pattern; none if the key is null.
     """
     period: int | None = None
-    """Default period of the pattern, in which all layers but the last of a period slide [1]."""
+    """Number of layers in a period of the pattern by default [1].
+
+    All layers of a period except the last one have a window.
+    """
     period_keys: Sequence[str] = ()
-    """Keys of the period of the pattern."""
+    """Keys for the length of the period."""
     width_key: str = "intermediate_size"
-    """Key of the width of the dense feed-forward block."""
+    """Key for the width of the dense feed-forward block."""
     width_over_hidden: int | None = None
-    """Default width of the dense feed-forward block divided by the width of the model [1]."""
+    """Width of the dense feed-forward block by default, divided by the width of the model [1]."""
     gated: bool = True
     """True if the dense block has a gate."""
     norms: int = 2
-    """Norms of a layer [1]."""
+    """Number of norms in a layer [1]."""
     norms_if_parallel: int | None = None
-    """Norms of a layer whose attention and feed-forward run in parallel [1]."""
+    """Number of norms in a layer whose attention and feed-forward block run in parallel [1]."""
     norm_bias: bool = False
     """True if norms have biases."""
     parallel: Flag = False
     """True if attention and feed-forward of a layer run in parallel."""
     experts: Mapping[str, Any] | None = None
-    """Arguments of :meth:`LayerReader.experts`, with the keys of the widths of routed and shared experts."""
+    """Arguments of :meth:`LayerReader.experts`, and the keys for the widths of routed and shared experts."""
     sparse: str = ""
-    """``by_step`` if only some layers have experts (Qwen)."""
+    """``by_step`` if only some layers have experts, as in Qwen models."""
     dense_first: Mapping[str, int] | None = None
-    """Defaults of the published class for models whose experts follow dense layers (DeepSeek)."""
+    """Defaults of the published class, for models whose first layers are dense, as in DeepSeek models."""
     tied: bool = False
-    """Default of the class: true if input and output embedding are one matrix."""
+    """True if input and output embedding are one matrix by default."""
     mtp: Sequence[str] = ()
-    """Keys of the number of multi-token-prediction layers."""
+    """Keys for the number of multi-token-prediction layers."""
     positions: str = ""
-    """Key of the number of learned positions."""
+    """Key for the number of learned positions."""
     more_positions: int = 0
-    """Positions in addition to the value of that key [1]."""
+    """Number of positions in addition to the value of this key [1]."""
     max_context: str = ""
-    """Key of the longest context."""
+    """Key for the longest context."""
 
     def check(self, c: ConfigReader) -> None:
         """Reject unsupported values, and mark keys that change no shape as read."""
@@ -355,7 +364,7 @@ class ArchitectureFamily:
 
 
 def _entry(families: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """Fields of an entry, merged with those of the family under ``like``."""
+    """Fields of an entry, combined with the fields of the family that ``like`` names."""
     fields = families[name]
     base = _entry(families, fields["like"]) if "like" in fields else {}
     added = {
@@ -369,5 +378,5 @@ def _entry(families: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, An
 FAMILIES: Mapping[str, ArchitectureFamily] = {
     name: ArchitectureFamily(**_entry(TABLE["family"], name)) for name in TABLE["family"]
 }
-#: ``model_type`` of the text part by that of a multimodal configuration, for configurations that do not state it.
+#: ``model_type`` of the text part of multimodal configurations that do not state it, by their own ``model_type``.
 TEXT_PART: Mapping[str, str] = TABLE["text_part"]

@@ -1,7 +1,7 @@
-"""Reader of architectures without a known family, by the names and shapes of the tensors in the checkpoint.
+"""Reader of architectures without a known family. It uses the names and shapes of the tensors in the checkpoint.
 
-Most models use the same tensor names for the common parts of layers, regardless of their ``model_type``. Other tensors
-are reported as unknown parts.
+Most models use the same tensor names for the common parts of layers, regardless of their ``model_type``. All other
+tensors are reported as unknown parts.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ _TABLE: Mapping[str, Any] = TABLE["tensors"]
 
 
 def _patterns(table: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
-    """Patterns of tensor names by role; the table contains reusable pieces in braces."""
+    """Patterns of tensor names by role. Names in braces are replaced by parts that several patterns have."""
     return {
         role: re.compile(re.sub(r"\{(\w+)\}", lambda piece: str(_TABLE["pieces"][piece[1]]), text))
         for role, text in table.items()
     }
 
 
-#: Roles of tensors by their names, inside and outside layers; the first match applies.
+#: Patterns of tensor names by role, inside layers and outside layers; the first match is used.
 _ROLES, _AROUND = _patterns(_TABLE["roles"]), _patterns(_TABLE["around"])
-#: Tensors of recurrent mixers, which cache no keys and values.
+#: Pattern of tensors that recurrent mixers have. Such mixers cache no keys and values.
 _RECURRENT = re.compile(r"A_log|dt_bias|decay")
-#: Keys for the number of passes through the layers. Each pass reads all weights.
+#: Pattern of keys for the number of passes through the layers. Each pass reads all weights.
 _PASSES = re.compile(r"loop_num\w*|\w*num_loops|n_\w*loops|\w*num_passes|\w*recurrent_(?:steps|depth)")
 _WIDTH, _EXPERT_WIDTH, _COUNT, _ACTIVE = (_TABLE["keys"][of] for of in ("width", "expert_width", "experts", "active"))
-#: Keys whose meaning the tensors show, or that only state derived counts.
+#: Keys whose meaning follows from the tensors, and keys for counts that follow from other keys.
 _SHOWN: tuple[str, ...] = tuple(TABLE["shown_by_tensors"])
-#: Share of the index size above the parameter count that is ignored: correction biases of routers, scales of matrices
-#: [1].
+#: Difference between index size and parameter count that is ignored, as a share of the count [1]. Correction biases of
+#: routers and scales of matrices cause it.
 _NEGLIGIBLE = 1e-3
 
-#: Maximum rows of an ordinary matrix in a layer [1]. A matrix with more rows, and more than the vocabulary, is a lookup
-#: table.
+#: Maximum number of rows of an ordinary matrix in a layer [1]. A matrix with more rows is a lookup table if the
+#: vocabulary is smaller, too.
 _MOST_ROWS = 200_000
 
 Roles = Mapping[str, Sequence[Tensor]]
@@ -103,7 +103,7 @@ def architecture_of(c: LayerReader, checkpoint: Checkpoint) -> Architecture:
     stored = [_rows(around, role, hidden) for role in ("embedding", "output") if around[role]]
     counted = {"tie_word_embeddings": not around["output"], **({"vocab_size": min(stored)} if min(stored) else {})}
     c.data, c.outer = {**c.data, **counted}, {**c.outer, "tie_word_embeddings": counted["tie_word_embeddings"]}
-    # The full context is cached if ``layer_types`` does not state which layers slide.
+    # If ``layer_types`` does not state which layers have a window, the full context is cached.
     _, kinds = c.find("layer_types")
     width = c.size_if("sliding_window", "sliding_window_size")
     if width is None or not isinstance(kinds, list) or len(kinds) != count:
@@ -127,7 +127,10 @@ def _usual(tensor: Tensor) -> bool:
 
 
 def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) -> Attention:
-    """Attention of a layer from its projections; none for recurrences, or if they do not form heads."""
+    """Attention of a layer, given its projections.
+
+    For recurrences, or if the projections form no heads, there is none.
+    """
     if any(_RECURRENT.search(tensor.name) for tensor in roles.get("", ())) or "heads out" not in roles:
         return NoAttention(kind="none")
     if {"latent down", "latent up"} <= roles.keys():
@@ -137,7 +140,7 @@ def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) ->
     queries, stated = c.heads(), c.size_if("head_dim", "kv_channels")
     rows, keys, values = (_rows(roles, role, hidden) for role in ("query", "key", "value"))
     normed = _elements(roles, "key norm")
-    # A norm per head has the width of a head. A norm over all heads has the full projected width.
+    # A norm of single heads has the width of a head. A norm over all heads has the width of all of them.
     whole = 0 < normed == keys and _elements(roles, "query norm") == rows > keys // queries
     width = normed if normed and not whole else stated or max((rows or hidden) // queries, 1)
     kv = keys // width if keys else c.size_if("num_key_value_heads", "num_kv_heads") or queries
@@ -164,11 +167,11 @@ def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) ->
 
 
 def _latent(c: LayerReader, roles: Roles, hidden: int) -> LatentAttention:
-    """Latent attention of a layer; ranks, heads and widths are taken from shapes if these are known."""
+    """Latent attention of a layer. Ranks, number of heads and widths are derived from shapes if these are known."""
     rank = _elements(roles, "latent norm") or c.size("kv_lora_rank")
     query_rank = (_elements(roles, "query latent norm") or c.size("q_lora_rank")) if "query down" in roles else None
     rope = max(_rows(roles, "latent down", hidden) - rank, 0) or c.whole("qk_rope_head_dim")
-    # Total widths, over all heads, of queries, of keys with values, and of values.
+    # Widths of the queries, of keys with values, and of values, each over all heads.
     queries = _elements(roles, "query") // hidden if query_rank is None else _elements(roles, "query up") // query_rank
     keys, values = _elements(roles, "latent up") // rank, _rows(roles, "heads out", hidden)
     count = (queries - keys + values) // rope if rope and keys else c.heads()
@@ -220,7 +223,10 @@ def _feed_forward(c: LayerReader, roles: Roles, hidden: int) -> FeedForward:
 
 
 def _matrices(tensors: Sequence[Tensor]) -> int:
-    """Number of matrices in a block or expert that are applied to the residual stream; stacked ones count twice."""
+    """Number of matrices in a block or an expert that the residual stream is multiplied with.
+
+    Two matrices that are stacked count as two.
+    """
     names = {re.sub(r"experts\.\d+", "experts.N", _IN_LAYER.sub(r"\2", tensor.name)) for tensor in tensors}
     return 2 if any("gate_" in name and "up" in name for name in names) else len(names)
 
@@ -230,12 +236,12 @@ def _elements(roles: Roles, role: str) -> int:
 
 
 def _rows(roles: Roles, role: str, hidden: int) -> int:
-    """Rows of the matrices of a role that are applied to the residual stream [1]; 0 if no shape is known."""
+    """Rows of the matrices of a role that the residual stream is multiplied with [1]; 0 if no shape is known."""
     return _elements(roles, role) // hidden
 
 
 def less_stored(file: str, model: ModelSpec, checkpoint: Checkpoint) -> str:
-    """Error message if the model has more parameters in a part than the checkpoint; otherwise empty."""
+    """Error message if some part of the model has more parameters than in the checkpoint; empty otherwise."""
     if checkpoint.packed or not checkpoint.elements:
         return ""
     parts, stored = model.parameter_parts(), checkpoint.parameters
@@ -253,9 +259,9 @@ def less_stored(file: str, model: ModelSpec, checkpoint: Checkpoint) -> str:
 def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
     """Parts of a checkpoint that the parameter count of a model does not include.
 
-    Tensors with uncommon names are listed one by one if they explain the difference between checkpoint and count, and
-    else together. Models of known families also have tensors with uncommon names. If the shapes do not determine the
-    parameters, these tensors are ignored.
+    Tensors with uncommon names are listed one by one if they explain the difference between checkpoint and parameter
+    count. Otherwise they form one part. Models of known families also have tensors with uncommon names. These are
+    ignored if the shapes do not determine their parameters.
     """
     if not checkpoint.elements:
         # The total size determines the unknown part if no shapes are known.
@@ -282,7 +288,7 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
             if tensor.shape[0:1] > (max(model.vocab_size, _MOST_ROWS),) and len(tensor.shape) == 2:
                 tables.add(tensor.family)
     if not (by_family or checkpoint.packed):
-        # Tensors with common names may belong to an unknown part, such as a projection of another mixer.
+        # An unknown part may also consist of tensors with common names, for example a projection of another mixer.
         for part in {"attention", "feed_forward"} - unusual.keys():
             unusual[part].update({name: n for (its, name), n in checkpoint.elements.items() if its == part})
     counted, parts = model.parameter_parts(), []
@@ -299,6 +305,6 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
 
 
 def _modules(families: Iterable[str]) -> str:
-    """Short names of the modules of tensors that are listed together."""
+    """Short names of modules, for tensors that form one part."""
     modules = list(dict.fromkeys(re.sub(r"(\.N\.\w+)\..*", r"\1", family) for family in families))
     return " with ".join(modules[:2]) + (f" and {len(modules) - 2} more" if modules[2:] else "")

@@ -13,15 +13,15 @@ from inference_econ.inputs.scenario_kinds import Probability, ProposerName
 
 #: Speculation methods in measurements: multi-token-prediction layers, an EAGLE head, or a block-parallel draft model.
 Method = Literal["MTP", "EAGLE3", "DSpark"]
-#: Prompts of an acceptance measurement: random tokens in the chat template of the model, or human texts.
+#: Prompts of an acceptance measurement: random tokens in the chat template of the model, or texts by humans.
 Prompts = Literal["random", "text"]
 
 
 class AcceptanceLengths(Spec):
-    """Mean acceptance length by draft length. It includes the token from the target model."""
+    """Mean number of tokens per speculation round, by draft length. It includes the token of the target model."""
 
     models: Annotated[tuple[str, ...], Field(strict=False)]
-    """Catalog names of the models to which it applies; empty for models that are not in the catalog."""
+    """Catalog names of the models for which the entry is valid; empty for models that are not in the catalog."""
     checkpoint: str = Field(min_length=1)
     """Name of the measured checkpoint."""
     method: Method
@@ -31,11 +31,11 @@ class AcceptanceLengths(Spec):
     text: str = Field(min_length=1)
     """Description of the prompts: data set, thinking mode, temperature."""
     simulated: bool = False
-    """True if engines simulated this acceptance; false if it was measured."""
+    """True if engines only simulated this acceptance; false if it was measured."""
     tokens: Annotated[dict[Annotated[int, Field(gt=0, strict=False)], float], Field(min_length=1)]
     """Tokens per speculation round, by draft length [1]."""
     source: Source
-    """Publication of the recipe."""
+    """Publication of the acceptance lengths."""
 
     def _check_fields(self) -> None:
         for length, tokens in self.tokens.items():
@@ -51,9 +51,9 @@ class UsualAcceptance(Spec):
     proposer: ProposerName
     """Speculation method."""
     models: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Catalog names of the target models to which it applies; empty for all models without another entry."""
+    """Catalog names of the target models for which the entry is valid; empty for all models without their own entry."""
     acceptance: Annotated[tuple[Probability, ...], Field(min_length=1, strict=False)]
-    """Probability that the first, second, ... draft token of a round is accepted, given that all earlier ones were [1].
+    """Acceptance probability of the first, second, ... draft token, if all earlier ones are accepted [1].
     """
     longest: Count
     """Maximum draft tokens per round, if the engine has no recipe [1]."""
@@ -69,7 +69,7 @@ class UsualAcceptance(Spec):
 
 
 class ExposedRounds(Spec):
-    """Servers that do not prepare speculation rounds in advance; on them, CPU work delays the GPUs."""
+    """Servers that do not prepare speculation rounds in advance, so that work of the CPU delays the GPUs."""
 
     engine: str = Field(min_length=1)
     """Catalog name of the engine."""
@@ -80,13 +80,13 @@ class ExposedRounds(Spec):
     seconds: Seconds
     """CPU time per speculation round [s]."""
     seconds_per_sequence: Seconds
-    """CPU time per sequence of a speculation round [s]."""
+    """CPU time per speculation round and sequence [s]."""
     source: Source
-    """Source for the settings of the servers, and for the gain if rounds are prepared in advance."""
+    """Source for the settings of the servers, and for their gain if rounds were prepared in advance."""
 
 
 class SpeculationFacts(Spec):
-    """Acceptance rates on measured servers, and CPU time of their speculation rounds."""
+    """Acceptance rates on measured servers, and CPU times of their speculation rounds."""
 
     acceptance: Annotated[tuple[AcceptanceLengths, ...], Field(strict=False)]
     """Published acceptance lengths."""
@@ -106,14 +106,20 @@ class SpeculationFacts(Spec):
                 raise ValueError(f"the usual acceptance of {proposer} for {model or 'all other models'} is given twice")
 
     def host_seconds(self, engine: str, hardware: str, version: str) -> tuple[float, float]:
-        """CPU time per speculation round and per sequence of a round that delayed the GPUs of measured servers [s]."""
+        """CPU time per speculation round, and per round and sequence, that delayed the GPUs of measured servers [s].
+
+        Both are 0 for servers that are not listed.
+        """
         for entry in self.exposed:
             if engine == entry.engine and hardware in entry.hardware and version in entry.versions:
                 return entry.seconds, entry.seconds_per_sequence
         return 0.0, 0.0
 
     def lengths(self, model: str, method: str, prompts: Prompts) -> AcceptanceLengths | None:
-        """Published acceptance lengths of a model, preferably for the given kind of prompts; None if unknown."""
+        """Published acceptance lengths of a model; None if unknown.
+
+        An entry for the given kind of prompts is preferred.
+        """
         entries = [entry for entry in self.acceptance if model in entry.models and entry.method == method]
         return min(entries, key=lambda entry: entry.prompts != prompts, default=None)
 

@@ -16,7 +16,7 @@ from inference_econ.inputs.models.repository import Repository
 
 
 class VisionTower(Spec):
-    """Image encoder of a model, including its projector. It needs memory, but has no part in text steps."""
+    """Image encoder of a model, including its projector. It takes memory, but text steps do not run it."""
 
     parameters: Count
     """Parameters of encoder and projector, which engines and published checkpoints store in 16 bits [1]."""
@@ -25,14 +25,14 @@ class VisionTower(Spec):
     intermediate_size: Count
     """Intermediate width of the feed-forward layers of the encoder."""
     largest_image: Count
-    """Tokens of the language model that the largest image takes [tokens]."""
+    """Number of tokens that the language model receives for the largest image [tokens]."""
     patches_per_token: Count
     """Image patches per token [1]."""
 
     def profiled_patches(self, step_tokens: float) -> float:
-        """Number of patches that a profile run processes together: of all largest images that fit a step [1].
+        """Number of patches in the largest images that fit a step together, and that a profile run encodes [1].
 
-        At least one image is processed.
+        At least one image is encoded.
 
         Examples
         --------
@@ -46,14 +46,14 @@ class VisionTower(Spec):
 
 
 class UnknownPart(Spec):
-    """Part of a model that the cost model does not know: tensors of a checkpoint, or keys of a configuration."""
+    """Part of a model that the cost model cannot describe: tensors of a checkpoint, or keys of a configuration."""
 
     name: str = Field(min_length=1)
-    """Name of the tensors, with ``N`` in place of numbers; or name of the key."""
+    """Name of tensors, with ``N`` in place of numbers; or name of a key."""
     parameters: Whole = 0
     """Parameters of the part in the checkpoint [1]; 0 for a key."""
     looked_up: bool = False
-    """True for a table with more rows than the vocabulary. It needs memory, but a step reads few of its rows."""
+    """True for a table with more rows than the vocabulary. It takes memory, but a step reads few of its rows."""
 
 
 class ModelSpec(SourcedSpec):
@@ -64,12 +64,14 @@ class ModelSpec(SourcedSpec):
     huggingface_id: Repository | None = None
     """Hugging Face id of the published weights: ``organisation/name``."""
     checkpoints: dict[Dtype | Literal["eagle"], Repository] = Field(default={})
-    """Hugging Face ids of the checkpoints to serve, by number format; instruction-tuned if available. ``eagle`` is the
-    draft head for them."""
+    """Hugging Face ids of the checkpoints that servers load, by number format; instruction-tuned ones if available.
+
+    The key ``eagle`` is the draft head for them.
+    """
     architecture: str | None = None
     """First entry of ``architectures`` in the ``config.json``. Engines identify the model by it."""
     rumoured: bool = False
-    """True if the architecture is a rumor, and was not published."""
+    """True if the architecture is a rumor, not a publication."""
     hidden_size: Size
     """Width of the residual stream."""
     vocab_size: Whole
@@ -85,7 +87,7 @@ class ModelSpec(SourcedSpec):
     weights: Dtype
     """Number format of the published weights."""
     expert_weights: Dtype | None = None
-    """Number format of the routed experts, if different."""
+    """Number format of the routed experts, if different from the weights."""
     shared_expert_weights: Dtype | None = None
     """Number format of the shared experts, if different from the weights."""
     attention_weights: Dtype | None = None
@@ -102,17 +104,22 @@ class ModelSpec(SourcedSpec):
     residual_streams: Count = 1
     """Copies of the residual stream, which learned matrices mix twice per layer (mHC)."""
     residual_fold: bool = True
-    """True if a separate mix combines the copies after the last layer; false if the mix of the last layer does."""
+    """True if a separate matrix combines the copies after the last layer. If false, the last layer does."""
     residual_span: Count | None = None
-    """Number of layers whose summed outputs form one entry, to which all later parts attend (attention residuals of
-    Kimi K3); absent for ordinary residuals."""
+    """Number of layers whose summed outputs form one entry.
+
+    All later parts attend to these entries (attention residuals of Kimi K3). Absent for ordinary residuals.
+    """
     vision: VisionTower | None = None
     """Image encoder. Parameter counts exclude it."""
     left_out: tuple[str, ...] = Field(default=(), strict=False)
-    """Keys that the ``config.json`` lacks, with the defaults of the published class that are assumed."""
+    """Keys that the ``config.json`` lacks, with the values that the published class has by default."""
     unknown: tuple[UnknownPart, ...] = Field(default=(), strict=False)
-    """Unknown parts of the checkpoint. Each part is assumed to be read once per step and multiplied with every token,
-    unless it is a lookup table. Intervals of results cover other possibilities."""
+    """Unknown parts of the checkpoint.
+
+    Unless a part is a lookup table, a step is assumed to read it once and to multiply it with every token. Intervals of
+    results include other possibilities.
+    """
     max_context: Count | None = None
     """Longest context that the model supports [tokens]."""
     blocks: tuple[Block, ...] = Field(min_length=1, strict=False)
@@ -121,7 +128,7 @@ class ModelSpec(SourcedSpec):
     def checkpoint(self, kind: str | None = None) -> str | None:
         """Hugging Face id of the checkpoint in a number format, by default the published one; None if unknown.
 
-        For ``eagle`` it is the id of the draft head.
+        The kind ``eagle`` selects the draft head.
         """
         native = self.expert_weights or self.weights
         repositories: Mapping[Any, str] = self.checkpoints
@@ -134,7 +141,7 @@ class ModelSpec(SourcedSpec):
 
     @property
     def embedding_parameters(self) -> float:
-        """Parameters of the input and output embedding; tied embeddings are included once."""
+        """Parameters of the input and output embedding. If they are one matrix, it counts once."""
         return (1 if self.tied_embeddings else 2) * self.vocab_size * self.hidden_size
 
     @property
@@ -156,39 +163,39 @@ class ModelSpec(SourcedSpec):
 
     @property
     def kv_elements_per_token(self) -> int:
-        """Cached elements per token of context, over all layers without a window."""
+        """Cached elements per token of context, summed over all layers without a window."""
         return round(math.fsum(block.layers * block.attention.cache.elements for block in self.blocks))
 
     @property
     def active_parameters_without_input_embedding(self) -> int:
-        """Active parameters per token without the input embedding, as some vendors state them."""
+        """Active parameters per token without the input embedding. Some vendors publish this number."""
         return self.active_parameters - round(self.vocab_size * self.hidden_size)
 
     @property
     def index_elements_per_token(self) -> int:
-        """Cached elements of index keys per token, over all layers with sparse attention."""
+        """Cached elements of index keys per token, summed over all layers with sparse attention."""
         return round(math.fsum(block.layers * block.attention.cache.index_elements for block in self.blocks))
 
     @property
     def window_elements_per_token(self) -> int:
-        """Cached elements per token in a sliding window, over all layers with a window."""
+        """Cached elements per token in a sliding window, summed over all layers with a window."""
         return round(math.fsum(block.layers * block.attention.cache.window_elements for block in self.blocks))
 
     @property
     def state_elements_per_sequence(self) -> int:
-        """Elements of the recurrent state of a sequence of any length."""
+        """Elements of the recurrent states of a sequence, whose size does not depend on its length."""
         caches = ((block.layers, block.attention.cache) for block in self.blocks)
         return sum(layers * (cache.state_elements + cache.convolution_elements) for layers, cache in caches)
 
     @property
     def mixtures(self) -> tuple[ExpertFeedForward, ...]:
-        """MoE blocks: one for each group of layers that has experts."""
+        """MoE blocks, one for each group of layers with experts."""
         parts = (block.feed_forward for block in self.blocks)
         return tuple(part for part in parts if isinstance(part, ExpertFeedForward))
 
     @property
     def has_latents(self) -> bool:
-        """True if some layers have latent attention, for which engines use other kernels."""
+        """True if some layers have latent attention. Engines use other kernels for these."""
         return any(isinstance(block.attention, LatentAttention) for block in self.blocks)
 
     def parameter_parts(self) -> dict[str, float]:
@@ -205,13 +212,13 @@ class ModelSpec(SourcedSpec):
             + self.final_norm * vectors * hidden,
         }
         if self.residual_streams > 1:
-            # Each layer has two mixes. A mix reads all copies, and computes two vectors and a matrix over them, with a
-            # bias each and three scales. The last mix of the model, if separate, computes a single vector.
+            # Each layer has two mixes. A mix reads all copies, and computes two vectors and a matrix from them. Each of
+            # these three has a bias and a scale. The last mix of the model, if separate, computes one vector.
             rows, width = self.residual_streams * (self.residual_streams + 2), self.residual_streams * hidden
             last = self.residual_fold * (self.residual_streams * (width + 1) + 1)
             parts["residual_streams"] = self.layers * 2 * (rows * (width + 1) + 3) + last
         if self.residual_span is not None:
-            # A norm and a vector of scores precede each part of a layer, and follow the last one.
+            # A norm and a vector of scores precede each part of a layer, and also follow the last part.
             parts["residual_attention"] = (2.0 * self.layers + 1) * 2 * hidden
         if any(part.parameters for part in self.unknown):
             parts["unknown"] = float(sum(part.parameters for part in self.unknown))
@@ -234,7 +241,7 @@ class Precision:
     """Format of activations."""
     kv: str
     attention_output: str = ""
-    """Format of the output projections of attention; by default, that of the other attention matrices."""
+    """Format of the output projections of attention; by default, the format of the other attention matrices."""
 
     def __post_init__(self) -> None:
         """Set the default format of output projections."""
@@ -249,16 +256,17 @@ class Precision:
         kv: str | None = None,
         embeddings: EmbeddingFormat = "sixteen_bit",
     ) -> Precision:
-        """Number formats of a model: given ones, or else the published ones and 16-bit activations.
+        """Number formats of a model. By default, weights have the published format, and activations have 16 bits.
 
         Parameters
         ----------
         model : ModelSpec
-            The model. If it states ``embedding_weights``, embeddings use this format unless the weights are wider.
+            The model. If its file states ``embedding_weights``, embeddings have this format unless the weights are
+            wider.
         weights, activations, kv : str, optional
             Number formats.
         embeddings : {'sixteen_bit', 'as_weights'}
-            Format of embeddings if the weights are narrower than 16 bits and the model states none.
+            Format of embeddings if the weights are narrower than 16 bits and the file of the model states none.
 
         Raises
         ------
@@ -292,7 +300,7 @@ class Precision:
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """Smallest widths of split matrices with a scale per block: of dense matrices, and of experts [1]."""
+        """Smallest widths of split dense matrices and of split experts, if a block of elements shares a scale [1]."""
         return block_width(self.weights), block_width(self.experts)
 
     @property

@@ -1,4 +1,4 @@
-"""Names of published weights and container images, checked because they become part of command lines."""
+"""Names of published weights and of container images. They become part of command lines, so they are checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[\w./:@][\w./:@-]*", re.ASCII)
 
 
 def is_repository(name: str) -> bool:
-    """True if a text is a valid name for weights, for a folder with weights, or for a container image.
+    """True if a text is a valid name of weights, of a folder with weights, or of a container image.
 
     Examples
     --------

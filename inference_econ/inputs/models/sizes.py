@@ -1,4 +1,4 @@
-"""Scaled models with other numbers of layers, heads and widths, which can still be split over chips."""
+"""Models with scaled numbers of layers and heads and scaled widths, which can still be split over chips."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from inference_econ.inputs.scenario_kinds import GridName
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Value
 
-#: Number of pipeline stages that still divides the layers after rounding, for models with at least this number of
+#: The number of layers stays a multiple of this number of pipeline stages, if a model has at least this number of
 #: layers [1].
 _STAGES, _MANY_LAYERS = 4, 32
-#: The width of the residual stream stays a multiple of this number, as in all models of the catalog; very narrow models
-#: are exempt [1].
+#: The width of the residual stream stays a multiple of this number, as in all models of the catalog [1]. Very narrow
+#: models are exempt.
 _HIDDEN = 64
 
 
 def resized(blocks: Sequence[Block], depth: float, width: float) -> tuple[Block, ...]:
-    """Blocks with another depth and width. Their heads and columns can be split over as many chips as before.
+    """Blocks with another depth and width. Heads and columns can still be split over as many chips as before.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def resized(blocks: Sequence[Block], depth: float, width: float) -> tuple[Block,
 
 
 def hidden_size(blocks: Sequence[Block], parameters: float, near: float) -> int:
-    """Width of the residual stream for which the layers have a given number of parameters.
+    """Width of the residual stream at which the layers have a given number of parameters.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def hidden_size(blocks: Sequence[Block], parameters: float, near: float) -> int:
     Returns
     -------
     int
-        Width of the residual stream. It is a multiple of the power of two, up to 64, that divides ``near``.
+        Width of the residual stream. It is a multiple of the largest power of two, up to 64, that divides ``near``.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def layer_parameters(blocks: Sequence[Block], hidden: float) -> float:
 
 
 def spread(counts: Sequence[int], total: int) -> list[int]:
-    """Distribute layers over runs of equal layers, in the original proportions.
+    """Distribute layers over runs of equal layers. The proportions stay about the same.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def spread(counts: Sequence[int], total: int) -> list[int]:
     Returns
     -------
     list of int
-        Layers of each run, at least one. The layers that remain after rounding down go to the runs with the largest
-        remainders.
+        Layers of each run, at least one. Proportional numbers are rounded down. The layers that remain go to the runs
+        with the largest remainders.
 
     Raises
     ------
@@ -150,10 +150,12 @@ def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, gr
     Returns
     -------
     ModelSpec
-        Scaled model. ``whole``: layers, query heads and feed-forward widths are rounded, and the hidden size
-        compensates. Head widths, KV heads, cached latents and the number of experts are unchanged. ``paper``: the
-        number of heads (rounded up) and the head width grow by the square root of the width ratio. KV heads are
-        unchanged, layers are rounded down, and other sizes are fractional.
+        Scaled model.
+
+        With ``whole``, layers, query heads and feed-forward widths are rounded, and the hidden size compensates. Head
+        widths, KV heads, cached latents and the number of experts stay the same. With ``paper``, the number of heads
+        (rounded up) and the head width grow by the square root of the width ratio. KV heads stay the same, layers are
+        rounded down, and other sizes are fractional.
 
     Raises
     ------
@@ -162,7 +164,8 @@ def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, gr
 
     Notes
     -----
-    ``paper`` is the rule in the code of Erdil (2025), except that the MLA fields are kept.
+    ``paper`` is the rule in the code of Erdil (2025). Unlike that code, it does not change the fields of latent
+    attention.
 
     Examples
     --------
@@ -213,7 +216,7 @@ def _block(block: Block, ratio: float, depth: float) -> Block:
     )
 
 
-#: Field of a block that a short key changes, with a field by which blocks of the right kind are recognized.
+#: Field that a short key changes, with the part of the block that has it. A block is changed if it has the third field.
 _FIELDS: Mapping[str, tuple[str, str, str]] = {
     "query_heads": ("attention", "query_heads", "query_heads"),
     "kv_heads": ("attention", "kv_heads", "kv_heads"),
@@ -222,11 +225,11 @@ _FIELDS: Mapping[str, tuple[str, str, str]] = {
     "active_experts": ("feed_forward", "active_experts", "experts"),
     "expert_size": ("feed_forward", "intermediate_size", "experts"),
 }
-#: Short keys, which change all layers of a model.
+#: Short keys. Each changes all layers of a model.
 SHORT_KEYS = ("layers", *_FIELDS, "attention", "parallel")
-#: Widths of latent attention over the width of a head, as in DeepSeek-V2 and V3 (hf_deepseek_v2: 512, 1536 and 64 with
-#: heads of 128) [1]. The last value is the number of KV heads if grouped-query attention replaces latent attention, as
-#: in most models [1].
+#: Widths of latent attention divided by the width of a head [1]. They are those of DeepSeek-V2 and V3 (hf_deepseek_v2:
+#: 512, 1536 and 64 with heads of 128). The last value is the number of KV heads if grouped-query attention replaces
+#: latent attention [1]. Most models have this number.
 _RANK, _QUERY_RANK, _ROTARY, _KV_HEADS = 4, 12, 0.5, 8
 
 Change = tuple[tuple[str, ...], "Value"]
@@ -258,7 +261,7 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
         If the value is invalid, or no layer has the field.
     """
     listed = data.get("blocks")
-    # Mistakes in the blocks themselves are reported later.
+    # Invalid blocks are reported later, so they are skipped here.
     if not isinstance(listed, list) or not listed or not all(map(_is_block, listed)):
         raise InputError(f"{origin}: the model has no blocks of layers, attention and feed_forward to change")
     blocks = cast("list[dict[str, dict[str, Value]]]", listed)
@@ -288,7 +291,7 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
 
 
 def model_value(model: ModelSpec, key: str) -> float | None:
-    """Current value of a short key; None if it differs between layers, or if no layer has it.
+    """Current value of the field that a short key changes; None if layers differ, or if no layer has the field.
 
     Examples
     --------
@@ -318,7 +321,7 @@ def _whole(value: Value, origin: str) -> int:
 
 
 def _attention(blocks: list[dict[str, dict[str, Value]]], kind: Value, origin: str) -> Iterator[Change]:
-    """Replace grouped-query by latent attention, or the reverse; windows are unchanged."""
+    """Replace grouped-query attention by latent attention, or the reverse. Layers with windows are unchanged."""
     if kind not in ("latent", "grouped_query"):
         raise InputError(f"{origin}: got {kind!r}; allowed: latent, grouped_query")
     other = "grouped_query" if kind == "latent" else "latent"

@@ -1,6 +1,6 @@
-"""Assumptions of the cost model: every choice on which experts may disagree.
+"""Assumptions of the cost model. Each choice on which experts may disagree is a field.
 
-Each special rule of the published study's model is a field, so two models can be compared as two YAML files. The preset
+The rules of the published study are values of these fields, so two models can be compared as two YAML files. The preset
 of the study is ``scenarios/assumptions/paper.yaml``.
 """
 
@@ -46,7 +46,7 @@ class ChipAssumptions(Spec):
     hbm_efficiency: Fraction
     """Share of the memory bandwidth that kernels sustain [1]."""
     narrow_math_efficiency: Fraction = 1.0
-    """Factor on the sustained share of arithmetic for each halving of the format below 16 bits [1]."""
+    """Factor on the sustained share of arithmetic, applied once for 8-bit and twice for 4-bit math units [1]."""
     prefetched_bytes: HeldBytes = 0
     """Weights that each chip prefetches once per layer while ranks wait for a collective [B]. They may fill its L2
     cache, which has 50 MB on an H100. 0 means that memory reads and network do not overlap."""
@@ -57,15 +57,18 @@ class ChipAssumptions(Spec):
     """Speed of dense kernels in servers, relative to ``products``, which were measured in isolation [1]. The factor may
     exceed 1, because the weights of the next product can be prefetched or cached."""
     widened_efficiency: Fraction = 1.0
-    """Factor on the sustained share of bandwidth for narrow weights that are widened to 16 bits [1]."""
+    """Factor on the sustained share of bandwidth for weights that kernels convert to 16 bits before the product [1]."""
     overlap: Literal["step", "operator", "none"]
     """Overlap of arithmetic and memory traffic. ``step``: the longer of both over the full step. ``operator``: the
     longer of both for each operator. ``none``: the sum of both."""
     math_unit_follows: Literal["weights", "widest", "engines", "fastest"]
-    """Math unit of a matrix product. ``weights``: the unit of the weight format. ``widest``: the unit of the wider
-    operand. ``engines``: the rule of engines. They quantize activations for 8-bit weights, use a 4-bit unit for 4-bit
-    floats if the chip has one, and widen other 4-bit weights to the activations. ``fastest``: the fastest unit for the
-    format of any operand. This is a bound, because some chips have very slow integer units."""
+    """Math unit of a matrix product.
+
+    ``weights``: the unit of the weight format. ``widest``: the unit of the wider operand. ``engines``: the rule of
+    engines. They quantize activations for 8-bit weights, use a 4-bit unit for 4-bit floats if the chip has one, and
+    convert other 4-bit weights to the format of the activations. ``fastest``: the fastest unit for the format of any
+    operand. This is a bound, because some chips have very slow integer units.
+    """
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
     """Traffic of the inputs and outputs of a matrix that is split over chips; see
     :mod:`inference_econ.formulas.matmul`."""
@@ -90,8 +93,11 @@ class HostAssumptions(Spec):
     """True if decode steps run as CUDA graphs. Prefill steps do not, because their lengths differ. The host launches
     their kernels asynchronously, so a prefill step takes at least the time of all launches."""
     launches: Literal["per_layer", "per_operator"]
-    """Number of kernel launches: a fixed number per layer that never overlaps, or the number in each row of the
-    operator table."""
+    """Source of the number of kernel launches.
+
+    ``per_layer``: a fixed number per layer, which never overlaps with other work. ``per_operator``: the number in each
+    row of the operator table.
+    """
     engine: str | None = None
     """Engine whose kernel counts are used: a catalog name, optionally followed by a space and a version (``vllm
     0.12.0``). If absent, the counts of the operator table are used."""
@@ -167,8 +173,10 @@ class LayoutAssumptions(Spec):
     tensor_layouts: Annotated[tuple[TensorLayout, ...], Field(min_length=1, strict=False)]
     """Ways to split weight matrices: along one dimension (1D), or along both (2D)."""
     attention_scale_down_steps: Steps
-    """Number of steps in which attention can use fewer chips than the feed-forward part: T^(j/steps) with j = 0..steps
-    for T chips [1]. 0 means that both always use all chips."""
+    """Number of steps between one chip and all chips for attention, if it can use fewer chips than the feed-forward
+    part [1]. If the feed-forward part uses T chips, the numbers are T^(j/steps) with j = 0..steps. 0 means that both
+    always use all chips.
+    """
     attention_groups: Literal["idle", "data_parallel", "shared"]
     """Work of the other chips if attention runs on a part of a stage. ``idle``: no work. ``data_parallel``: other
     groups of the same size have their own sequences. ``shared``: all chips share the batch evenly, even within a
@@ -220,11 +228,11 @@ class ExpertAssumptions(Spec):
     parallel: bool
     """True if experts are spread over chips before their matrices are split."""
     parallel_min_requests_per_sparsity: NonNegative
-    """Minimum requests per micro-batch and unit of sparsity for expert parallelism."""
+    """Minimum number of requests in a micro-batch for expert parallelism, divided by the sparsity of the model [1]."""
     parallel_counts: Literal["requests", "tokens"]
-    """Quantity that is compared with this minimum: requests, or their new tokens."""
+    """Quantity that is compared with this minimum: the number of requests, or of their new tokens."""
     sparsity: Literal["floor", "exact"]
-    """Definition of sparsity: experts divided by active experts, rounded down or exact."""
+    """Definition of the sparsity of a model: experts divided by active experts, rounded down or exact."""
     shared: Literal["routed", "apart"]
     """Treatment of shared experts: each is one more routed and active expert, or all are a separate dense part."""
     all_reduce: Literal["every_active_expert", "every_copy", "once"]
@@ -243,8 +251,8 @@ class ExpertAssumptions(Spec):
     the token reaches; node-limited routing allows ``active_groups`` of them (:class:`ExpertFeedForward`). ``by_phase``:
     per domain in prefill, and per copy in decode, whose kernels minimize latency."""
     dispatch: Literal["activations", "eight_bit", "weights"]
-    """Format of tokens that are dispatched to experts: that of the activations, 8 bits, or that of the experts' weights
-    if these are narrow floats. Combined outputs have the format of the activations."""
+    """Format of tokens that are dispatched to experts: the format of the activations, 8 bits, or the format of the
+    experts' weights if these are narrow floats. Combined outputs have the format of the activations."""
     activations: Literal["touched", "all"]
     """Activation traffic of experts: for the experts that receive tokens, or for all experts."""
     replicated_tokens: Literal["exchanged", "summed", "gathered"]
@@ -290,7 +298,7 @@ class AttentionAssumptions(Spec):
     """Fixed time of a latent-attention kernel on the chip, if different from other kernels, for example because an
     engine fuses more operations [s]."""
     latent_traffic: Literal["one_matrix", "exact"]
-    """Traffic of MLA's two up-projections: that of a single matrix over both ranks, or each over its own ranks."""
+    """Traffic of MLA's two up-projections: as one matrix over the ranks of both, or each over its own ranks."""
     latent: Literal["absorbed", "decompressed", "decompressed_per_step"]
     """MLA in decode. ``absorbed``: the latent is key and value of every head. ``decompressed``: keys and values of
     every head are cached. ``decompressed_per_step``: the latent is cached and decompressed in each step. Prefill
@@ -303,7 +311,7 @@ class AttentionAssumptions(Spec):
     ``cut``: also the projections, split as well. ``replicated``: scan and projections in full on every attention
     rank."""
     index_keys: Literal["cache", "eight_bit"] = "cache"
-    """Format of index keys: that of the cache, or 8 bits with a 32-bit scale per 128 elements."""
+    """Format of index keys: the format of the cache, or 8 bits with a 32-bit scale per 128 elements."""
     chunk_position: Literal["middle", "position"] = "middle"
     """Position of a token in its chunk, for attention within chunks. ``middle``: always the middle. ``position``: the
     actual position for new tokens of a prompt and for sequences within their first chunk. For longer sequences the
@@ -318,7 +326,7 @@ class AttentionAssumptions(Spec):
     masked_scores: Literal["skipped", "computed"] = "skipped"
     """Scores that the causal mask hides in prefill: skipped, as in fused kernels, or computed and then masked."""
     kv_reads: Literal["micro_batch", "batch"]
-    """KV cache that a pipeline stage reads per micro-batch: that of the micro-batch, or that of the full batch, as in
+    """KV cache that a pipeline stage reads per micro-batch: the cache of the micro-batch, or of the full batch, as in
     an early version of the study's code."""
 
     def kernel(self, kind: Literal["grouped", "latent"], dtype: str) -> ScoresKernel | None:
@@ -336,7 +344,7 @@ class CapacityAssumptions(Spec):
     """Format of embeddings if the weights are narrower than 16 bits: 16 bits, as in engines, or the format of the
     weights."""
     kv: Literal["micro_batch", "batch"]
-    """KV cache that must fit in memory: that of one micro-batch, or of all micro-batches in the pipeline."""
+    """KV cache that must fit in memory: the cache of one micro-batch, or of all micro-batches in the pipeline."""
     draft: bool
     """True if weights and KV cache of a draft model must fit in memory, too."""
     usable_memory: Fraction
@@ -344,7 +352,7 @@ class CapacityAssumptions(Spec):
     kv_block: Count
     """Block size of the KV cache [tokens]. A sequence occupies full blocks."""
     workspace_tokens: NonNegative
-    """Tokens of the largest step [tokens]. Its activations must fit in addition to weights and KV cache."""
+    """Tokens of the largest step [tokens]. Activations of this step must fit in addition to weights and KV cache."""
     state_pages: bool = False
     """True if recurrent states are stored in cache pages. A page is then as large as a state."""
     states_held: Annotated[int, Field(ge=1, le=100)] = 1
@@ -357,8 +365,9 @@ class CapacityAssumptions(Spec):
     """True if the largest step includes images, as in an engine's profile run: as many of the largest ones as fit, at
     least one."""
     compressed_padding: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)] = 1
-    """Allocated pages divided by used pages, for compressed caches whose groups of layers have pages of equal size
-    [1]."""
+    """Number of allocated pages divided by the number of used pages [1], for compressed caches in which groups of
+    layers have pages of equal size.
+    """
     reserved_bytes: HeldBytes = 0
     """Further memory of each chip that an engine uses: contexts, libraries, graphs [B]."""
     communication_bytes: HeldBytes = 0
@@ -430,10 +439,12 @@ class CpuAssumptions(Spec):
     memory_bytes: Memory | None = None
     """Host memory for these layers and their KV cache; None for no limit [B]."""
     copied_from: Count
-    """Tokens of a step from which the GPU computes these layers, with weights that are copied over the host link
-    [tokens]."""
+    """Number of tokens of a step from which the GPU computes these layers [tokens].
+
+    Their weights are then copied over the host link.
+    """
     copied_together: Count
-    """Tokens that share one copy of the weights [tokens]."""
+    """Number of tokens for which the weights are copied once [tokens]."""
 
 
 #: Groups of :class:`Assumptions` by field name.
@@ -451,7 +462,7 @@ GROUPS: Mapping[str, type[Spec]] = {
 }
 
 
-#: Present names of fields that had other names before groups existed.
+#: Fields of experts that were renamed. A message shows the current name.
 _OF_EXPERTS = (
     "math_efficiency hbm_efficiency overlap tile parallel parallel_min_requests_per_sparsity parallel_counts sparsity "
     "all_reduce dispatch activations imbalance popularity_scv spread"
@@ -464,7 +475,7 @@ _RENAMED = {
     "embedding_capacity": "capacity.embeddings",
     "kv_capacity": "capacity.kv",
     "draft_in_capacity": "capacity.draft",
-    # Kernels in captured graphs take host.graph_launch, others host.launch.
+    # Kernels in captured graphs use host.graph_launch. Other kernels use host.launch.
     "launch": "host.launch or host.graph_launch",
 }
 _MOVED = {
@@ -489,7 +500,7 @@ if TYPE_CHECKING:
     FamilyAssumptions = Spec
 else:
     _EXCEPTIONS = {name: _exceptions(group) for name, group in GROUPS.items()}
-    # Pickling in worker processes finds a class by its name in its module.
+    # Worker processes read pickled objects, for which the class must be in its module under its name.
     globals().update({exceptions.__name__: exceptions for exceptions in _EXCEPTIONS.values()})
     #: Exceptions for one family of chips, which can set any field of any group.
     FamilyAssumptions = create_model(
@@ -538,16 +549,16 @@ class Assumptions(SourcedSpec):
     """Measured corrections of the fitted constants; absent if there are none."""
 
     def for_chip(self, chip: HardwareSpec) -> Assumptions:
-        """Copy of these assumptions with the exceptions for the family of a chip applied."""
+        """Copy in which the exceptions for the family of a chip are applied."""
         exceptions = exceptions_of(self, self.exceptional(chip))
         return self.changed(exceptions).model_copy(update={"per_family": {}}) if exceptions else self
 
     def exceptional(self, chip: HardwareSpec) -> str:
-        """Key of :attr:`per_family` for a chip: its family, or a similar family."""
+        """Key of :attr:`per_family` for a chip: the family of the chip, or another family of the generation."""
         return chip.family if chip.family in self.per_family else generations.usual().family(chip)
 
     def without_exceptions(self, names: Collection[str]) -> Assumptions:
-        """Copy without exceptions for some fields, given their dotted names."""
+        """Copy without exceptions for some fields. The arguments are dotted names."""
         families = {}
         for key, exceptions in self.per_family.items():
             groups: dict[str, Spec] = {}

@@ -20,7 +20,7 @@ Quantity = Literal["tpot", "ttft", "request", "throughput"]
 #: Property in which a query may differ from the calibration data: lengths and load only (``traffic``); engine version;
 #: layout; the combination of engine, chip and model (``subject``); or an engine, chip or model that was not measured.
 Unlike = Literal["traffic", "version", "layout", "subject", "model", "hardware", "engine"]
-#: Attention-DP groups, pipeline stages, expert-parallel ranks.
+#: Kinds of parallelism: attention-DP groups, pipeline stages, expert-parallel ranks.
 Axis = Literal["dp", "pp", "ep"]
 
 
@@ -31,7 +31,7 @@ def _measured(text: str) -> str:
     return text
 
 
-#: Separator between the three parts of a subject.
+#: Text between the three parts of a subject: engine, chip and model.
 STROKE = " / "
 Subject = Annotated[str, AfterValidator(_measured)]
 Ratio = Annotated[int | float, Field(ge=-10, le=10, allow_inf_nan=False)]
@@ -43,7 +43,7 @@ LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 
 def likely_ends(quantiles: Sequence[float], level: float = 0.8) -> tuple[float, float]:
-    """Interval that contains the prediction and a given share of the errors.
+    """Interval of errors that contains a given share of the measurements, and the prediction itself.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def likely_ends(quantiles: Sequence[float], level: float = 0.8) -> tuple[float, 
     -------
     (float, float)
         Lower bound (at most 0) and upper bound (at least 0) of ln(measured / predicted) [1]. The interval contains the
-        central errors, and is extended to 0, which is the prediction itself.
+        central errors. If it does not contain 0, which is the prediction itself, it is extended to 0.
 
     Examples
     --------
@@ -91,12 +91,14 @@ class ErrorSpread(Spec):
     """Cross-validation errors of the predictions of one quantity."""
 
     rows: Count
-    """Number of measurements on which the interval is based. For an interval that is mostly that of the parent profile,
-    the measurements of the parent [1]."""
+    """Number of measurements on which the interval is based [1].
+
+    If the interval mostly comes from the parent profile, these are the measurements of the parent.
+    """
     own: Count | None = None
-    """Number of measurements in the fit itself, if the interval is mostly that of the parent profile [1]."""
+    """Number of measurements in the fit itself, if the interval mostly comes from the parent profile [1]."""
     groups: Count | None = None
-    """Number of groups that were left out, one fit each [1]."""
+    """Number of groups of measurements in cross-validation [1]. One fit is made without each of them."""
     misfits: Count | None = None
     """Number of outliers. The width of the interval excludes their errors [1]."""
     median: Ratio | None = None
@@ -104,7 +106,7 @@ class ErrorSpread(Spec):
     p90: Ratio | None = None
     """90th percentile of |ln(measured / predicted)| [1]."""
     covered: Share | None = None
-    """Share of the measurements inside 80% intervals that were computed without their group [1]."""
+    """Share of the measurements that are inside 80% intervals, which were computed without their group [1]."""
     quantiles: Annotated[tuple[Ratio, ...], Field(min_length=len(LEVELS), max_length=len(LEVELS), strict=False)]
     """Quantiles of ln(measured / predicted) at 5, 10, 25, 50, 75, 90 and 95% [1]."""
 
@@ -125,10 +127,10 @@ class ErrorSpread(Spec):
 
 
 class LeftOut(Spec):
-    """Errors of a fit that left out some measurements and then predicted them."""
+    """Errors of predictions for measurements that a fit left out."""
 
     by: Unlike
-    """Property that the left-out measurements share: engine, chip, model, or their combination (``subject``)."""
+    """Property that the left-out measurements share: engine, chip, model, or combination of them (``subject``)."""
     name: str = Field(min_length=1)
     """Value of this property."""
     rows: Count
@@ -138,7 +140,7 @@ class LeftOut(Spec):
 
 
 class UnseenErrors(Spec):
-    """Errors for unseen combinations of engine, chip and model, by engine and chip generation."""
+    """Errors for combinations of engine, chip and model that a fit left out, by engine and chip generation."""
 
     engine: str = Field(min_length=1)
     """Catalog name of the serving engine."""
@@ -153,7 +155,7 @@ class UnseenErrors(Spec):
 
 
 class Calibration(Spec):
-    """Measurements to which assumptions were fitted. A query outside their range is an extrapolation."""
+    """Measurements to which assumptions were fitted, and errors of the fit. Queries outside their range extrapolate."""
 
     date: str = Field(min_length=1)
     """Date of the fit."""
@@ -170,7 +172,7 @@ class Calibration(Spec):
     families: Names
     """Families of the measured chips; see :attr:`HardwareSpec.family`."""
     weights: Names
-    """Number formats of most of the weights."""
+    """Formats of most of the weights of the measured models."""
     parameters: Range
     """Parameters of the measured models, including all experts [1]."""
     isl: Range
@@ -182,35 +184,37 @@ class Calibration(Spec):
     accelerators: Range
     """Accelerators per instance [1]."""
     errors: Annotated[dict[Unlike, dict[Quantity, ErrorSpread]], Field(min_length=1)]
-    """Cross-validation errors, by the property that was left out, and by quantity."""
+    """Cross-validation errors, by the property that the left-out measurements share, and by quantity."""
     subjects: Annotated[tuple[Subject, ...], Field(strict=False)] = ()
     """Measured combinations of engine, chip and model, separated by slashes."""
     versions: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Measured engines with their versions."""
     layouts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Layouts of the measured instances, as in :func:`inference_econ.engine.layout_key`, without ep."""
+    """Layouts of the measured instances in the form of :func:`inference_econ.engine.layout_key`, without ep."""
     parallel: dict[Axis, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
-    """Display names of the models that were measured with a kind of parallelism; disaggregated servers are excluded."""
+    """Display names of the models that were measured with a kind of parallelism, except on disaggregated servers."""
     left_out: Annotated[tuple[LeftOut, ...], Field(strict=False)] = ()
     """Errors of fits that left out a chip, a model, or a combination of engine, chip and model."""
     unseen: Annotated[tuple[UnseenErrors, ...], Field(strict=False)] = ()
     """Errors for combinations of engine, chip and model that the fit did not see, by engine and chip generation."""
     undetermined: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Fitted constants that the measurements hardly determine."""
+    """Names of fitted constants that the measurements do not determine well."""
     deployments: str = ""
-    """Short hashes of the fitted deployments, including those of the parent profile. They show which measurements were
-    not fitted."""
+    """Short hashes of the fitted deployments, which show that other measurements were not fitted.
+
+    Hashes of the parent profile are included.
+    """
 
 
 #: Version of the file format for measured corrections.
 LEVELS_FORM = 1
-#: Property that cross-validation of measured corrections holds out: load, deployment, serving mode, engine version, or
-#: combination of model and chip (``subject``).
+#: Property that the left-out measurements have in common in cross-validation of corrections: load, deployment, serving
+#: mode, engine version, or combination of model and chip (``subject``).
 Unseen = Literal["load", "deployment", "way", "version", "subject"]
-#: ln(measured / predicted), limited to a factor of 7 in both directions, because larger values are mistakes [1].
+#: ln(measured / predicted). Values beyond a factor of 7 are rejected, because they are mistakes [1].
 Log = Annotated[int | float, Field(ge=-2, le=2, allow_inf_nan=False)]
 Spread = Annotated[int | float, Field(ge=0, le=2, allow_inf_nan=False)]
-#: Number of characters of a file hash [1].
+#: Length of a hash of a file, in characters [1].
 _DIGITS = 12
 
 
@@ -238,10 +242,10 @@ def _this_form(form: int) -> int:
 
 
 class MeasuredLevel(Spec):
-    """Measured correction of step times, including all wider corrections."""
+    """Measured correction of step times. It includes the corrections of all larger groups of measurements."""
 
     rows: Count
-    """Number of measurements behind the correction [1]."""
+    """Number of measurements from which the correction is derived [1]."""
     decode: Log
     """ln(measured / predicted) of the time of decode steps [1]."""
     prefill: Log
@@ -252,7 +256,7 @@ class MeasuredDeployment(MeasuredLevel):
     """Correction for a layout and a weight format."""
 
     layout: str = Field(min_length=1)
-    """Layout of an instance, as in :func:`inference_econ.engine.layout_key`, without ep."""
+    """Layout of an instance in the form of :func:`inference_econ.engine.layout_key`, without ep."""
     weights: str = Field(min_length=1)
     """Number format of most of the weights."""
 
@@ -289,7 +293,7 @@ class MeasuredSubject(MeasuredLevel):
 
 
 class SharedLevel(Spec):
-    """Correction that applies to all models and chips: of engine releases, or of speculative decoding."""
+    """Correction for all models and chips: for engine releases, or for speculative decoding."""
 
     rows: Count
     """Number of measurements [1]."""
@@ -298,13 +302,16 @@ class SharedLevel(Spec):
     prefill: Log = 0.0
     """ln(measured / predicted) of the time of prefill steps [1]."""
     since: str = ""
-    """First engine release to which the correction applies, as in the engine's file; empty for all releases."""
+    """First engine release for which the correction is valid, as in the engine's file; empty for all releases."""
     speculates: bool = False
-    """True if the correction applies to speculative decoding only."""
+    """True if the correction is only valid for speculative decoding."""
 
 
 class LevelSpreads(Spec):
-    """Standard deviations of ln(measured / predicted) [1]; they set how far corrections move toward the mean."""
+    """Standard deviations of ln(measured / predicted) [1].
+
+    They determine how far a correction is moved toward the mean of its group.
+    """
 
     subject: Spread
     """Standard deviation between combinations of model and chip."""
@@ -315,9 +322,9 @@ class LevelSpreads(Spec):
     deployment: Spread
     """Standard deviation between deployments."""
     speculation: Spread = 0
-    """Standard deviation between engines with and without speculative decoding."""
+    """Standard deviation between servers with and without speculative decoding."""
     release: Spread = 0
-    """Standard deviation of the change from one engine release to the next, over all models."""
+    """Standard deviation of the change between consecutive engine releases, over all models."""
     row: Spread
     """Standard deviation between measurements of one deployment."""
 
@@ -330,7 +337,7 @@ class MeasuredLevels(Spec):
     profile: Annotated[str, _known("assumptions")]
     """Catalog name of the fitted profile."""
     constants: str = Field(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")
-    """Short hash of the profile's file, to which the corrections apply."""
+    """Short hash of the file of the profile to which the corrections belong."""
     engine: Annotated[str, _known("engines")]
     """Catalog name of the serving engine."""
     date: Date
@@ -342,9 +349,12 @@ class MeasuredLevels(Spec):
     spreads: dict[Quantity, LevelSpreads]
     """Standard deviations of the corrections, by quantity; see :class:`LevelSpreads`."""
     errors: dict[Unseen, dict[Quantity, ErrorSpread]] = Field(default_factory=dict)
-    """Errors of predictions with corrections, by the property that was left out, and by quantity."""
+    """Cross-validation errors with corrections, by the property of the left-out measurements, and by quantity."""
     shared: Annotated[tuple[SharedLevel, ...], Field(strict=False)] = ()
-    """Corrections for all models and chips; those that apply are added to the correction of a subject."""
+    """Corrections for all models and chips.
+
+    If one is valid for a query, it is added to the correction of the subject.
+    """
     subjects: Annotated[tuple[MeasuredSubject, ...], Field(min_length=1, strict=False)]
     """Corrections for combinations of model and chip."""
 
@@ -358,6 +368,6 @@ class MeasuredLevels(Spec):
 
 
 def constants_of(profile: str) -> str:
-    """Short hash of the file of a profile. Corrections for another version of the file have another hash."""
+    """Short hash of the file of a profile. It changes if the file changes, so that old corrections can be rejected."""
     path = places.folder("assumptions") / f"{profile}.yaml"
     return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]

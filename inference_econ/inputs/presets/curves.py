@@ -1,4 +1,7 @@
-"""Fitted kernel efficiencies: curves with few constants, relative to datasheet values."""
+"""Efficiencies of kernels as curves that are fitted to measurements.
+
+A curve has few constants relative to the datasheet.
+"""
 
 from __future__ import annotations
 
@@ -23,47 +26,59 @@ class MathUnit(Spec):
 
 
 class DenseKernel(Spec):
-    """Kernel of dense products: matrices of one format that every token is multiplied with."""
+    """Kernel for products of tokens with a dense matrix, whose weights have one format."""
 
     math_efficiency: Fraction
     """Sustained share of the dense peak in products with many rows [1]."""
     hbm_efficiency: Fraction
     """Sustained share of the memory bandwidth when the matrix is read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of arithmetic and memory time that overlaps with the longer one [1]."""
+    """Share of the shorter of the two times (arithmetic, memory) during which the longer one also runs [1]."""
     unit: MathUnit | None = None
     """Math unit of the measured chips; if absent, the sustained share of peak is equal on all chips."""
 
 
 class GroupedKernel(Spec):
-    """Kernel of products of routed experts in one weight format: :mod:`inference_econ.formulas.grouped_matmul`."""
+    """Kernel for products of tokens with routed experts in one weight format.
+
+    The model is in :mod:`inference_econ.formulas.grouped_matmul`.
+    """
 
     math_efficiency: Fraction
     """Sustained share of the dense peak in large products of many tokens [1]."""
     hbm_efficiency: Fraction
     """Sustained share of the memory bandwidth when the weights of the experts in a batch are read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of arithmetic and weight reads that overlaps with the longer one [1]."""
+    """Share of the shorter of the two times (arithmetic, weight reads) during which the longer one also runs [1]."""
     extra_tokens: Extra
-    """Overhead of each expert in a batch, expressed in tokens: the empty part of its last tile [tokens]."""
+    """Overhead of each expert in a batch as a number of tokens [tokens].
+
+    It represents the empty part of its last tile.
+    """
     extra_elements: Extra
-    """Overhead of a product, expressed in elements of its width and depth on one chip. It slows down small parts of
-    experts [1]."""
+    """Overhead of a product as a number of elements in width and depth on one chip [1].
+
+    It makes small parts of experts slow.
+    """
     passes: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)]
-    """Number of times that separate kernels read and write the inputs and outputs: to sort tokens by expert, to
-    quantize them, and to sum outputs [1]."""
+    """Number of times that separate kernels read and write the inputs and outputs [1].
+
+    These kernels sort tokens by expert, quantize them, and sum outputs.
+    """
     unit: MathUnit | None = None
     """Math unit of the measured chips; if absent, the sustained share of peak is equal on all chips."""
 
 
 class ExchangedKernels(Spec):
-    """Expert kernels for tokens that arrive by an all-to-all, already sorted by expert."""
+    """Expert kernels for tokens from an all-to-all, which are already sorted by expert."""
 
     prompts: GroupedKernel
     """Kernel of prefill steps."""
     decode: GroupedKernel
-    """Kernel of decode steps. Its buffers have room for the maximum tokens per expert, but only actual tokens are
-    computed."""
+    """Kernel of decode steps.
+
+    The buffers have the size for the maximum number of tokens per expert. Only actual tokens are computed.
+    """
 
 
 class ExpertKernel(GroupedKernel):
@@ -81,10 +96,12 @@ class DecodeScores(Spec):
     hbm_efficiency: Fraction
     """Sustained share of the memory bandwidth when the cache is read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of arithmetic and memory time that overlaps with the longer one [1]."""
+    """Share of the shorter of the two times (arithmetic, memory) during which the longer one also runs [1]."""
     extra_tokens: Extra
-    """Overhead of each sequence, expressed in cached tokens: start and end of a kernel, and the sum over parts of a
-    context [tokens]."""
+    """Overhead of each sequence as a number of cached tokens [tokens].
+
+    It represents the start and end of a kernel, and the sum over parts of a context.
+    """
 
 
 class PromptScores(Spec):
@@ -93,9 +110,12 @@ class PromptScores(Spec):
     math_efficiency: Fraction
     """Sustained share of the dense peak for long prompts with wide heads [1]."""
     extra_tokens: Extra
-    """Overhead of each new token, expressed in past tokens, from half-empty tiles on the diagonal [tokens]."""
+    """Overhead of each new token as a number of past tokens [tokens].
+
+    It represents half-empty tiles on the diagonal.
+    """
     extra_elements: Extra
-    """Overhead of attention scores, expressed in elements of a head, from exponentials [1]."""
+    """Overhead of attention scores as a number of elements of a head [1]. It represents exponentials."""
 
 
 class ScoresKernel(Spec):
@@ -125,15 +145,15 @@ class ProtocolConstants(Spec):
     base: Seconds
     """Fixed time per collective [s]."""
     per_rank: Seconds
-    """Additional time per rank inside a link domain, beyond the first [s]."""
+    """Additional time for each rank of a link domain after the first [s]."""
     per_domain_doubling: Seconds
-    """Additional time per doubling of the number of link domains [s]."""
+    """Additional time each time that the number of link domains doubles [s]."""
     bandwidth_factor: Fraction
     """Share of the link bandwidth that carries payload [1]."""
 
 
 class AllReduceKernel(Spec):
-    """All-reduce kernel of an engine or of the switch, inside one link domain."""
+    """All-reduce kernel of an engine, or of the switch, inside one link domain."""
 
     shape: Literal["one_shot", "two_shot", "multicast"]
     """Algorithm. ``one_shot``: each rank reads the tensors of all others. ``two_shot``: each rank reduces a part, and
@@ -141,7 +161,7 @@ class AllReduceKernel(Spec):
     base: Seconds
     """Fixed time per collective [s]."""
     per_rank: Seconds
-    """Additional time per rank beyond the first [s]."""
+    """Additional time for each rank after the first [s]."""
     bandwidth_factor: Fraction
     """Share of the link bandwidth that carries payload [1]."""
     most_bytes: Bytes | None = None
@@ -149,50 +169,56 @@ class AllReduceKernel(Spec):
 
 
 class ExchangeKernel(Spec):
-    """All-to-all kernel of an engine, in which every rank writes to all others simultaneously."""
+    """All-to-all kernel of an engine. Every rank writes to all others at the same time."""
 
     base: Seconds
     """Fixed time per collective [s]."""
     per_rank: Seconds
-    """Additional time per rank of a link domain, beyond the first [s]."""
+    """Additional time for each rank of a link domain after the first [s]."""
     bandwidth_factor: Fraction
     """Share of the link bandwidth that carries payload [1]."""
 
 
 class NcclTree(Spec):
-    """NCCL's model of collectives: latency plus size over bandwidth. The fastest available algorithm is used."""
+    """Collectives as NCCL models them: latency plus size over bandwidth. The fastest available algorithm is used."""
 
     kind: Literal["nccl_tree"]
     """Name of the model of collectives."""
     version: str
-    """NCCL versions to which the constants apply."""
+    """NCCL versions for which the constants are valid."""
     protocols: Annotated[dict[ProtocolName, ProtocolConstants], Field(min_length=1)]
-    """Protocols with the tree algorithm."""
+    """Constants of the tree algorithm by protocol."""
     ring: dict[ProtocolName, ProtocolConstants] = Field(default_factory=dict)
-    """Protocols with the ring algorithm. Here ``per_domain_doubling`` is the time per link domain."""
+    """Constants of the ring algorithm by protocol. Here ``per_domain_doubling`` is the time per link domain."""
     kernels: dict[str, AllReduceKernel] = Field(default_factory=dict)
     """Other all-reduce kernels inside a link domain, by name."""
     network_factor: Fraction | None = None
-    """Share of the network bandwidth between domains that carries payload under the protocol Simple. Other protocols
-    are scaled in proportion. If absent, the factors of the protocols apply [1]."""
+    """Share of the network bandwidth between domains that carries payload under the protocol Simple [1].
+
+    Other protocols are scaled in proportion. If absent, the constants of the protocols are used.
+    """
     exchange_per_domain_doubling: Seconds | None = None
-    """Latency of an all-to-all or point-to-point transfer per doubling of the number of link domains [s]; by default,
-    that of the protocols."""
+    """Latency of an all-to-all or point-to-point transfer each time that the number of link domains doubles [s].
+
+    By default, the latency of the protocols is used.
+    """
     exchange_kernels: dict[str, ExchangeKernel] = Field(default_factory=dict)
     """Other all-to-all kernels, by name. Between link domains they use ``exchange_per_domain_doubling``, which is then
     required."""
     domains_overlap: bool = True
     """True if traffic inside a link domain overlaps with traffic between domains."""
     chain: Count | None = None
-    """Maximum number of ranks that the algorithm chains inside a link domain, which is the number with which
-    ``per_rank`` was measured [1]. If set, a larger link domain is never slower than a smaller one
+    """Maximum number of ranks that the algorithm chains inside a link domain [1].
+
+    ``per_rank`` was measured with this number. If set, a larger link domain is never slower than a smaller one
     (:func:`inference_econ.formulas.collectives.tree_seconds`), and traffic between domains takes at least the time of
-    traffic inside one. If absent, all ranks of a link domain form one chain, as in the published study."""
+    traffic inside one. If absent, all ranks of a link domain form one chain, as in the published study.
+    """
     exchange_chain: Count | None = None
-    """Maximum number of ranks in a chain of an all-to-all or a point-to-point transfer, if different [1]."""
+    """Maximum number of ranks in a chain for an all-to-all or point-to-point transfer, if different [1]."""
 
     def _check_fields(self) -> None:
-        """Reject all-to-all kernels without a latency between link domains."""
+        """Reject all-to-all kernels if the latency between link domains is missing."""
         if self.exchange_kernels and self.exchange_per_domain_doubling is None:
             raise ValueError(
                 "exchange_kernels require exchange_per_domain_doubling, their latency between link domains"
@@ -200,7 +226,7 @@ class NcclTree(Spec):
 
 
 class Mesh(Spec):
-    """Ring along neighbors, used for TPU tori and the Groq LPU in the published study."""
+    """Collectives that send along neighbors in a ring. The published study uses them for TPU tori and the Groq LPU."""
 
     kind: Literal["mesh"]
     """Name of the model of collectives."""
@@ -209,7 +235,7 @@ class Mesh(Spec):
 
 
 class Free(Spec):
-    """Communication that takes no time, for bounds."""
+    """Communication that takes no time. It is used for bounds."""
 
     kind: Literal["free"]
     """Name of the model of collectives."""

@@ -1,4 +1,4 @@
-"""Chip generations, with the profiles fitted to each and the families that belong to it."""
+"""Chip generations, with the families of chips in each, and the profiles fitted to each."""
 
 from __future__ import annotations
 
@@ -15,35 +15,41 @@ if TYPE_CHECKING:
 
 
 class FittedProfile(Spec):
-    """Preset that was fitted to measured servers, with the chips and the engine to which it applies."""
+    """Preset that was fitted to measured servers, with the chips and the engine for which it is valid."""
 
     profile: str = Field(min_length=1)
     """Name of the preset."""
     engine: str | None = None
-    """Engine to which the preset applies; absent for any engine."""
+    """Engine for which the preset is valid; absent for all engines."""
     generations: Names
-    """Chip generations to which the preset applies (:attr:`HardwareSpec.generation`)."""
+    """Chip generations for which the preset is valid (:attr:`HardwareSpec.generation`)."""
 
     def holds(self, generation: str, engine: str | None) -> bool:
-        """True if the profile applies to an engine on a chip generation."""
+        """True if the preset is valid for an engine on a chip generation."""
         return generation in self.generations and self.engine in (None, engine)
 
 
 class Generations(Spec):
-    """Table of fitted profiles and chip families, by generation."""
+    """Table of the profiles and chip families of each generation."""
 
     name: str = Field(min_length=1)
     """Display name."""
     profiles: Annotated[tuple[FittedProfile, ...], Field(min_length=1, strict=False)]
-    """Fitted profiles. The first one that applies is used."""
+    """Fitted profiles. The first valid one is used."""
     otherwise: str = Field(min_length=1)
-    """Preset for chips to which no profile applies."""
+    """Preset for chips without a fitted profile."""
     families: dict[str, Names] = Field(default={})
-    """Families of each generation (:attr:`HardwareSpec.family`). The first one is used for chips of unknown families.
-    By default, the only family has the name of the generation."""
+    """Families of each generation (:attr:`HardwareSpec.family`).
+
+    A chip of an unknown family is treated like the first one. A generation that is not listed has one family, with the
+    name of the generation.
+    """
 
     def family(self, chip: HardwareSpec) -> str:
-        """Family of a chip, whose recipes and exceptions apply: its own if known, else the first of its generation."""
+        """Family of a chip. If the family is unknown, it is the first family of the chip's generation.
+
+        Recipes and exceptions of assumptions for this family are valid for the chip.
+        """
         families = self.families.get(chip.generation, (chip.generation,))
         return chip.family if chip.family in families else families[0]
 

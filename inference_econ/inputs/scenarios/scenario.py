@@ -39,7 +39,7 @@ ColumnKey = Literal[
     "concurrency",
     "ttft_milliseconds",
 ]
-#: Columns that apply only to services, and columns that apply only to decode steps.
+#: Columns that are valid only for services, and columns that are valid only for decode steps.
 SERVICE_COLUMNS: tuple[ColumnKey, ...] = ("concurrency", "ttft_milliseconds")
 DECODE_COLUMNS: tuple[ColumnKey, ...] = ("mfu",)
 
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 else:
     Ask = Annotated[Union[tuple(map(named, KINDS))], Field(discriminator="kind")]  # noqa: UP007
 
-#: Queries whose results are curves, which the table of a scenario can show. Other queries have their own tables, if
-#: any.
+#: Queries whose results are curves. A table of the scenario can show them. Other queries have their own tables, or
+#: none.
 _CURVES = (FrontierAsk, ToyAsk, SquareRootAsk, PanelsAsk)
 
 
@@ -72,13 +72,16 @@ class TableSpec(Spec):
     point: Literal["fastest", "preferred"]
     """Point of the frontier."""
     cost: Positive | None = None
-    """Maximum cost with ``point: fastest`` [USD per 1e6 tokens]."""
+    """Maximum cost of the point if ``point`` is ``fastest`` [USD per 1e6 tokens]."""
     exponent: Positive = 3
-    """Exponent of the preference with ``point: preferred`` (eq. 45) [1]."""
+    """Exponent of the preference in eq. 45 if ``point`` is ``preferred`` [1]."""
     columns: Annotated[tuple[ScenarioColumn, ...], Field(min_length=1, strict=False)]
     """Columns of the table."""
     printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
-    """Published cells by series and column, as text to preserve their digits. A test compares them with the results."""
+    """Published values of cells by series and column.
+
+    They are texts to keep their digits. A test compares them with results.
+    """
 
     def _check_fields(self) -> None:
         if self.cost is not None and self.point != "fastest":
@@ -93,16 +96,17 @@ class TableSpec(Spec):
 
 
 class OfferedPoints(Spec):
-    """API offers of a model on a date. The Pareto-optimal ones are drawn as points next to a series."""
+    """API offers of a model on a day. Pareto-optimal offers are drawn as points in the figure."""
 
     series: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-    """Labels of the series in the figure. In a figure with several panels, each panel contains at most one of them."""
+    """Labels of the series that the offers belong to. Each panel of a figure has at most one of these series."""
     model_as_written: Annotated[str, Field(min_length=1)]
-    """Name of the model in the source of the offers."""
+    """Name of the model in the list of offers."""
     date: Date
     """Day of the offers."""
     without: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Excluded providers: those that use other chips than the series, or whose measured speed is not usable."""
+    """Providers that are left out, because they use other chips than the series, or their measured speed is not usable.
+    """
 
 
 class FigureSpec(Spec):
@@ -126,7 +130,7 @@ class FigureSpec(Spec):
 
 
 class Scenario(SourcedSpec):
-    """Query, and how to show its result."""
+    """Query, with the table and the figure that show its result."""
 
     moved: ClassVar[Mapping[str, str]] = RENAMED
 
@@ -138,7 +142,7 @@ class Scenario(SourcedSpec):
     """Figure of the result; absent if the scenario has none."""
 
     def changed(self, changes: Iterable[str]) -> Scenario:
-        """Copy with what-ifs for all series. They are added to the name, and to the title of the figure.
+        """Copy with what-ifs for all series. The name of the scenario and the title of the figure mention them.
 
         Parameters
         ----------
@@ -148,7 +152,7 @@ class Scenario(SourcedSpec):
         Raises
         ------
         InputError
-            If a what-if names no specification, or the query has no models on hardware.
+            If a what-if names no specification, or the query has no series with a model and hardware.
         """
         further = checked_changes(changes)
         if not further:
@@ -166,7 +170,7 @@ class Scenario(SourcedSpec):
             )
         named: dict[str, object] = {"common": common.replace(changes=(*common.changes, *further))}
         if hasattr(self.ask, "series"):
-            # What-ifs in the settings of a series override the common ones.
+            # What-ifs in the settings of a series have priority over common ones.
             named["series"] = tuple(
                 series.replace(settings=series.settings.replace(changes=(*series.settings.changes, *further)))
                 if series.settings.changes
@@ -200,18 +204,18 @@ DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OS
 
 
 def with_defaults(settings: Settings) -> Settings:
-    """Settings with all defaults filled in. A given context replaces the default lengths."""
+    """Settings with all defaults. A context replaces the default lengths."""
     fields = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
     return Settings(**fields).over(DEFAULTS)
 
 
 def check_counted(filled: Settings) -> None:
-    """Reject settings that do not apply to the kind of frontier: services or decode steps.
+    """Reject settings that are not valid for the kind of frontier: services or decode steps.
 
     Raises
     ------
     InputError
-        If a setting does not apply; the message names the setting and what to write instead.
+        If a setting is not valid; the message names the setting and what to write instead.
     """
     if filled.decode_only is False and filled.grid == "paper":
         raise InputError("grid: paper is that of the published study, of decode steps alone; leave decode_only out")
@@ -227,12 +231,12 @@ def check_counted(filled: Settings) -> None:
 
 
 def check_of_one_kind(series: Iterable[Settings], columns: Iterable[str]) -> None:
-    """Reject series of different kinds (services and decode steps), and columns that do not apply to their kind.
+    """Reject series of different kinds (services and decode steps), and columns that are not valid for their kind.
 
     Raises
     ------
     InputError
-        If the kinds differ or a column does not apply; the message includes what to write instead.
+        If the kinds differ or a column is not valid; the message contains what to write instead.
     """
     kinds = {with_defaults(settings).counts_decode_steps for settings in series}
     if len(kinds) > 1:
@@ -296,7 +300,7 @@ def _settings(ask: object) -> Iterator[tuple[Location, Mapping[str, Any]]]:
 
 
 def _contradictions(data: Mapping[str, Any], places: Mapping[Location, Mapping[str, Any]]) -> Iterator[_Mistake]:
-    """Mistakes for settings of frontiers that do not apply to their kind, without duplicates."""
+    """Mistakes for settings that are not valid for the kind of frontier, without duplicates."""
     if not places or not str(data["ask"].get("kind")).startswith("frontier"):
         return
     (shared, common), *series = ((location, _read(settings)) for location, settings in places.items())
@@ -325,7 +329,7 @@ def _problem(check: Callable[..., object], *values: object) -> str | None:
 
 
 def _read(written: Mapping[str, Any]) -> Settings:
-    """Settings that are valid; invalid ones are left out."""
+    """Settings without those that are invalid."""
     read: dict[str, Any] = {}
     for key, value in written.items():
         with suppress(SpecError):

@@ -1,4 +1,4 @@
-"""Probability distributions of uncertain inputs, written with scipy's names and parameters."""
+"""Probability distributions of uncertain inputs, with the names and parameters of scipy."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from inference_econ.inputs.units import EXAMPLES, parse_quantity
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-#: Keyword that selects the cross-validation errors of a profile in place of a distribution.
+#: Keyword for the cross-validation errors of a profile. It can replace a distribution.
 HELD_OUT = "held_out"
-#: Parameters that have the unit of the input.
+#: Parameters that may have the unit of the input.
 _WITH_UNIT = ("loc", "scale", "low", "high")
-#: Minimum distance of probabilities from 0 and 1, for which a distribution may be infinite [1].
+#: Probabilities of 0 and 1 are moved inwards by this distance, because a distribution may be infinite there [1].
 _EDGE = 1e-9
 
 
@@ -52,7 +52,7 @@ class Distribution(Spec):
 
     @property
     def with_units(self) -> Sequence[str]:
-        """Parameters that are quantities with a unit, as in the file. Their dimension must be that of the input."""
+        """Parameters that are texts with a unit, as in the file. The unit must belong to the dimension of the input."""
         written = {**self.parameters, "low": self.low, "high": self.high}
         return [text for name in _WITH_UNIT if isinstance(text := written.get(name), str)]
 
@@ -101,7 +101,7 @@ class Distribution(Spec):
 
     @cached_property
     def _cut(self) -> tuple[float, float]:
-        """Probabilities of the untruncated distribution below its two bounds [1]."""
+        """Probabilities that the distribution without truncation is below its lower and below its upper bound [1]."""
         low, high = _bare(self.low), _bare(self.high)
         below = 0.0 if low is None else float(self._frozen.cdf(low))
         return below, 1.0 if high is None else float(self._frozen.cdf(high))
@@ -123,7 +123,7 @@ class Distribution(Spec):
         self._check_values()
 
     def _check_names(self) -> None:
-        """Reject distributions and parameters that scipy lacks."""
+        """Reject distributions and parameters that scipy does not have."""
         if self.distribution not in _families():
             raise ValueError(_unknown("continuous distribution of scipy", self.distribution, list(_families())))
         shapes = _families()[self.distribution].shapes
@@ -158,7 +158,7 @@ class Distribution(Spec):
 
 
 def _word(text: str) -> str:
-    """Check the keyword that replaces a distribution."""
+    """Check the keyword that can replace a distribution."""
     if text != HELD_OUT:
         raise ValueError(f"write a mapping, {{distribution: {text}, ...}}, or {HELD_OUT} for the errors of a profile")
     return text
@@ -180,7 +180,7 @@ def _families() -> Mapping[str, Any]:
 
 
 def _unknown(what: str, name: str, allowed: Sequence[str]) -> str:
-    """Error message for an unknown name, with the most similar names."""
+    """Error message for an unknown name. It lists the most similar names."""
     near = difflib.get_close_matches(name, allowed, n=2)
     few = allowed if len(allowed) < 12 else ("lognorm", "norm", "uniform", "triang", "beta", "gamma")
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"allowed: {', '.join(few)}"

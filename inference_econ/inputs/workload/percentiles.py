@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from inference_econ.errors import InputError
 
-#: Name of the statistic that is not a percentile.
+#: Name of the statistic that is a mean, not a percentile.
 MEAN = "mean"
 #: Smallest and largest percentile.
 _LEAST, _MOST = 1.0, 99.9
 _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 _ALLOWED = f"allowed: {MEAN}, and p{_LEAST:g} to p{_MOST:g}, for example p95"
-#: Reason why the steady state supports only SLOs on means.
+#: Reason why a frontier only allows SLOs on means.
 MEANS_ONLY = "a frontier has no queue, so that only means can be promised on it"
 _EXAMPLE = "write for example p95:1000 or 'mean:30 ms'"
 

@@ -1,4 +1,4 @@
-"""Reader of trace files with recorded requests. The format of a file is detected from its contents."""
+"""Reader of traces, which are files with recorded requests. The contents of a file show its format."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from inference_econ.inputs.scope import files_allowed, open_file
 
 #: Longest accepted prompt or output [tokens].
 _LONGEST = 1_000_000_000
-#: Characters per token, for traces that contain text but no token counts [1].
+#: Number of characters per token for traces that contain texts without token counts [1].
 CHARACTERS_PER_TOKEN = 4.0
-#: Tokens per block in Mooncake's traces; the traces do not state it [tokens].
+#: Tokens per block in Mooncake's traces, which do not state this number [tokens].
 _MOONCAKE_BLOCK = 512
-#: Longest line, and longest JSON document or entry of a list, that is read at once [characters].
+#: Limit on the length of a line, a JSON document, or an entry of a list, each of which is read at once [characters].
 _LONGEST_PART = 50_000_000
-#: Unpacked files may have this size in any case, and this multiple of the packed size [characters], [1].
+#: Limits on the size of an unpacked file: this number of characters, or, if larger, this multiple of the packed size.
 _UNPACKED, _RATIO = 100_000_000, 50
-#: Characters that a line of an unpacked file counts in addition, because empty lines take time, too [1].
+#: Number of characters that is added to the length of each line for this limit, because empty lines also take time.
 _PER_READ = 20
 #: Size of the parts in which lists are read [characters].
 _CHUNK = 1 << 20
@@ -48,12 +48,14 @@ class Event(NamedTuple):
     seconds: float | None = None
     """Arrival time; None if not recorded [s]."""
     blocks: Sequence[Hashable] = ()
-    """Identifiers of the blocks of the prompt. Two prompts have an identifier in common if they are equal up to the end
-    of that block."""
+    """Identifiers of the blocks of the prompt.
+
+    If two prompts have an identifier in common, they are equal up to the end of this block.
+    """
     block_tokens: int = 0
     """Tokens per block [tokens]."""
     cached: int | None = None
-    """Cached tokens of the prompt, or tokens of earlier turns; None if not recorded [tokens]."""
+    """Number of cached tokens of the prompt, or of tokens of earlier turns; None if not recorded [tokens]."""
     session: str = ""
     """Identifier of the conversation."""
 
@@ -80,13 +82,13 @@ class TraceFile(NamedTuple):
     form: str
     """Name of the file format."""
     lines: Iterator[TraceLine]
-    """Lines, which are read on demand."""
+    """Lines of the file. Each is read when it is requested."""
     timed: bool = True
-    """True if all times refer to one clock; false if each session has its own."""
+    """True if all times are on one clock; false if the times of each session start from zero."""
 
 
 def read_trace(path: Path | str) -> TraceFile:
-    """Read a trace file on demand, in constant memory.
+    """Read a trace file line by line, so that memory does not grow with the file.
 
     Parameters
     ----------
@@ -106,7 +108,7 @@ def read_trace(path: Path | str) -> TraceFile:
         If the file cannot be read, is empty, or has an unknown format.
     """
     with _opened(path) as handle:
-        first = handle.readline(_LONGEST_PART)  # a list may be one line, which is read in parts
+        first = handle.readline(_LONGEST_PART)  # a list may be one long line, so it is read in parts
         more = 0 if first.lstrip().startswith("[") else _LOOKED_AT
         head = [line for line in (first, *(handle.readline() for _ in range(more))) if line.strip()]
     if not head:
@@ -132,7 +134,7 @@ def read_trace(path: Path | str) -> TraceFile:
 
 
 def _opened_for(path: Path | str, lines: Callable[[TextIO], Iterator[TraceLine]]) -> Iterator[TraceLine]:
-    """Lines of a file, which is closed after the last line. A read error becomes a line."""
+    """Lines of a file, which is closed after the last line. A read error is returned as a line without a request."""
     number = 0
     with _opened(path) as handle:
         try:
@@ -144,7 +146,7 @@ def _opened_for(path: Path | str, lines: Callable[[TextIO], Iterator[TraceLine]]
 
 
 class _BoundedText(io.TextIOWrapper):
-    """Text of a trace file, with limits on the length of a line and on the size of an unpacked file."""
+    """Text of a trace file. The length of a line and the size of an unpacked file are limited."""
 
     left: float = math.inf
     """Characters that may still be read."""
@@ -195,7 +197,7 @@ def _json_lines(handle: TextIO) -> Iterator[tuple[int, Any]]:
 
 
 def _parsed(line: str, number: int = 1) -> tuple[int, object]:
-    """Line number, and the JSON value of a line or the reason why it has none."""
+    """Line number and JSON value of a line, or line number and reason why the line has no value."""
     try:
         return number, json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -222,7 +224,10 @@ def _document(handle: TextIO) -> Iterator[tuple[int, Any]]:
 
 
 def _entries(handle: TextIO) -> Iterator[tuple[int, Any]]:
-    """Entries of a JSON list with their numbers. The list is read in parts, up to the first invalid entry."""
+    """Entries of a JSON list with their numbers.
+
+    The list is read in parts. Reading stops at the first invalid entry.
+    """
     decoder, text, at, number = json.JSONDecoder(), handle.read(_CHUNK), 0, 0
     at = text.index("[") + 1
     while True:
@@ -243,7 +248,7 @@ def _entries(handle: TextIO) -> Iterator[tuple[int, Any]]:
 
 
 def _table(line: str) -> tuple[str, Mapping[str, int]] | None:
-    """Format of a table, and positions of its columns, from the header line."""
+    """Format of a table, and the positions of its columns, according to the header line."""
     names = [name.strip() for name in line.split(",")]
     for form, columns in _TABLES.items():
         needed = [name for field, name in columns.items() if field != "session"]
@@ -271,7 +276,7 @@ def _rows(handle: TextIO, places: Mapping[str, int]) -> Iterator[TraceLine]:
 
 
 def _clock(text: str) -> float:
-    """Time in seconds, from a number of seconds or from a date with time (UTC by default) [s]."""
+    """Time as a number [s]. The text is a number of seconds, or a date with a time, which is in UTC by default."""
     with suppress(ValueError):
         return float(text)
     try:
@@ -296,7 +301,7 @@ def _whole(value: object) -> int:
 
 
 def _checked(event: Event) -> Event | Broken:
-    """Return a request after a check of its numbers, or the reason why it is invalid."""
+    """Check the numbers of a request. Return the request, or the reason why it is invalid."""
     if max(event.isl, event.osl) > _LONGEST or (event.cached or 0) < 0:
         return Broken(f"tokens are out of range, got {event.isl}, {event.osl} and {event.cached or 0} of them cached")
     if event.isl < 1 or event.osl < 1:
@@ -314,7 +319,7 @@ def _form(value: object) -> str | None:
 
 
 def _objects(values: Iterable[tuple[int, Any]], form: str, *, counted: bool) -> Iterator[TraceLine]:
-    """Requests from JSON values of one format. Their numbers are those of the values, or consecutive."""
+    """Requests in JSON values of one format, numbered by their value or consecutively."""
     keys, requests = _OBJECTS[form]
     for number, value in values:
         if isinstance(value, Broken):
@@ -340,7 +345,7 @@ def _mooncake(value: Mapping[str, Any]) -> Iterator[Event]:
 def _blocks(value: Mapping[str, Any], size: object, name: str | None = None) -> tuple[tuple[Hashable, ...], int]:
     """Block identifiers of a prompt, and tokens per block.
 
-    Identifiers are local to a conversation if the format requires it.
+    If ``name`` is given, identifiers become unique to this conversation.
 
     Raises
     ------
@@ -354,7 +359,7 @@ def _blocks(value: Mapping[str, Any], size: object, name: str | None = None) -> 
 
 
 def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
-    """Requests of a coding conversation. In some traces, the times of a sub-agent start at its own start."""
+    """Requests of a coding conversation. In some traces, the times of a sub-agent are relative to its own start."""
     name, local = str(value.get("id", "")), value.get("hash_id_scope") == "local"
 
     def requests(entries: Sequence[Mapping[str, Any]], begin: float) -> Iterator[Event]:
@@ -372,7 +377,7 @@ def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _sharegpt(value: Mapping[str, Any]) -> Iterator[Event]:
-    """Requests of a conversation that is recorded as text; token counts are estimated."""
+    """Requests of a conversation that is recorded as text. Token counts are estimated from the number of characters."""
     history = cached = 0
     for turn in value["conversations"]:
         tokens = max(round(len(turn["value"]) / CHARACTERS_PER_TOKEN), 1)
@@ -406,9 +411,9 @@ _TOKENS = (
 
 
 def _opentelemetry(value: Mapping[str, Any]) -> Iterator[Event]:
-    """Requests of spans with token counts.
+    """Requests in spans that have token counts.
 
-    Spans of agents are skipped, because they repeat the tokens of their requests.
+    Spans of agents are skipped, because they repeat the tokens of the requests below them.
     """
     scopes = [scope for resource in value["resourceSpans"] for scope in resource.get("scopeSpans", ())]
     for span in (span for scope in scopes for span in scope.get("spans", ())):
@@ -423,7 +428,7 @@ def _opentelemetry(value: Mapping[str, Any]) -> Iterator[Event]:
         )
 
 
-#: Columns of tables by their content. The column of sessions is optional.
+#: Columns of tables, by quantity. The column of sessions may be missing.
 _TABLES: Mapping[str, Mapping[str, str]] = {
     "Azure": {"seconds": "TIMESTAMP", "isl": "ContextTokens", "osl": "GeneratedTokens"},
     "BurstGPT": {
@@ -439,6 +444,6 @@ _OBJECTS: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], Iterator[Ev
     "AIPerf": ({"metadata", "metrics"}, _aiperf),
     "OpenTelemetry": ({"resourceSpans"}, _opentelemetry),
 }
-#: Formats with several requests in one line, and formats whose times restart with each session.
+#: Formats in which a line contains several requests, and formats in which the times of each session start from zero.
 _LISTS = ("vLLM bench",)
 _SESSIONS = ("AgentX / Weka",)

@@ -26,7 +26,7 @@ from inference_econ.inputs._spec import TAG, Count, Seconds, SourcedSpec, Spec, 
 
 Tokens = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
 _Part = Annotated[int | float, Field(gt=0, le=1e12)]
-#: Different contexts [tokens], each with its number or share of sequences [1].
+#: Contexts [tokens], each with the number or the share of the sequences that have it [1].
 Mix = Annotated[tuple[Annotated[tuple[Tokens, _Part], Field(strict=False)], ...], Field(min_length=1, strict=False)]
 LONGEST, _MOST_VARIED = 1e9, 100.0
 AtLeastOne = Annotated[int | float, Field(ge=1, le=LONGEST, allow_inf_nan=False)]
@@ -57,9 +57,10 @@ class Length(Spec):
     kind: Literal["fixed", "uniform", "lognormal", "listed"] = "fixed"
     """Kind of distribution."""
     values: Annotated[tuple[AtLeastOne, ...], Field(min_length=1, strict=False)]
-    """Values that define the distribution [tokens]. ``fixed``: the length. ``uniform``: minimum and maximum.
+    """Values that define the distribution [tokens].
 
-    ``lognormal``: mean. ``listed``: all values.
+    For ``fixed``, it is the length. For ``uniform``, they are the minimum and the maximum. For ``lognormal``, it is the
+    mean. For ``listed``, they are all possible lengths.
     """
     probabilities: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(default=(), strict=False)
     """Probability of each listed value [1]."""
@@ -128,12 +129,12 @@ class Length(Spec):
 
     @property
     def least(self) -> float:
-        """Minimum length [tokens]; the mean for a lognormal distribution, which has no minimum."""
+        """Minimum length [tokens]. For a lognormal distribution, which has no minimum, it is the mean."""
         return float(min(self.values))
 
     @property
     def longest(self) -> float:
-        """Maximum length [tokens]; the 99.9th percentile for a lognormal distribution, which has no maximum."""
+        """Maximum length [tokens]. For a lognormal distribution, which has no maximum, it is the 99.9th percentile."""
         if self.kind != "lognormal":
             return float(max(self.values))
         variance = math.log1p(self.variation**2)
@@ -176,12 +177,12 @@ def length_of(value: object, info: ValidationInfo) -> Length:
         raise InputError(f"{info.field_name}: {error}") from error
 
 
-#: Length that is read by :meth:`~inference_econ.inputs.Length.parse`.
+#: Length in a file, as :meth:`~inference_econ.inputs.Length.parse` reads it.
 SessionLengths = Annotated[Length, BeforeValidator(in_file(Length.parse))]
 
 
 class Step(Spec):
-    """Group of consecutive turns of an agent. Each prompt contains the conversation so far, and new tokens.
+    """Consecutive turns of an agent. The prompt of a turn contains the conversation so far, and new tokens.
 
     Examples
     --------
@@ -192,23 +193,23 @@ class Step(Spec):
     name: str = Field(min_length=1)
     """Name of the step, by which later steps refer to it."""
     turns: SessionLengths = Length(values=(1.0,))
-    """Number of turns [1]. This number is drawn for every session, and rounded to an integer."""
+    """Number of turns [1]. It is drawn from the distribution for every session, and rounded to an integer."""
     new_tokens: SessionLengths
     """Tokens that each turn adds to the prompt, such as a question or tool output [tokens]."""
     first_tokens: SessionLengths | None = None
-    """Tokens that the first turn adds, if different, such as a task and initial files [tokens]."""
+    """Tokens that the first turn adds, if different: for example a task and initial files [tokens]."""
     answer_tokens: SessionLengths
     """Length of the output of a turn, which later prompts contain [tokens]."""
     pause: Seconds = 0.0
-    """Mean time between an output and the next turn: tool runs or think time [s]."""
+    """Mean time between an output and the next turn [s]. The agent runs tools in this time, or the user thinks."""
     pause_variation: Annotated[int | float, Field(ge=0, le=100, allow_inf_nan=False)] = 0.0
-    """Coefficient of variation of this time, which is lognormally distributed [1]."""
+    """Coefficient of variation of this time, which has a lognormal distribution [1]."""
     after: tuple[str, ...] = Field(default=(), strict=False)
     """Earlier steps that must end before this step starts."""
     continues: str | None = None
-    """Earlier step whose conversation this step continues. By default, it starts from the shared prompt."""
+    """Earlier step whose conversation this step continues. By default, the step starts from the shared prompt."""
     agents: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Number of agents that run the step in parallel, each with its own prompts [1]."""
+    """Number of agents that run the step in parallel [1]. Each agent has its own prompts."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -217,7 +218,7 @@ class Step(Spec):
 
 
 class SessionSpec(Spec):
-    """Session of a user or an agent, from the task to the end: steps that can depend on earlier ones.
+    """Session of a user or an agent, from the task to the end. It consists of steps, which can depend on earlier steps.
 
     Examples
     --------
@@ -235,7 +236,8 @@ class SessionSpec(Spec):
     compacts_at: Annotated[int, Field(ge=1)] | None = None
     """Maximum length of prompt plus output [tokens].
 
-    An agent that would exceed it continues with a summary of its conversation. New tokens are then truncated.
+    If an agent would exceed it, it continues with a summary of its conversation. New tokens that do not fit are then
+    cut off.
     """
     summary_tokens: Annotated[int, Field(ge=0)] = 2000
     """Length of this summary [tokens]."""
@@ -274,7 +276,10 @@ class SessionSpec(Spec):
 
     @property
     def longest_context(self) -> float:
-        """Last prompt plus output of the longest session, if all lengths are at their maximum [tokens]."""
+        """Prompt plus output of the last turn of the longest session [tokens].
+
+        The number of turns and the tokens of first turns are at their maximum; other lengths are at their mean.
+        """
         ends: dict[str | None, float] = {None: float(self.shared_tokens)}
         for step in self.steps:
             first = step.new_tokens if step.first_tokens is None else step.first_tokens
@@ -295,8 +300,9 @@ def _named(kind: str, lengths: Sequence[object]) -> dict[str, Any]:
 class Traffic(Spec):
     """Requests with fixed lengths, or decode steps with a fixed context.
 
-    Set one of three: ``context`` (equal for all sequences, as in published studies), ``contexts`` (different), or
-    ``isl`` and ``osl``. With lengths, the mean context of a decode step is ``isl + osl / 2``.
+    Set ``context``, ``contexts``, or ``isl`` and ``osl``. ``context`` is equal for all sequences, as in published
+    studies. ``contexts`` are different ones. With ``isl`` and ``osl``, the mean context of a decode step is ``isl + osl
+    / 2``.
 
     Examples
     --------
@@ -309,9 +315,9 @@ class Traffic(Spec):
     osl: Annotated[int | float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Output tokens per request [tokens]."""
     context: Tokens | None = None
-    """Tokens in the KV cache in a decode step [tokens]."""
+    """Cached tokens of a sequence in a decode step [tokens]."""
     contexts: Mix | None = None
-    """Different contexts of the sequences in a batch [tokens], each with its number or share of sequences [1]."""
+    """Contexts in a batch [tokens], each with the number or the share of the sequences that have it [1]."""
     max_tokens_per_second: Annotated[int | float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Demand: maximum output rate that an instance can sell [tokens/s]."""
 
@@ -327,7 +333,7 @@ class Traffic(Spec):
 
     @property
     def shares(self) -> tuple[tuple[float, float], ...]:
-        """Context lengths [tokens], with the share of sequences that have each [1]; empty if all are equal."""
+        """Contexts [tokens], each with the share of the sequences that have it [1]; empty if all are equal."""
         total = sum(part for _, part in self.contexts or ())
         return tuple((float(length), part / total) for length, part in self.contexts or ())
 
@@ -343,21 +349,21 @@ class Traffic(Spec):
 
     @property
     def spread(self) -> float:
-        """Range of the context of a sequence while its output is generated [tokens]; 0 for a fixed context."""
+        """Growth of the context of a sequence while its output is generated [tokens]; 0 for a fixed context."""
         return float(self.osl or 0.0)
 
 
-#: Column of numbers with one number per row of a table.
+#: Column of a table, with one number per row.
 Column = Annotated[
     tuple[Annotated[int | float, Field(ge=0, le=LONGEST, allow_inf_nan=False)], ...], Field(strict=False)
 ]
 Share = Annotated[int | float, Field(ge=0, le=1)]
-#: Tolerance for rounding in the sum of shares [1].
+#: Tolerance of the sum of shares, because of rounding [1].
 _ROUNDED = 1e-4
 
 
 class Arrivals(Spec):
-    """Arrivals of requests: gamma-distributed gaps, with a rate that can vary over the hours of a day.
+    """Arrivals of requests. Gaps have a gamma distribution, and the rate can vary over the hours of a day.
 
     Examples
     --------
@@ -368,20 +374,20 @@ class Arrivals(Spec):
     scv: Annotated[int | float, Field(ge=0, le=1000)] = 1
     """Squared coefficient of variation of the gaps between requests within an interval [1].
 
-    It is 1 for Poisson arrivals, and larger for bursty ones. For independent gaps it is also the index of dispersion of
-    the number of arrivals over a long time.
+    For Poisson arrivals it is 1, and for bursty arrivals it is larger. If gaps are independent, it also is the variance
+    of the number of arrivals over a long time, divided by their mean number.
     """
     rates: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
-    """Request rate of each interval [1/s]. The list repeats after its last interval.
+    """Request rate of each interval [1/s]. After the last interval, the list starts again.
 
-    Empty if only the variation of arrivals is known.
+    The list is empty if only the variation of arrivals is known.
     """
     interval: Annotated[Seconds, Field(gt=0)] = 3600.0
     """Length of an interval [s]; an hour for daily profiles."""
     gaps: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
-    """Recorded gaps in place of a distribution [s].
+    """Recorded gaps, which replace a distribution [s].
 
-    Requests arrive in the order of the table of lengths, each after its gap.
+    Each request arrives after its gap, in the order of the table of lengths.
     """
 
     def _check_fields(self) -> None:
@@ -427,9 +433,12 @@ class Lengths(Spec):
     osl: ColumnOrLength
     """Output length; one per row in a table [tokens]."""
     cached: Column = ()
-    """Number of prompt tokens per row that an earlier request contained [tokens]; 0 by default. Only tables have it."""
+    """Number of prompt tokens per row that were in an earlier request, too [tokens]; 0 by default.
+
+    Only a table has them.
+    """
     shares: Annotated[tuple[Share, ...], Field(strict=False)] = ()
-    """Share of requests in each row; equal for all rows by default [1]. Only tables have it."""
+    """Share of the requests that have the lengths of a row; equal by default [1]. Only a table has shares."""
 
     def _check_fields(self) -> None:
         columns = {name: value for name in ("isl", "osl", "cached", "shares") if (value := getattr(self, name)) != ()}
@@ -462,16 +471,18 @@ class Reuse(Spec):
     """Reuse of prompt prefixes between requests, in blocks of tokens."""
 
     share: Share
-    """Share of prompt blocks that an earlier request contained [1]. If blocks are unknown, the share of prompt tokens.
+    """Share of prompt blocks that were in an earlier request, too [1].
 
-    It equals the hit rate of an unlimited cache.
+    If blocks are unknown, the share of prompt tokens.
+
+    A prefix cache of unlimited size has this hit rate.
     """
     block_tokens: Count | None = None
     """Tokens per block; absent if blocks are unknown [tokens]."""
     blocks: Annotated[tuple[Count, ...], Field(strict=False)] = ()
-    """Sizes of an LRU cache, in blocks, in ascending order [1]."""
+    """Sizes of a cache that removes the least recently used blocks, in blocks, in ascending order [1]."""
     found: Annotated[tuple[Share, ...], Field(strict=False)] = ()
-    """Hit rate for each of these sizes, as a share of all blocks [1]."""
+    """Hit rate of a cache of each of these sizes, as a share of all blocks [1]."""
 
     def _check_fields(self) -> None:
         if len(self.blocks) != len(self.found):
@@ -505,23 +516,26 @@ class Requests(Spec):
     They are stored once per attention-DP group.
     """
     traffic: str = ""
-    """Name of the workload; empty for requests that are given by their lengths."""
+    """Name of the workload; empty if the query gives the lengths of requests."""
     table: Lengths | None = None
-    """Table of correlated prompt and output lengths. ``isl``, ``osl`` and ``cached`` are derived from it."""
+    """Table whose rows have prompt and output lengths that belong together.
+
+    ``isl``, ``osl`` and ``cached`` follow from it.
+    """
     arrivals: Arrivals | None = None
     """Arrivals of the workload; None if the query determines them."""
     blocks: Annotated[tuple[tuple[int, ...], ...], Field(strict=False)] = ()
-    """Block identifiers of the prompt, per row of the table, for recorded requests only.
+    """Identifiers of the prompt's blocks, for each row of the table. Only recorded requests have them.
 
-    Prompts have an identifier in common if they are equal up to the end of the block. The requests are simulated in
-    this order, and cache hits follow from the contents of the cache.
+    If two prompts have an identifier in common, they are equal up to the end of this block. The simulation sends the
+    requests in the order of the rows, and cache hits follow from the contents of the cache.
     """
     block_tokens: int = 0
     """Tokens per block [tokens]."""
     longest_turn: Annotated[int, Field(ge=0, le=LONGEST)] = 0
     """Prompt plus output of the longest turn of a session; 0 without sessions [tokens].
 
-    The other lengths are then those of the mean turn.
+    If it is set, the other fields have the lengths of the mean turn.
     """
 
     def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
@@ -531,12 +545,12 @@ class Requests(Spec):
 
     @classmethod
     def of(cls, traffic: Traffic | Requests) -> Requests:
-        """Requests with the lengths of a workload or of fixed-length traffic. Requests are returned unchanged.
+        """Requests with the lengths of fixed-length traffic. An object of this class is returned unchanged.
 
         Raises
         ------
         InputError
-            If the argument is neither, or has a context or a demand, which apply only to decode steps.
+            If the argument has another type, or if it has a context or a demand, which are only valid for decode steps.
         """
         if isinstance(traffic, Requests):
             return traffic
@@ -579,12 +593,12 @@ class Requests(Spec):
 
     @property
     def is_simple(self) -> bool:
-        """True if the analytical model is valid: lengths are independent, and the workload has no bursty arrivals."""
+        """True if the analytical model is valid: lengths are independent of each other, and arrivals are not bursty."""
         return self.table is None and (self.arrivals is None or (self.arrivals.is_steady and self.arrivals.scv <= 1))
 
     @cached_property
     def unread(self) -> Length | None:
-        """Uncached prompt tokens per row, if a table contains the cached tokens per row; otherwise None [tokens]."""
+        """Uncached prompt tokens per row of the table [tokens]. None if no table states the cached tokens."""
         if self.table is None or not self.table.cached:
             return None
         return _listed((isl - cached, share) for isl, _, cached, share in self.table.rows)
@@ -593,7 +607,7 @@ class Requests(Spec):
     def longest(self) -> float:
         """Prompt and output length of the longest request [tokens].
 
-        The 99.9th percentile is used for a lognormal length, which has no maximum.
+        A lognormal length has no maximum, so its 99.9th percentile is used.
         """
         if self.table is not None:
             return max(isl + osl for isl, osl, *_ in self.table.rows)
@@ -606,12 +620,15 @@ class Requests(Spec):
 
     @property
     def decode_steps(self) -> float:
-        """Decode steps per request [1]. The first token comes from the prefill."""
+        """Decode steps per request [1]. The first output token comes from the prefill, without a decode step."""
         return self.osl.mean - 1.0
 
     @cached_property
     def mean_context(self) -> float:
-        """Mean number of cached tokens in a decode step [tokens]. Requests with longer outputs have more steps."""
+        """Mean number of cached tokens in a decode step [tokens].
+
+        Requests with longer outputs count more, as they have more steps.
+        """
         if self.table is not None:
             rows = self.table.rows
             written = math.fsum(osl * share for _, osl, _, share in rows)
@@ -620,7 +637,7 @@ class Requests(Spec):
 
     @property
     def spread(self) -> float:
-        """Range of contexts while outputs are generated, centered on the mean [tokens]."""
+        """Range of contexts during the decode steps of a request, with the mean context at the center [tokens]."""
         return self.osl.mean * (1.0 + self.osl.scv)
 
 
@@ -645,7 +662,7 @@ class TrafficSpec(SourcedSpec):
 
     @property
     def requests(self) -> Requests:
-        """Requests of the workload, with the cached tokens of an unlimited prefix cache.
+        """Requests of the workload. Their cached tokens are those in a prefix cache of unlimited size.
 
         Raises
         ------
@@ -670,7 +687,7 @@ class TrafficSpec(SourcedSpec):
 
 
 def _listed(weighed: Iterable[tuple[float, float]]) -> Length:
-    """Different lengths, each with its share of requests."""
+    """Length that has one of several values, each for a share of the requests."""
     shares: dict[float, float] = {}
     for length, share in weighed:
         shares[length] = shares.get(length, 0.0) + share

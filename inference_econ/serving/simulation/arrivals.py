@@ -17,7 +17,7 @@ from inference_econ.formulas import queueing
 from inference_econ.inputs import Length, Requests, SessionSpec, Step
 from inference_econ.serving.lengths import levels, quantiles
 
-#: Sampled sessions, and approximate number of turns in all of them [1].
+#: Number of sampled sessions, and approximate total number of their turns [1].
 _DRAWN, _TURNS = 200, 20_000
 
 
@@ -29,14 +29,14 @@ class Turn(NamedTuple):
     answer: int
     """Output length [tokens]."""
     carries: int
-    """Earlier turn whose prompt and output this prompt extends.
+    """Number of the earlier turn whose prompt and output start this prompt.
 
-    -1 if it extends only the prefix shared by all sessions.
+    If no earlier turn does, -1; the prompt then starts with the prefix that all sessions share.
     """
     waits: int
     """Number of turns that must end before this one starts [1]."""
     followers: tuple[int, ...]
-    """Turns that start only after this one."""
+    """Numbers of the turns that start only after this one."""
     pause: float
     """Pause between the end of the last required turn and the start of this one [s]; 0 for first turns."""
 
@@ -51,12 +51,13 @@ class Sessions:
     Attributes
     ----------
     drawn : sequence of Session
-        Sessions that are simulated. They run in this order and repeat, with new content each time.
+        Sessions to simulate. They run in this order and then repeat. Each repetition has new text, so it hits no cache
+        beyond the shared prefix.
     shared_tokens : int
         Length of the prefix that all prompts share [tokens].
     under_way : int
         Number of sessions that are already running at the start [1]. Each is at a random turn, and its earlier turns
-        are cached. If agents rest between sessions, it is the number of agents.
+        are cached. If agents pause between sessions, this is the number of agents.
     count : int
         Number of requests in the run [1].
     sessions_per_second : float
@@ -64,9 +65,9 @@ class Sessions:
     rest_seconds : float
         Mean time between two sessions of an agent [s]; exponentially distributed.
     pause_seconds : float
-        Time from the last token of a turn to the arrival of the next turn [s]; the pause of the turn is added.
+        Time from the last token of a turn to the arrival of the next turn, without the pause of this turn [s].
     said_token_seconds : float
-        Additional time per prompt token that the conversation already contains [s].
+        Additional time per prompt token that earlier turns of the conversation already had [s].
     seed : int
         Seed of the random numbers.
     """
@@ -182,9 +183,11 @@ class Usual:
     pause_seconds : float
         Mean pause per turn along the longest path of a session [s].
     side_by_side : float
-        Number of turns in a session divided by the number on its longest path [1]; above 1 if agents work in parallel.
+        Number of turns in a session divided by the number on its longest path [1]. It is above 1 if agents work in
+        parallel.
     prompts, answers, known : ndarray
-        Prompt tokens, output tokens, and already known prompt tokens of every turn [tokens].
+        Per turn: prompt tokens, output tokens, and prompt tokens that repeat earlier text of the session or the shared
+        prefix [tokens].
     """
 
     turns: float
@@ -223,22 +226,23 @@ def _longest_way(session: Session) -> tuple[int, float]:
     return max(ways)
 
 
-#: Parts of a prompt in order: name and full blocks of each [1].
+#: A prompt as runs of full cache blocks: name and number of blocks of each run, in order. Prompts with a common prefix
+#: start with runs of the same names.
 Parts = Sequence[tuple[int, int]]
 
 
 def joined(before: Parts, name: int, blocks: int) -> Parts:
-    """Append cache blocks to the runs of a prompt. If the last run has the same name, it is extended."""
+    """Append cache blocks to a prompt; if its last run has the same name, this run becomes longer."""
     if before and before[-1][0] == name:
         return (*before[:-1], (name, before[-1][1] + blocks))
     return (*before, (name, blocks))
 
 
 class Prefixes:
-    """Prefix cache of one memory. It has blocks in use, and unused blocks with least-recently-used eviction.
+    """Prefix cache of one memory, with least-recently-used eviction of unused blocks.
 
-    vLLM, SGLang and TensorRT-LLM work this way. They free the last blocks of a request first, and evict the oldest
-    unused blocks.
+    vLLM, SGLang and TensorRT-LLM work this way. When a request ends, they free its last blocks first. They evict the
+    oldest unused blocks.
 
     Examples
     --------
@@ -251,12 +255,12 @@ class Prefixes:
     """
 
     def __init__(self) -> None:
-        #: Cached blocks of each part, and the number of requests that use it.
+        #: Cached blocks of each run by name, and the number of requests that use the run.
         self._held: dict[int, int] = {}
         self._users: dict[int, int] = {}
-        #: Unused parts, least recently used first.
+        #: Names of unused runs, least recently used first.
         self._idle: dict[int, None] = {}
-        #: Blocks of the unused parts [1].
+        #: Number of blocks in the unused runs [1].
         self.idle_blocks = 0
 
     def found(self, parts: Parts) -> int:
@@ -314,7 +318,7 @@ class Prefixes:
         return shared
 
     def keep(self, parts: Parts, room: int) -> None:
-        """Store a prompt in a memory of ``room`` blocks, in which no request runs."""
+        """Store a prompt in an offload memory of ``room`` blocks."""
         self.take(parts)
         self.release(parts)
         self.forget(self.idle_blocks - room)
@@ -334,7 +338,7 @@ class Prefixes:
 
 
 Counts = npt.NDArray[np.int64]
-#: Sampler of lengths [tokens], given their number and a random generator.
+#: Function that samples lengths [tokens]. Its inputs are their number and a random generator.
 LengthLaw = Callable[[int, "np.random.Generator"], Counts]
 
 
@@ -349,9 +353,9 @@ class ArrivalProcess(Protocol):
         """Arrival times at a mean rate [1/s], ascending, shape (count,) [s]."""
 
     def among(self, instances: float) -> ArrivalProcess:
-        """Arrivals at one of several instances if requests are assigned randomly.
+        """Arrivals at one of ``instances`` instances [1] to which a router assigns requests randomly.
 
-        1 / n instances represent n merged streams [1].
+        Values below 1 merge streams: 1 / n is the union of n independent streams.
         """
 
 
@@ -432,14 +436,14 @@ class Recorded:
         return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
 
     def among(self, instances: float) -> Recorded:
-        """Return the same arrivals; at lower rates, fewer of the recorded requests are simulated."""
+        """Return the same arrivals, because lower rates simulate fewer of the recorded requests."""
         del instances
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """Arrivals whose rate follows a repeated curve. More users scale the rates, but not the period.
+    """Arrivals at a rate that follows a repeated curve. More users scale the rates, but do not change the period.
 
     Attributes
     ----------
@@ -457,21 +461,25 @@ class Changing:
 
     @property
     def scv(self) -> float:
-        """Lower bound on the burstiness of the workload, as if each interarrival time had an independent rate [1]."""
+        """Lower bound on the squared coefficient of variation [1].
+
+        It assumes that each interarrival time has an independent rate.
+        """
         return self.whole_scv + float(np.var(self.rates) / np.mean(self.rates) ** 2)
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Arrival times at a mean rate [1/s], shape (count,) [s].
 
-        At lower rates than the workload's, a random part of the requests arrives. The index of dispersion is then
-        closer to 1 (Cox and Isham, 1980, section 4.3). At higher rates, several copies of the workload are added.
+        At lower rates than the workload's, a random part of the requests arrives. Burstiness is then lower: the index
+        of dispersion is closer to 1 (Cox and Isham, 1980, section 4.3). At higher rates, several copies of the workload
+        are added up.
         """
         part = min(requests_per_second / float(np.mean(self.rates)), 1.0)
         within = Gamma(1.0 + part * (self.whole_scv - 1.0))
         interval = min(self.interval, count / requests_per_second / len(self.rates))
         period, ends = len(self.rates) * interval, np.arange(len(self.rates) + 1) * interval
         through = np.concatenate(([0.0], np.cumsum(self.rates))) / np.sum(self.rates)
-        # Unit: requests of a period.
+        # The unit is the number of requests in a period.
         passed = np.cumsum(within.gaps(count, random)) / (requests_per_second * period)
         return np.asarray(np.floor(passed) * period + np.interp(passed % 1.0, through, ends))
 
@@ -482,9 +490,9 @@ class Changing:
 
 
 def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
-    """Arrivals as the workload specifies them.
+    """Arrival process of a workload.
 
-    Without a specification, they are independent with variation ``scv`` [1].
+    If the workload has none, arrivals are independent, with the squared coefficient of variation ``scv`` [1].
     """
     arrivals = requests.arrivals
     if arrivals is None:
@@ -497,7 +505,10 @@ def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
 
 
 def as_poisson(requests: Requests, scv: float) -> ArrivalProcess:
-    """Less bursty arrivals for the analytical model; simulations then correct its results."""
+    """Arrival process that the analytical model can describe, with less burstiness.
+
+    Simulations then correct the results.
+    """
     arrivals = arrivals_of(requests, scv)
     return arrivals if requests.arrivals is None else Gamma(min(arrivals.scv, 1.0))
 
@@ -513,7 +524,7 @@ class Stream:
     isl, osl : ndarray of int, shape (n,)
         Prompt and output lengths, at least 1 [tokens].
     parts : sequence of Parts, optional
-        Runs of full cache blocks of each prompt, by name; needed if prompts share prefixes.
+        Runs of full cache blocks in each prompt; needed if prompts share prefixes.
     """
 
     arrival: Array
@@ -547,7 +558,7 @@ class Loop:
         Time from the last token to the arrival of the client's next request [s]; the first requests also have this
         delay.
     parts : sequence of Parts, optional
-        Runs of full cache blocks of each prompt, by name; see :class:`Stream`.
+        Runs of full cache blocks in each prompt; see :class:`Stream`.
     """
 
     clients: int
@@ -622,14 +633,14 @@ def draw(
     return Stream(arrivals.times(count, requests_per_second, times), isl(count, prompts), osl(count, outputs))
 
 
-#: Approximate time of a turn; determines how many agents rest at the start of a run [s].
+#: Assumed duration of a turn [s]. It determines how many agents are between two sessions at the start of a run.
 _TURN_SECONDS = 5.0
-#: Most turns per session, so that part names are unique [1].
+#: Most turns per session [1]. It keeps the names of runs unique.
 _MOST_TURNS = 1 << 24
 
 
 class Sent(NamedTuple):
-    """Request that is on its way to the server."""
+    """Request that has been sent to the server."""
 
     at: float
     """Arrival time at the server [s]."""
@@ -647,9 +658,9 @@ class SimulatedRequest(NamedTuple):
     osl: int
     """Output length [tokens]."""
     before: Parts = ()
-    """Cache blocks at the start of the prompt that earlier prompts also have."""
+    """Runs of cache blocks at the start of the prompt that earlier prompts also have."""
     own: int = -1
-    """Name of the cache blocks that this prompt adds; -1 if no request reuses them."""
+    """Name of the run of cache blocks that this prompt adds; -1 if no later request reuses it."""
     session: int = -1
     """Number of the request's session, in starting order."""
 
@@ -657,7 +668,7 @@ class SimulatedRequest(NamedTuple):
 class ListedFeed:
     """Source of requests with listed lengths, for an open-loop stream or a closed loop."""
 
-    #: Prompts that were processed before the run, least recently used first.
+    #: Prompts that are cached at the start, least recently used first.
     known: Sequence[Parts] = ()
 
     def __init__(self, requests: Stream | Loop) -> None:
@@ -671,9 +682,9 @@ class ListedFeed:
             self._first = [Sent(self._pause, 0.0, number) for number in range(self._sent)]
 
     def first(self, block_tokens: int) -> Iterable[Sent]:
-        """Requests that arrive independently of the server's progress.
+        """Requests that arrive at fixed times, whatever the progress of the server.
 
-        ``block_tokens`` is the size of a cache block.
+        ``block_tokens`` is the size of a cache block [tokens].
         """
         del block_tokens
         return self._first
@@ -684,7 +695,7 @@ class ListedFeed:
         return SimulatedRequest(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """Next request of the client; None if there is none."""
+        """Next request of the client whose request has ended. There is none if all requests are sent."""
         del sent
         if self._sent < self.count:
             self._sent += 1
@@ -697,27 +708,27 @@ class _Played:
     def __init__(self, number: int, session: Session) -> None:
         self.number, self.session = number, session
         self.waits, self.left = [turn.waits for turn in session], len(session)
-        #: Turns that only one other turn extends share a growing part, named after the first of them.
+        #: If only one turn extends another turn, both share one run of blocks, named after the first turn.
         carried, self.heads = Counter(turn.carries for turn in session), list(range(len(session)))
         for turn, carries in enumerate(turn.carries for turn in session):
             if carries >= 0 and carried[carries] == 1:
                 self.heads[turn] = self.heads[carries]
-        #: Parts of the prompt and output of each sent turn.
+        #: Runs of blocks of the prompt and output of each sent turn.
         self.parts: dict[int, Parts] = {}
 
 
 class SessionFeed:
-    """Source of session turns. Each turn is sent when the turns that it depends on have ended."""
+    """Source of the turns of sessions. A turn is sent when all turns that it depends on have ended."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.count, self._sessions = sessions.count, sessions
         self._random = np.random.default_rng([sessions.seed, 8])
         self._begun, self._block = 0, 1
-        #: Prompts that were processed before the run, least recently used first.
+        #: Prompts that are cached at the start, least recently used first.
         self.known: list[Parts] = []
 
     def first(self, block_tokens: int) -> Iterator[Sent]:
-        """Turns of sessions that are already running, and sessions that start at a rate."""
+        """Turns of sessions that are running at the start, and first turns of sessions that start at a given rate."""
         self._block = block_tokens
         for _ in range(self._sessions.under_way):
             yield from self._under_way()
@@ -738,7 +749,10 @@ class SessionFeed:
         )
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """Turns that were waiting for the ended turn. After the last turn of a session, a new session starts."""
+        """Turns that depend on the ended turn.
+
+        After the last turn of a session, these are the first turns of a new session.
+        """
         assert isinstance(sent.item, tuple)
         played, number = sent.item
         played.left -= 1
@@ -761,14 +775,14 @@ class SessionFeed:
                 yield self._turn(played, number, now)
 
     def _turn(self, played: _Played, number: int, now: float) -> Sent:
-        """Turn that is sent now; it arrives after the CPU has processed its prompt."""
+        """Send a turn at time ``now`` [s]. It arrives after the CPU has processed its prompt."""
         carries, sessions = played.session[number].carries, self._sessions
         last = played.session[carries]
         said = last.prompt + last.answer if carries >= 0 else sessions.shared_tokens
         return Sent(now + sessions.pause_seconds + sessions.said_token_seconds * said, now, (played, number))
 
     def _under_way(self) -> Iterator[Sent]:
-        """Session in progress at the start of a run, at a random turn and pause, or in the rest before the session."""
+        """Sample the state of a session at the start of a run: at a random turn and pause, or not yet started."""
         played, rest = self._next(), self._sessions.rest_seconds
         if rest:
             lasts = sum(turn.pause for turn in played.session) + _TURN_SECONDS * len(played.session)
@@ -791,8 +805,8 @@ class SessionFeed:
     def _say(self, played: _Played, number: int) -> tuple[Parts, int]:
         """Record the cache blocks of a turn.
 
-        Its last output token is left out, because the cache of this token is never computed. Return the cache blocks at
-        the start of the prompt, and the name of the new blocks.
+        Returns the runs of blocks at the start of the prompt, and the name of the new run. The last output token is
+        excluded, because its KV cache is never computed.
         """
         turn, name = played.session[number], (played.number + 1) * _MOST_TURNS + played.heads[number]
         shared = ((0, self._sessions.shared_tokens // self._block),)

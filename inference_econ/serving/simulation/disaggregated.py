@@ -1,11 +1,12 @@
 """Simulation of prefill instances with a prefix cache, and of the decode instances that they feed.
 
-Only prefill instances keep prefixes. Outputs are generated on other instances, so the next turn of a session computes
-the KV cache of the last output again. The KV cache of the full prompt is sent to a decode instance, which keeps nothing
-for the next turn. SGLang works this way ("KV cache is forced as chunk cache for decode server") unless a radix cache is
-enabled on decode instances.
+Only prefill instances have a prefix cache. They do not generate outputs, so the next turn of a session computes the KV
+cache of the last output again. The KV cache of the full prompt is sent to a decode instance, which frees it after the
+request. SGLang works this way ("KV cache is forced as chunk cache for decode server") unless a radix cache is enabled
+on decode instances.
 
-Connectors of vLLM do not transfer blocks that the decode side still has, so simulated links are busier.
+Connectors of vLLM do not transfer blocks that the decode instance still has, so simulated links are busier than those
+of vLLM.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class Writing:
     prompt_tokens : float
         Prompt length for which the transfer times are given [tokens]; times scale with the length.
     exposed_seconds : float
-        Transfer time that remains after prefill if the links are free [s].
+        Transfer time after prefill if the links are idle [s]. The rest of the transfer overlaps with prefill.
     sending_seconds, receiving_seconds : float
-        Time that a transfer occupies the links of the sender, and the links of the receiver [s].
+        Time that a transfer occupies the links of the sender and the links of the receiver [s].
     """
 
     server: Server
@@ -69,23 +70,23 @@ def simulate_apart(
     writing : Writing
         Decode instances.
     requests, warm_up, cool_down, instances, router
-        As in :func:`inference_econ.serving.simulation.events.simulate`; ``instances`` and ``router`` apply to prefill.
+        See :func:`inference_econ.serving.simulation.events.simulate`; ``instances`` and ``router`` apply to prefill.
 
     Returns
     -------
     Trace
-        Latencies. The first token is returned when a decode instance has a free slot.
+        Latencies. A request gets its first token when a decode instance has a free slot.
 
     Raises
     ------
     InputError
-        If the shares leave no request to measure, or there is no prefill or no decode instance.
+        If the shares leave no request to measure, or if there are no prefill or no decode instances.
     """
     if instances < 1:
         raise InputError(f"instances that read must be at least 1, got {instances}")
     measured = measured_requests(feed_of(requests).count, warm_up, cool_down)
     if server.cache is not None:
-        # Outputs need no reserved memory here.
+        # Prefill instances reserve no memory for outputs.
         server = replace(server, cache=replace(server.cache, own_answer=0.0, other_answers=0.0))
     fleet = _Pools(server, writing, requests, instances, router)
     fleet.play()
@@ -115,7 +116,7 @@ class _Pools(ServerFleet):
 
 
 class _Reader(Engine):
-    """Prefill instance, which keeps prefixes."""
+    """Prefill instance with a prefix cache."""
 
     fleet: _Pools
 
@@ -125,7 +126,7 @@ class _Reader(Engine):
         self.sent_until = 0.0
 
     def answer(self, request: int) -> None:
-        """Release a processed prompt. The decode instance returns its first token."""
+        """Free a processed prompt. A decode instance then returns its first token."""
         if self.osl[request] == 1:
             super().answer(request)
             return
@@ -136,17 +137,17 @@ class _Reader(Engine):
 class _Writer(Engine):
     """Decode instance, which prefills only preempted requests."""
 
-    #: Each cache belongs to one request and is freed with it.
+    #: The decode instance frees each cache with its request, so requests share no blocks.
     shares_prompts = False
 
     def __init__(self, server: Server, fleet: _Pools) -> None:
         super().__init__(server, fleet)
-        #: Caches in transfer, time until which links are busy, and transferred requests that wait.
+        #: Number of caches in transfer, time until which links are busy [s], and transferred requests that wait.
         self.coming, self.received_until = 0, 0.0
         self.read: set[int] = set()
 
     def loaded(self, request: int, attempt: int, time: float) -> None:  # noqa: ARG002
-        """Add a request whose cache has arrived to the queue."""
+        """Queue a request when its KV cache has arrived."""
         self.coming -= 1
         self.read.add(request)
         self.receive(request, time)
@@ -164,6 +165,6 @@ class _Writer(Engine):
         self.look()
 
     def send_back(self, request: int, group: int) -> None:
-        """Preempt a request; this instance recomputes it from its first token."""
+        """Preempt a request. This instance then recomputes it from the start."""
         super().send_back(request, group)
         self.log.reused[request] = 0

@@ -1,9 +1,9 @@
 """Discrete-event simulator of a server with continuous batching.
 
-It follows every request from arrival to last token. Requests come from streams, closed-loop clients or sessions. In the
-validated range of :mod:`inference_econ.formulas.queueing`, the queueing model and the simulator agree within the
-confidence interval. The simulator also models prompts that share steps, admission only at step boundaries, simultaneous
-completions, and growing contexts.
+The simulator follows every request from arrival to last token. Requests come from open-loop streams, closed-loop
+clients or sessions. In the validated range of :mod:`inference_econ.formulas.queueing`, the simulator and the queueing
+model agree within the confidence interval. Only the simulator models prompts that share steps, admission at step
+boundaries, simultaneous completions, and growing contexts.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Policy = Literal["prefill_first", "chunked"]
 Evicted = Literal["last", "fewest_tokens", "nobody"]
 #: Name of the GPU memory among the cache tiers.
 HBM = "HBM"
-#: Load difference and load ratio above which a request is sent to the least busy place, and not to the place with its
-#: prefix; rule of SGLang's router [1].
+#: Differences in load above which a request goes to the least busy server or group instead of the one with its prefix:
+#: difference of request numbers, and their ratio (rule of SGLang's router) [1].
 _FAR_BUSIER, _TIMES_BUSIER = 64, 1.5
 Router = Literal["round_robin", "least_busy", "prefix_aware"]
 
 
 class Tier(NamedTuple):
-    """KV-cache offload tier, which keeps the most recently used blocks. These include blocks that are in GPU memory."""
+    """KV-cache offload tier. It stores the most recently used blocks, including blocks that are also in GPU memory."""
 
     name: str
     """Name of the tier."""
@@ -75,19 +75,20 @@ class KvCacheMemory:
     block_tokens: int = 1
     """Block size [tokens]."""
     request_tokens: int = 0
-    """Tokens that every request stores in addition to prompt and output [tokens]: cached tokens, and states converted
-    to tokens.
+    """Additional tokens that every request stores: cached tokens, and recurrent states converted to tokens [tokens].
+
+    They are not part of its prompt or its output.
     """
     own_answer: float = 0.0
-    """Share of a request's own output for which memory must be free before admission, in addition to its prompt [1]."""
+    """Share of a request's own output for which memory must be free at admission, in addition to its prompt [1]."""
     other_answers: float = 0.0
-    """Share of the remaining output of all running requests for which memory must also be free [1]."""
+    """Share of the remaining output of all running requests for which memory must also be free at admission [1]."""
     evicted: Evicted = "last"
-    """Rule that selects the preempted request when a step does not fit.
+    """Rule that selects a request for preemption when a step does not fit in memory.
 
-    This request is recomputed before queued requests start. ``last`` selects the request that was admitted last.
-    ``fewest_tokens`` selects the request with the shortest output so far. With ``nobody``, no request is preempted,
-    because memory for full outputs is reserved. A request that runs alone is never preempted.
+    The preempted request is recomputed before queued requests start. ``last`` selects the request that was admitted
+    last. ``fewest_tokens`` selects the request with the shortest output so far. ``nobody`` disables preemption, because
+    memory for full outputs is reserved at admission. A request that runs alone is never preempted.
     """
 
     def __post_init__(self) -> None:
@@ -110,11 +111,14 @@ class _PromptPart(NamedTuple):
     tokens: int
     """Chunk length [tokens]."""
     seconds: float
-    """Time of the chunk alone, on CPU and GPU [s]."""
+    """Time of the chunk if a step processes only this chunk, on CPU and GPU [s]."""
     launch_seconds: float
     """Part of this time in which the GPU waits for the CPU [s]."""
     beyond_seconds: float
-    """GPU time above the time of an equally long chunk of a mean prompt [s], if known."""
+    """GPU time of the chunk minus the GPU time of an equally long chunk of a mean prompt [s].
+
+    It is the full GPU time if the latter is unknown.
+    """
 
 
 def _nothing(_first: int, _second: int) -> float:
@@ -136,8 +140,8 @@ class StepTimes:
     chip_seconds: Callable[[int, int], float] | None = None
     """GPU time within ``prefill_seconds`` [s]; by default, all of it.
 
-    In the remaining time, the GPU waits for the CPU to launch kernels. This happens once for all prompts of a step.
-    With ``chunked``, decoding continues during this time.
+    In the remaining time, the GPU waits while the CPU launches kernels. This wait occurs once for all prompts of a
+    step. With ``chunked``, decoding continues during the wait.
     """
     together: Callable[[int, int], float] = _nothing
     """Function: (tokens of the fullest group, tokens of all groups) in a step -> GPU time for typical prompts [s].
@@ -152,15 +156,15 @@ class StepTimes:
     round_tokens: Callable[[int], float] = _one_token
     """Function: (requests decoded together) -> tokens per request and speculation round [1].
 
-    A step produces one of these tokens. With speculation, the CPU launches prefill during a full round, prompts wait
-    for rounds, and first tokens arrive at the end of a round.
+    The time of a step is the time per token of a round. With speculation, the CPU launches prefill while a full round
+    runs, new prompts wait for rounds to end, and first tokens arrive at the end of a round.
     """
     _known: dict[tuple[int, int], _PromptPart] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def decode(self, batch: int, context: float, sizes: list[int]) -> float:
         """Duration of a decode step for groups of given sizes [s].
 
-        It is interpolated between equally full groups and one group alone.
+        The result is interpolated between two cases: equally full groups, and all requests in one group.
         """
         if len(sizes) == 1:
             seconds = self.decode_step_seconds(batch, context)
@@ -176,9 +180,9 @@ class StepTimes:
         return seconds
 
     def part(self, chunk: int, prompt: int, cached: int, done: int, taken: int) -> _PromptPart:
-        """Chunk of a prompt, whose time is its share of the steps of the prompt alone.
+        """Time of a part of a prompt, derived from the steps that the prompt would take alone.
 
-        GPU times of the chunks add up to the GPU time of the prompt. The remaining CPU time applies to each chunk.
+        The GPU times of all parts add up to the GPU time of the prompt. Each part also takes the CPU time of a step.
         """
         start = done - (done - cached) % chunk
         part = self._step(min(chunk, prompt - start), start)
@@ -194,7 +198,7 @@ class StepTimes:
         return _PromptPart(taken, self.together(taken, taken) + beyond + launching, launching, beyond)
 
     def _step(self, tokens: int, cached: int) -> _PromptPart:
-        """Step that processes only a prompt, or only a chunk of it."""
+        """Time of a step that processes only a prompt or one chunk of a prompt."""
         part = self._known.get((tokens, cached))
         if part is None:
             seconds = float(self.prefill_seconds(tokens, cached))
@@ -223,15 +227,18 @@ class Server:
     policy: Policy = "prefill_first"
     """Scheduling of prompts. They are processed in order of arrival, with up to ``chunk`` tokens per group and step.
 
-    With ``prefill_first``, decoding pauses until all prompts are processed. With ``chunked``, each of these steps also
-    decodes one token per request, and takes as long as both together.
+    With ``prefill_first``, decoding pauses until all prompts are processed. With ``chunked``, a step with prompts also
+    decodes one token per request. The step then takes the sum of both times.
     """
     chunk: int = 512
     """Maximum number of prompt tokens per group and step [tokens]; the last prompt is split if it does not fit."""
     stages: float = 1.0
-    """Number of pipeline stages [1]; they process prompts in turn, each with its share of the time."""
+    """Number of pipeline stages [1]. Prompts pass the stages one after the other."""
     steps_ahead: int = 0
-    """Number of steps that are scheduled ahead, which new requests cannot join [1]; none on an idle server."""
+    """Number of steps that the engine schedules ahead [1].
+
+    A new request cannot join these steps; an idle server has none.
+    """
     groups: int = 1
     """Number of attention-DP groups that step together [1].
 
@@ -248,7 +255,7 @@ class Server:
     most_prompts: float = math.inf
     """Maximum number of prompts per group and step, whatever their length [1]."""
     held_steps: int = 0
-    """Longest delay of a prompt until every group has one, while other requests decode [steps]."""
+    """Longest delay of prefill until every group has a prompt, while other requests decode [steps]."""
     cache: KvCacheMemory | None = None
     """KV-cache memory that limits requests in addition to ``slots``; unlimited by default."""
     tiers: tuple[Tier, ...] = ()
@@ -286,14 +293,14 @@ def simulate(
     requests : Stream, Loop or Sessions
         Open-loop stream, closed loop, or sessions.
     warm_up, cool_down : float
-        Shares of the requests at the start and at the end, by arrival, that are not measured [1]. The first requests
-        meet fewer requests than usual, and so do the last ones.
+        Shares of the requests at the start and at the end, by arrival, that are not measured [1]. Fewer requests than
+        usual are running during these periods.
     instances : int
         Servers [1].
     router : str
         Rule that selects the server of a request. ``round_robin`` selects the next server, and ``least_busy`` the
-        server with the fewest requests. ``prefix_aware`` selects the longest cached prefix unless that server is much
-        busier (as SGLang's router). This rule also selects a group within a server.
+        server with the fewest requests. ``prefix_aware`` selects the server with the longest cached prefix, unless it
+        is much busier than others (as SGLang's router). Within a server, ``prefix_aware`` also selects the group.
     stop_after : int, optional
         Number of completed requests after which the run ends [1].
 
@@ -309,9 +316,9 @@ def simulate(
 
     Notes
     -----
-    Decode steps between two events (an arrival that finds a slot, the end of a request) are simulated at once. This is
-    exact if the step time is linear in the mean context, for example for cache reads. Otherwise, it is a trapezoidal
-    rule.
+    All decode steps between two events are simulated at once. Events are arrivals that find a free slot, and ends of
+    requests. This is exact if the step time is linear in the mean context, as it is for cache reads. Otherwise, it is a
+    trapezoidal approximation.
 
     The first token arrives when the prefill ends.
     """
@@ -321,7 +328,8 @@ def simulate(
             f"instances must be at least 1, and a router one of {', '.join(get_args(Router))}, got {instances} and "
             f"{router!r}"
         )
-    # Most runs without shared prefixes never fill the memory, and are faster without block counts.
+    # Most runs without shared prefixes never fill the memory. They are first simulated without block counts, which is
+    # faster.
     apart = instances == 1 and not isinstance(requests, Sessions) and getattr(requests, "parts", None) is None
     fleet = ServerFleet(replace(server, cache=None) if apart else server, requests, instances, router)
     fleet.play(stop_after)
@@ -332,7 +340,7 @@ def simulate(
 
 
 def _may_run_out(engine: Engine, cache: KvCacheMemory) -> bool:
-    """Check whether the requests of a run could have exceeded the memory with their full outputs."""
+    """Check whether the requests of a run could have exceeded the memory, if each had its full output length."""
     log, everything = engine.log, slice(engine.log.count)
     held = cache.held(np.array(log.isl[everything]) + np.array(log.osl[everything]))
     group = np.array([engine.group_of[request] for request in range(held.size)])
@@ -363,17 +371,19 @@ def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
 
 
 class _Log:
-    """Log of requests, in order of arrival at the servers."""
+    """Record of all requests, in order of arrival at the servers."""
 
     def __init__(self, count: int, places: int) -> None:
-        #: Prompt and output lengths as sent; prefill tokens, which grow on preemption, and output tokens after prefill.
+        #: Per request: prompt and output lengths as sent, then prefill tokens and output tokens after prefill.
+        #: Preemption changes the latter two.
         self.prompts, self.answers, self.isl, self.osl = ([0] * count for _ in range(4))
         self.sent, self.let_in, self.started, self.first_token, self.finished = ([-1.0] * count for _ in range(5))
         self.evictions, self.session = [0] * count, [-1] * count
-        #: Leading parts of a prompt, their blocks, and the name of the part that it adds.
+        #: Shared runs at the start of each prompt, their number of blocks, and the name of the run that the prompt
+        #: adds.
         self.before: list[Parts] = [()] * count
         self.blocks_before, self.own = [0] * count, [-1] * count
-        #: Tokens that need no prefill, and tokens that each memory had at the first admission.
+        #: Tokens that need no prefill, and tokens that each memory had cached at the first admission.
         self.reused, self.found = [0] * count, [(0,) * places] * count
         #: Generated tokens of each request at the end of the run.
         self.written = [0] * count
@@ -394,7 +404,7 @@ class _Log:
 
 
 class ServerFleet:
-    """Servers with their arrivals, in order of time."""
+    """Servers and the requests that arrive at them, in order of time."""
 
     def __init__(
         self,
@@ -410,7 +420,7 @@ class ServerFleet:
         self.engines = [(kind or Engine)(server, self) for _ in range(instances)]
         self.everyone = self.engines
         self.sent: list[Sent] = []
-        #: Future events, numbered to order equal times: an arrival, or a loaded request.
+        #: Future events: arrivals, and requests whose cached blocks are loaded. Numbers order events of the same time.
         first = self.feed.first(1 if server.cache is None else server.cache.block_tokens)
         self.coming: list[tuple[float, int, Sent | tuple[Engine, int, int]]] = [
             (sent.at, number, sent) for number, sent in enumerate(first)
@@ -441,7 +451,7 @@ class ServerFleet:
                     for other in engines:
                         other.stop(engine.now)
                     return
-                # Clients without a pause send requests that the next step can process.
+                # Clients without a pause send new requests immediately, and the next step can process these requests.
                 while self._received(engine.now):
                     pass
                 engine.begin()
@@ -475,7 +485,7 @@ class ServerFleet:
             self.later(sent.at, sent)
 
     def seen(self, server: Server, measured: slice, slots: int) -> Trace:
-        """Trace of the measured requests that have arrived, with a maximum concurrency [1]."""
+        """Latencies of the measured requests that have arrived; ``slots`` is the maximum concurrency [1]."""
         log, count = self.log, self.log.count
         # Order by sending time: long prompts take more CPU time and may arrive after shorter ones.
         order = np.argsort(log.sent[:count], kind="stable")
@@ -502,9 +512,9 @@ class ServerFleet:
 
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
-    """Server or group that has cached the largest part of a prompt.
+    """Number of the server or group that has cached the largest part of a prompt.
 
-    If it is much busier than the others, the least busy one is returned.
+    If it is much busier than another one, the number of the least busy one is returned.
     """
     most = max(hits)
     best = min((place for place, hit in enumerate(hits) if hit == most), key=busy.__getitem__)
@@ -524,25 +534,26 @@ class _Memory:
 
     def __init__(self, server: Server, cache: KvCacheMemory, log: _Log, writing: list[int], *, shared: bool) -> None:
         groups = range(server.groups)
-        #: Number of decoding requests per group, which the server updates; requests share prefix blocks if ``shared``.
+        #: ``writing`` is the number of decoding requests per group, which the server updates. Requests share prefix
+        #: blocks if ``shared``.
         self.cache, self.tiers, self.log, self.writing, self.shared = cache, server.tiers, log, writing, shared
-        #: Per group: blocks in use now, blocks when all requests end, and admitted requests in order.
+        #: Per group: number of blocks in use, number of blocks when all requests end, and admitted requests in order.
         self.blocks, self.blocks_at_end = [0] * server.groups, [0] * server.groups
         self.inside: list[dict[int, None]] = [{} for _ in groups]
-        #: Decode steps so far; per group, decoding requests by their tokens beyond full blocks at step 0; and that
-        #: number per request.
+        #: Number of decode steps so far. Decoding requests need a new block at different steps, so ``beyond`` counts
+        #: them per group by their tokens beyond full blocks at step 0; ``beyond_of`` has this number per request.
         self.steps = 0
         self.beyond = [[0] * cache.block_tokens for _ in groups]
         self.beyond_of: dict[int, int] = {}
-        #: Prefix cache of each group and of each tier, and the time until which each tier is busy.
+        #: Prefix cache of each group and of each offload tier, and the time until which each tier is busy loading [s].
         self.prefixes = [Prefixes() for _ in groups]
         self.behind = [Prefixes() for _ in server.tiers]
         self.busy_until = [0.0 for _ in server.tiers]
-        #: Blocks that each tier must load for the last admitted request.
+        #: Number of blocks that each tier must load for the request that was admitted last.
         self.to_load: list[int] = []
 
     def parts_of(self, request: int, tokens: int) -> Parts:
-        """Runs of full cache blocks for the first tokens of a request, by name."""
+        """Runs of full cache blocks that the first tokens of a request occupy."""
         if not self.shared:
             return ()
         before, own = self.log.before[request], self.log.own[request]
@@ -551,7 +562,7 @@ class _Memory:
         return joined(before, own, max(tokens // self.cache.block_tokens - self.log.blocks_before[request], 0))
 
     def remember(self, number: int, parts: Parts) -> None:
-        """Insert a prompt into the prefix cache of a group and into its offload tiers, before the run."""
+        """Insert a prompt into the prefix cache of a group and into the offload tiers before the run."""
         self.prefixes[number % len(self.prefixes)].keep(parts, self.cache.blocks)
         self._keep_behind(parts)
 
@@ -560,7 +571,7 @@ class _Memory:
             memory.keep(parts, tier.blocks)
 
     def let_in(self, request: int, group: int) -> bool:
-        """Reserve the blocks of a prompt if these blocks and the admission reserve are free."""
+        """Reserve the blocks of a prompt, if there is memory for them and for the reserve that admission requires."""
         cache, log, inside, prefixes = self.cache, self.log, self.inside[group], self.prefixes[group]
         isl = log.isl[request]
         parts = self.parts_of(request, isl)
@@ -591,7 +602,7 @@ class _Memory:
         return True
 
     def load(self, now: float) -> float:
-        """Load the blocks of the last admitted request from the tiers; return the completion time [s].
+        """Load the cached blocks of the last admitted request from the tiers; return the time at which this ends [s].
 
         Each tier loads the blocks of one request after the other.
         """
@@ -638,7 +649,7 @@ class _Memory:
         beyond = self.beyond[group]
         size = len(beyond)
         whole, rest = divmod(steps, size)
-        # Per step, the requests whose last block is full then: one position before those of the previous step.
+        # At each step, the requests whose last block is full need a new block.
         end = -self.steps % size + 1
         more = sum(beyond[end - rest : end]) if rest <= end else sum(beyond[:end]) + sum(beyond[end - rest :])
         return self.writing[group] * whole + more
@@ -664,32 +675,33 @@ class Engine:
     shares_prompts = True
 
     def __init__(self, server: Server, fleet: ServerFleet) -> None:
-        #: End of the running step; infinite if there is none.
+        #: ``now`` is the end of the running step; it is infinite if no step runs.
         self.server, self.fleet, self.log, self.now = server, fleet, fleet.log, math.inf
         self.isl, self.osl = fleet.log.isl, fleet.log.osl
         groups = range(server.groups)
         self.waiting: list[deque[int]] = [deque() for _ in groups]
-        #: Group of each request; per group, admitted and decoding requests; and the next group for round robin.
+        #: Group of each request, then admitted and decoding requests per group, then the next group for round robin.
         self.group_of: dict[int, int] = {}
         self.held, self.writing, self.turn = [0] * server.groups, [0] * server.groups, 0
         self.in_flight, self.queued, self.slots_each = 0, 0, -(-server.slots // server.groups)
-        #: Admitted requests without prefill, with the first step that each can join.
+        #: Admitted requests before prefill, with the first step that each can join.
         self.admitted: list[deque[tuple[int, int]]] = [deque() for _ in groups]
-        #: Requests whose blocks have been loaded; per group, a partly processed prompt: request and processed tokens.
+        #: Requests whose cached blocks have been loaded; then the partly processed prompt of each group as (request,
+        #: tokens).
         self.brought: list[int] = []
         self.begun: list[tuple[int, int] | None] = [None for _ in groups]
-        #: Decoding requests by their last step, and the sum of their contexts.
+        #: Decoding requests by the step at which they end, and the sum of their contexts.
         self.decoding: list[tuple[int, int]] = []
         self.ends: dict[int, int] = {}
         self.steps, self.context = 0, 0
-        #: Number of steps, including those that an idle server skips, and the first step with prefill.
+        #: Number of steps, including the steps that an idle server skips; and the first step that has a prefill.
         self.taken, self.soonest = 0, math.inf
-        #: Scheduled decode steps: their number, and start, first duration and growth; or the prompts that the running
-        #: step completes.
+        #: ``planned`` is the number of scheduled decode steps, ``plan`` their start, first duration and growth.
+        #: ``reading`` lists the prompts that the running step completes.
         self.planned, self.plan = 0, (0.0, 0.0, 0.0)
         self.reading: list[int] | None = None
-        #: Time by which speculation rounds delay a first token: half of the round at arrival, the scheduled rounds, and
-        #: the round of the prefill.
+        #: Time by which speculation rounds delay a first token: the rest of the round at arrival (half a round), the
+        #: scheduled rounds, and the round with the prefill.
         self.rounds_left = 0.0
         self.late: dict[int, float] = {}
         self.memory = (
@@ -703,7 +715,7 @@ class Engine:
         if not self._evict() and (self.queued or self.brought):
             self.admit()
         if not self.decoding and self.soonest < math.inf:
-            # An idle server has no scheduled steps, and skips the steps that a prompt would have waited for.
+            # An idle server has no scheduled steps, so a new prompt does not wait for them.
             self.taken = max(self.taken, int(self.soonest))
         if self.soonest <= self.taken:
             self._read()
@@ -719,7 +731,7 @@ class Engine:
             self.taken += steps
             self._advance(steps)
             if not self.decoding:
-                # No requests are left for which prefill is delayed.
+                # No further prompts will arrive, so waiting for them would be useless.
                 self.look()
         elif self.reading is not None:
             ready, self.reading = self.reading, None
@@ -745,7 +757,7 @@ class Engine:
                         times[request] = max(time, log.first_token[request])
 
     def receive(self, request: int, time: float) -> None:
-        """Put a request into the queue of a group, which is selected by prefix, round robin or lowest load."""
+        """Queue a request in a group. The group is selected by cached prefix, round robin or lowest load."""
         group, server, waiting, held = 0, self.server, self.waiting, self.held
         if server.groups > 1:
             groups = range(server.groups)
@@ -769,7 +781,7 @@ class Engine:
     def _wake(self, time: float, *, free: bool) -> None:
         """Schedule the next admission.
 
-        If a slot is free, it is at the next decode step; an idle server admits at once.
+        If a slot is free, admission is at the next decode step. An idle server admits at once.
         """
         if self.now == math.inf:
             self.now = time
@@ -786,7 +798,7 @@ class Engine:
         return [prefixes.found(parts) for prefixes in self.memory.prefixes]
 
     def admit(self) -> None:
-        """Admit queued requests to free slots, starting with the first step that is not scheduled yet."""
+        """Admit queued requests to free slots. They join the first step that is not scheduled yet."""
         server, log, memory = self.server, self.log, self.memory
         step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
         ready, self.brought = self.brought, []
@@ -829,7 +841,7 @@ class Engine:
         return self.log.answers[request] - (self.osl[request] if end is None else end - self.steps)
 
     def send_back(self, request: int, group: int) -> None:
-        """Preempt a request and move it to the head of the queue. Its output becomes a part of its prompt."""
+        """Preempt a request and move it to the head of the queue. The output so far becomes part of the prompt."""
         end, begun, tokens = self.ends.get(request), self.begun[group], self.isl[request]
         if end is not None:
             tokens += self.osl[request] - (end - self.steps)
@@ -871,13 +883,13 @@ class Engine:
         self.soonest = min(self.soonest, soonest)
 
     def _read(self) -> None:
-        """Process prompts in a step. If decoding does not pause, each decoding request also gets one token."""
+        """Process prompts in a step. Unless decoding pauses, each decoding request also gets one token."""
         server, times, stages = self.server, self.server.times, self.server.stages
         batch = len(self.decoding) if server.policy == "chunked" else 0
         decoding = times.decode(batch, self.context / batch, self.writing) if batch else 0.0
         running = decoding * times.round_tokens(batch) if batch else 0.0
         ready: list[int] = []
-        # Time that prompts add: GPU time, and launch time beyond the decode step.
+        # Time that prompts add to a step: their GPU time, and the launch time that exceeds the decode step.
         work, most, total, longest, every = -math.inf, 0, 0, 0.0, 0.0
         for group in range(server.groups):
             beyond, tokens = 0.0, 0
@@ -925,9 +937,9 @@ class Engine:
         return parts
 
     def _decode(self) -> None:
-        """Schedule decode steps until a request ends or can join.
+        """Schedule decode steps until a request ends or a new request can join.
 
-        A later arrival that finds a free slot reduces their number.
+        If a later arrival finds a free slot, fewer of these steps run.
         """
         times, batch = self.server.times, len(self.decoding)
         steps = self.decoding[0][0] - self.steps
@@ -971,7 +983,7 @@ class Engine:
         heapq.heappush(self.decoding, (end, request))
 
     def _leave(self, request: int, group: int) -> None:
-        """Count a request that stops decoding."""
+        """Update the state of the engine after a request stops decoding."""
         self.context -= self.isl[request] + self.osl[request] - (self.ends.pop(request) - self.steps)
         self.writing[group] -= 1
         if self.memory is not None:
@@ -985,12 +997,12 @@ class Engine:
 
 
 def _sum(first: float, growth: float, steps: float) -> float:
-    """Sum of step times that grow linearly [s]."""
+    """Duration of ``steps`` steps [s], if each takes ``growth`` longer than the one before."""
     return steps * (first + growth * (steps - 1) / 2.0)
 
 
 def _steps_begun(first: float, growth: float, seconds: float) -> int:
-    """Number of steps that have started after a given time: inverse of :func:`_sum`, rounded up, at least 1."""
+    """Number of steps that have started within a given time, at least 1: inverse of :func:`_sum`, rounded up."""
     half = first - growth / 2.0
     root = math.sqrt(max(half**2 + 2.0 * growth * seconds, 0.0))
     below = half + root

@@ -43,23 +43,25 @@ from inference_econ.serving.simulation.events import KvCacheMemory, Router, Serv
 from inference_econ.serving.simulation.trace import StepTable, Trace
 from inference_econ.serving.steady import decode_steps
 
-#: Grid of step-time tables: number of batches or prompt sizes, and contexts relative to the mean.
+#: Grid of the step-time tables: number of batches or prompt sizes, and ratios of the context to the mean context [1].
 _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)
-#: Grid of prefill tables; times in between are nearly linear.
+#: Grid of the prefill tables: number of prompt sizes, and ratios of the earlier tokens to a chunk [1]. Between grid
+#: points, times are nearly linear.
 _PROMPT_SIZES, _READ = 16, (0.0, 1.0, 4.0)
-#: Batches in the table if prompts have similar lengths, and the largest ratio of such lengths [1].
+#: Number of batches in the table if prompts have similar lengths, and the largest ratio of lengths called similar [1].
 _FEW, _NEARLY = 16, 1.5
-#: Grid of the time saved by mixed steps: batches, and numbers of prompts [1].
+#: Grid of the time that mixed steps save: number of batches, and number of prompt sizes [1].
 _SAVED, _SAVED_PROMPTS = 8, 12
 #: Prompt tokens per step if the budget is unlimited [tokens].
 _NO_LIMIT = 2**17
-#: Requests of a simulated run: minimum, addition per slot, and maximum [1].
+#: Number of requests in a simulated run: minimum, addition per slot, and maximum [1].
 _LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
-#: Most instances simulated together if prompts are recorded as blocks [1].
+#: Most instances that are simulated together, if prompts are recorded as blocks [1].
 _MOST_TOGETHER = 4
-#: Least number of recorded requests in a run, if there are that many [1].
+#: Minimum number of recorded requests in a run, if the recording has that many [1].
 _LEAST_RECORDED = 200
-#: Measured run time per request, per part of its prompt, per attention-DP group, and per request with block counts [s].
+#: Run time of a simulation [s], as measured: per request, per chunk of its prompt, per attention-DP group, and per
+#: request if the simulation tracks blocks.
 _REQUEST_SECONDS, _PART_SECONDS, _GROUP_SECONDS, _BLOCKS_SECONDS = 3e-5, 3e-6, 7e-7, 2.5e-4
 
 
@@ -82,25 +84,26 @@ def server(
     prefill_first : bool
         True if decoding pauses until all waiting prompts are processed; always the case without a token budget.
     slots : int, optional
-        Maximum number of concurrent requests, if cached prefixes are simulated block by block [1]. By default, all
-        requests have the mean number of cached tokens.
+        Maximum number of concurrent requests, if cached prefixes are simulated block by block [1]. By default, each
+        request has the mean number of cached tokens.
     tiers : tuple of Tier
         Offload tiers.
 
     Returns
     -------
     Server
-        Server with interpolated step times. Cached tokens are part of the context, not new tokens.
+        Server with interpolated step times. Cached tokens are part of the context, but not of the new tokens.
 
     Notes
     -----
-    Attention-DP groups have their own requests and step together. Pipeline stages process prompts in turn, each with
-    its share of the instance time. Several prompts in one step take as long as the same number of mean prompts.
+    Attention-DP groups have separate requests and step together. Pipeline stages process prompts one after the other,
+    each with its share of the instance time. Several prompts in one step take as long as the same number of mean
+    prompts.
     """
     assumed, requests, chunk = service.setup.assumptions, service.requests, _chunk(service)
     groups, longest = _groups(service), int(lengths.max())
     few = not slots and bool(longest <= _NEARLY * lengths.min())
-    # Cached tokens are neither new nor part of the requests' tokens.
+    # Cached tokens are not new tokens, and requests do not list them.
     cached = 0.0 if slots else requests.cached
     cache = _cache(service, cached)
     service = service if slots is None else replace(service, slots=slots)
@@ -146,11 +149,11 @@ def _groups(service: Service) -> int:
 
 
 def _cache(service: Service, cached: float) -> KvCacheMemory | None:
-    """KV-cache memory of each group in blocks, from the capacity check; None if requests do not grow.
+    """KV-cache memory of each group in blocks, from the memory estimate; None if requests do not grow.
 
-    The memory of a request is a linear function of its context, fitted to its prompt and to its full output. States and
-    windows are a constant number of tokens. The memory is at least what requests need on average at maximum
-    concurrency.
+    The memory of a request is linear in its context. The line is fitted to its prompt and to its full output. Recurrent
+    states and attention windows take a constant number of tokens. The memory is at least as large as the mean need at
+    maximum concurrency.
     """
     setup, requests, rules, groups = service.setup, service.requests, service.setup.admission, _groups(service)
     block, batch = setup.assumptions.capacity.kv_block, -(-service.slots // groups) * groups
@@ -175,16 +178,16 @@ def _cache(service: Service, cached: float) -> KvCacheMemory | None:
 
 
 def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) -> tuple[StepTable, StepTable]:
-    """Prefill times of single chunks and the GPU times within them, by new and earlier tokens."""
+    """Two tables of single chunks, by new and earlier tokens: prefill time, and the GPU time within it."""
     chunk, requests = _chunk(service), service.requests
     largest = min(longest, int(chunk) or longest)
-    # Part of a prompt that fits one chunk may already be processed.
+    # If the prompt fits in one chunk, a part of it may be in the cache already.
     several = longest > chunk > 0 or cached < requests.cached
     if few:
         usual = max(min(requests.new_tokens, float(largest)), 1.0)
         sizes, done = np.unique([max(usual / 2.0, 1.0), usual]), np.array([0.0, longest] if several else [0.0])
     else:
-        # Usual sizes are grid points, so that they are exact.
+        # Common sizes are grid points, so that their times are exact.
         exact = [
             size for size in (requests.new_tokens, requests.new_tokens % (chunk or np.inf)) if 1.0 <= size <= largest
         ]
@@ -204,7 +207,10 @@ def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) 
 
 
 def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTable:
-    """Extend a table linearly to given ends, or constantly if it has one value; never below 0."""
+    """Extend a table to given ends, linearly and never below 0.
+
+    A table with a single value is extended as a constant.
+    """
     points = np.unique(np.concatenate([sizes, ends]))
     if sizes.size == 1:
         return StepTable(points.tolist(), done.tolist(), np.broadcast_to(seconds, (points.size, done.size)))
@@ -215,9 +221,9 @@ def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTa
 
 
 def _together(service: Service, longest: int) -> Callable[[int, int], float]:
-    """GPU time of typical prompts, by tokens of the fullest group and of all groups [s].
+    """GPU time of typical prompts, by the number of tokens in the fullest group and in all groups [s].
 
-    Prompts are weighted by their tokens, so a step can have a fractional number of prompts.
+    A step can have a fractional number of prompts, because prompts are weighted by their tokens.
     """
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     chunk, groups, stages = _chunk(service), _groups(service), float(service.plans.pp[0])
@@ -225,14 +231,14 @@ def _together(service: Service, longest: int) -> Callable[[int, int], float]:
     usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
     sizes = np.rint(np.geomspace(1.0, largest, _SIZES))
     tokens = np.unique([*sizes, *usual, *captured_ends(service.setup, largest), chunk or _NO_LIMIT])
-    # Pipeline micro-batches: one per prompt until all stages have one.
+    # Number of pipeline micro-batches: one per prompt, up to the number of stages.
     batches = np.clip(tokens / parts.tokens, 1.0, stages)
     counts = tokens / parts.tokens / batches
     plans = service.plans.column(counts[None])
     even = single = group_steps(free, plans, parts.tokens, parts.cached, counts[None], counts[None])[0]
     if groups > 1:
         even = group_steps(free, plans, parts.tokens, parts.cached, groups * counts[None], counts[None])[0]
-    # The fullest group alone, and equally full groups; one micro-batch after the other.
+    # Times of the fullest group alone, and of equally full groups. Micro-batches run one after the other.
     table = StepTable(tokens.tolist(), [0.0, 1.0], (np.stack([single, even], axis=-1) * batches[:, None]) / stages)
 
     def seconds(fullest: int, every: int) -> float:
@@ -243,7 +249,7 @@ def _together(service: Service, longest: int) -> Callable[[int, int], float]:
 
 
 def _saved_table(service: Service) -> Callable[[int, int], float]:
-    """Time saved by steps with decoding requests and prompt tokens, compared with two separate steps [s]."""
+    """Time that a step with decode and prefill tokens saves, compared with two separate steps [s]."""
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     batches, stages = np.unique(np.rint(np.geomspace(1.0, service.slots, _SAVED))), float(service.plans.pp[0])
     largest = _groups(service) * _chunk(service)
@@ -258,9 +264,9 @@ def _saved_table(service: Service) -> Callable[[int, int], float]:
 
 
 def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float) -> tuple[StepTable, StepTable, int]:
-    """Time of decode steps by batch and context, for equally full groups and for one group alone.
+    """Time of decode steps by batch and context, in two tables: for equally full groups, and for one group alone.
 
-    The largest batch is also returned. With speculation, a step takes the time per output token of a speculation round,
+    The largest batch is returned as well. With speculation, the time of a step is the time per output token of a round,
     at the mean context.
     """
     setup, plans, groups = service.setup, service.plans, _groups(service)
@@ -314,14 +320,14 @@ def rehearse(
     seed : int
         Seed of the random numbers.
     simulated : Server, optional
-        Result of :func:`rehearsing`, if it is reused.
+        Result of :func:`rehearsing` for this service; by default, it is built anew.
 
     Returns
     -------
     Trace
         Latencies, and rates of one instance. If the service is saturated, TTFT and queueing time grow with the number
         of simulated requests. If the workload has recorded blocks, all instances behind a prefix-aware router are
-        simulated. Otherwise, one instance represents all of them.
+        simulated. Otherwise, one instance represents all instances.
 
     Raises
     ------
@@ -332,7 +338,7 @@ def rehearse(
     size = block_tokens(service)
     recorded = service.requests.arrivals
     fewer = 1.0 if recorded is None or recorded.rate is None else recorded.rate / requests_per_second
-    # Instances share recorded prompts, so that requests hit prefixes of other requests.
+    # Instances are simulated together, because a prompt can hit a prefix that other requests left.
     together = max(min(round(fewer), _MOST_TOGETHER), 1) if size else 1
     stream = stream_of(service.requests, together * requests_per_second, arrivals, number, seed, size)
     simulated = _server_of(service, stream) if simulated is None else simulated
@@ -348,7 +354,10 @@ def _server_of(service: Service, stream: Stream) -> Server:
 
 
 def block_tokens(service: Service) -> int:
-    """Size of a cache block [tokens] if prompts are recorded as blocks and requests need memory per token; else 0."""
+    """Size of a cache block [tokens].
+
+    It is 0 if prompts are not recorded as blocks, or if requests need no memory per token.
+    """
     cache = _cache(service, 0.0) if service.requests.blocks else None
     return 0 if cache is None else cache.block_tokens
 
@@ -361,12 +370,12 @@ def stream_of(
     seed: int = 0,
     block_tokens: int = 0,
 ) -> Stream:
-    """Requests at a mean rate [1/s], with the numbers of new tokens in their prompts.
+    """Requests at a mean rate [1/s]; prompt lengths are new tokens, without cached tokens.
 
-    Each recorded request arrives once, at its recorded time. At lower rates, only every n-th request arrives at its
-    recorded time, as if more servers shared the recorded requests. If prompts are recorded as blocks and
-    ``block_tokens`` is positive, prompts include their cached tokens and cache blocks. They are then in recorded order
-    under any arrivals.
+    Each recorded request arrives once, at its recorded time. At lower rates, only every n-th recorded request is used,
+    as if n servers shared the recording. If prompts are recorded as blocks and ``block_tokens`` is positive, the stream
+    has cache blocks, and prompt lengths include cached tokens. The requests then keep their recorded order, whatever
+    the arrival process.
     """
     if requests.table is None:
         prompts, cached = length_sampler(requests.isl), round(requests.cached)
@@ -396,7 +405,10 @@ def stream_of(
 
 
 def _parts(requests: Requests, prompts: list[int], every: int, block_tokens: int) -> list[BlockParts]:
-    """Convert recorded blocks into named runs of full cache blocks; partly filled blocks are split."""
+    """Convert recorded blocks into runs of full cache blocks.
+
+    A recorded block that some prompts use only in part is split.
+    """
     size, ends = requests.block_tokens, defaultdict[int, set[int]](set)
     chosen: list[list[tuple[int, int]]] = []
     for blocks, tokens in zip(requests.blocks[::every], prompts, strict=True):
@@ -430,14 +442,17 @@ def parts_of_a_prompt(service: Service) -> float:
 
 
 def rehearsal_seconds(service: Service, count: int | None = None) -> float:
-    """Estimated run time of :func:`rehearse`, from requests, prompt chunks, cache blocks and groups [s]."""
+    """Estimated run time of :func:`rehearse` [s].
+
+    It depends on the number of requests, prompt chunks, cache blocks and groups.
+    """
     number = requests_of_a_rehearsal(service) if count is None else count
     lone = _BLOCKS_SECONDS if service.requests.blocks else _REQUEST_SECONDS
     return number * (lone + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * _groups(service))
 
 
 def rehearsing(service: Service, count: int) -> Server:
-    """Simulated server of :func:`rehearse` for a number of requests; it can be used at any rate."""
+    """Build the simulated server of :func:`rehearse` for a number of requests. It can be used at any request rate."""
     arrivals = arrivals_of(service.requests, 1.0)
     return _server_of(service, stream_of(service.requests, 1.0, arrivals, count, block_tokens=block_tokens(service)))
 
@@ -464,20 +479,20 @@ def play(
         Simulated server, from :func:`server` for this service.
     stream : Stream, Loop or Sessions
         Requests to simulate. Prompts exclude cached tokens, except in sessions and in streams that list cache blocks.
-        Loops and sessions pause for the CPU time per request.
+        Clients and sessions send their next request after the CPU time per request.
     warm_up, cool_down : float
         See :func:`inference_econ.serving.simulation.events.simulate` [1].
     instances, router, stop_after
         See :func:`inference_econ.serving.simulation.events.simulate`.
     writing : Writing, optional
-        Decode instances that the service feeds; by default, the service is aggregated.
+        Decode instances for disaggregated serving; by default, the service also decodes.
 
     Returns
     -------
     Trace
         Latencies, including the CPU time per request.
     """
-    # A prompt takes longer than its share of instance time if groups process several prompts at once.
+    # If groups process several prompts at once, a prompt takes longer than its share of instance time.
     apart = service.prefill_seconds - service.prefill_busy_seconds
     setup, host, cached = service.setup, service.setup.assumptions.host, service.requests.cached
     if isinstance(stream, Sessions):
@@ -498,7 +513,7 @@ def play(
 
 
 def length_sampler(length: Length) -> LengthLaw:
-    """Sampler of integer lengths [tokens]; samples are stratified and in random order."""
+    """Function that samples integer lengths [tokens]. Samples are stratified and in random order."""
 
     def drawn(size: int, random: np.random.Generator) -> Counts:
         tokens = np.rint(quantiles(length, levels(size)))

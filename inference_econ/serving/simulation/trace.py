@@ -19,7 +19,7 @@ from inference_econ.serving.statistics import STATISTICS, Statistics, of_sample
 
 #: Number of batches in the method of batch means [1].
 _BATCHES = 20
-#: 97.5% quantile of Student's t distribution with one degree of freedom less [1].
+#: 97.5% quantile of Student's t distribution, with ``_BATCHES`` - 1 degrees of freedom [1].
 _STUDENT = 2.093024054408263
 
 
@@ -29,10 +29,10 @@ class SimulatedEstimate(NamedTuple):
     value: float
     """Estimate."""
     half_width: float
-    """Half-width of the 95% confidence interval; NaN if there are fewer requests than batches."""
+    """Half-width of the 95% confidence interval; NaN if there are too few requests to form the batches."""
 
     def agrees(self, expected: float, slack: float = 0.0) -> bool:
-        """Check whether a value is in the interval, after the interval is widened by ``slack`` times the value."""
+        """Check whether a value is in the interval; ``slack`` widens the interval by this share of the value [1]."""
         return abs(self.value - expected) <= self.half_width + slack * abs(expected)
 
 
@@ -59,7 +59,7 @@ class Trace:
     in_flight_shares : ndarray, shape (slots + 1,)
         Share of the window at each concurrency 0, 1, .. slots [1].
     busy : float
-        Share of the window with at least one request [1].
+        Share of the window in which at least one request is running [1].
     in_flight, waiting : float
         Mean concurrency, and mean length of the queue [1].
     requests_per_second, tokens_per_second : float
@@ -79,8 +79,8 @@ class Trace:
     sessions : ndarray of int, shape (n,)
         Session number of each request; -1 without a session.
     written : ndarray of int, shape (n,)
-        Number of tokens that each request had generated at the end of the run [tokens]. It is smaller than
-        ``output_tokens`` for requests that were running when the run was stopped; they end at that time.
+        Number of tokens that each request had generated at the end of the run [tokens]. If the run was stopped early,
+        running requests have fewer than ``output_tokens``, and their last token is set to the stopping time.
     """
 
     arrival: Array
@@ -122,7 +122,7 @@ class Trace:
         return self.e2e / self.output_tokens
 
     def of_one(self, instances: int) -> Trace:
-        """Convert the rates and mean numbers of several instances to one instance."""
+        """Convert the rates and mean numbers of ``instances`` instances to one instance."""
         names = ("in_flight", "waiting", "requests_per_second", "tokens_per_second")
         return replace(self, **{name: getattr(self, name) / instances for name in names}) if instances > 1 else self
 
@@ -165,8 +165,8 @@ def estimate(values: Array, statistic: Callable[[Array], float]) -> SimulatedEst
 
     Notes
     -----
-    The method is described in Law, "Simulation Modeling and Analysis" (2015), section 9.5.3. Batches must be long
-    compared with the correlation time of the values. Near saturation, this time is long.
+    Law, "Simulation Modeling and Analysis" (2015), section 9.5.3, describes the method. Batches must be long compared
+    with the correlation time of the values. This correlation time is long near saturation.
     """
     finite = values[~np.isnan(values)]
     if not finite.size:
@@ -186,7 +186,7 @@ def trace(
     measured: slice,
     evictions: Counts,
 ) -> Trace:
-    """Latencies of the measured requests, and the load of the server during this time.
+    """Latencies of the measured requests, and the mean load of the server while they arrive.
 
     Parameters
     ----------
@@ -204,7 +204,8 @@ def trace(
     Returns
     -------
     Trace
-        The window ends with the last measured arrival. If all requests arrive at once, it ends with the last token.
+        Measured requests. The window ends with the last measured arrival. If all requests arrive at once, it ends with
+        the last token.
     """
     arrival, osl = stream.arrival, stream.osl
     begin, end = float(arrival[measured][0]), float(arrival[measured][-1])
@@ -212,7 +213,8 @@ def trace(
     seconds = window[1] - window[0]
     times = np.concatenate((np.clip(started, *window), np.clip(finished, *window)))
     order = np.argsort(times, kind="stable")
-    # A slot that is freed and reused at the same time has zero duration in between, whatever the order.
+    # A freed slot may be reused at the same time. The order of both events does not matter, because no time passes
+    # between them.
     in_flight = np.clip(np.cumsum(np.repeat([1, -1], started.size)[order])[:-1], 0, slots)
     held = np.bincount(in_flight, weights=np.diff(times[order]), minlength=slots + 1)
     held[0] += max(seconds - held.sum(), 0.0)
@@ -241,7 +243,7 @@ def trace(
 
 
 class StepTable:
-    """Table of step times, linear in batch and context, and extrapolated in context.
+    """Table of step times. It interpolates linearly in batch and context, and extrapolates in context.
 
     Parameters
     ----------
@@ -269,7 +271,7 @@ class StepTable:
         # Python floats are faster than arrays for single values.
         self._batches, self._contexts = [float(value) for value in batches], [float(value) for value in contexts]
         self._seconds: list[list[float]] = values.tolist()
-        #: Contexts at which slopes change; and per batch, cached values at zero context and slopes.
+        #: Contexts at which slopes change. Per batch: cached values at zero context, and slopes.
         self._bends = self._contexts[1:-1]
         self._known: dict[float, tuple[list[float], list[float]]] = {}
 
@@ -278,7 +280,7 @@ class StepTable:
         lines = self._known.get(batch)
         if lines is None:
             lines = self._lines(batch)
-            # Fractional batches, from parts of prompts, rarely recur.
+            # Fractional batches come from parts of prompts and rarely occur twice, so they are not cached.
             if batch == int(batch):
                 self._known[batch] = lines
         values, slopes = lines
@@ -292,7 +294,7 @@ class StepTable:
             raise InputError(
                 f"the table of step times is for batches from {batches[0]:g} to {batches[-1]:g}, got {batch}"
             )
-        # Grid point below the batch, and the fraction of the way to the next.
+        # Grid point below the batch, and fraction of the distance to the next grid point.
         at, share = 0, 0.0
         if len(batches) > 1:
             at = min(bisect_right(batches, batch) - 1, len(batches) - 2)
