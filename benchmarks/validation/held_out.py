@@ -85,7 +85,7 @@ def reached(report: Servers) -> Table:
     counted, (_, others) = report.counted(), unseen(report)
     lines = [_aim_line(aim, counted, others) for aim in _AIMS]
     lines.append(_aim_line(_SPECULATING, report.speculative(), report.speculative()))
-    columns = ("errors", "rows", "all", "not fitted", *(f"without {WITHOUT[by]}" for by in _BESIDE), "aim")
+    columns = ("errors", "rows", "all", "not fitted", *(f"new {WITHOUT[by]}" for by in _BESIDE), "aim")
     coverage = report.coverage()
     share = f"{coverage.predicted:,} of {coverage.plain:,} rows that count are predicted."
     return Table("", columns, tuple(line for line in lines if line[1]), (_REACHED, share))
@@ -173,7 +173,7 @@ def intervals() -> Table:
             if any(spread is not None and spread.covered is not None for spread in spreads):
                 cells = (_covered(spread) for spread in spreads)
                 lines.append((name.removeprefix(_PROFILE), WITHOUT[by], *cells))
-    return Table("", ("profile", "without", *(_TITLES[quantity] for quantity in _FITTED)), tuple(lines))
+    return Table("", ("profile", "new in the prediction", *(_TITLES[quantity] for quantity in _FITTED)), tuple(lines))
 
 
 def worst(report: Servers) -> Table:

@@ -188,7 +188,7 @@ def reason_of(member: Member, base: Member, speed: float) -> str:
 
 
 def _part(name: str) -> str:
-    return "prompts of others" if name == PROMPTS else name.replace("_", " ")
+    return "prefill of other requests" if name == PROMPTS else name.replace("_", " ")
 
 
 def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Sequence[str]) -> tuple[str, ...]:

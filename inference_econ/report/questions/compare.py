@@ -132,7 +132,7 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
     if bound:
         verb = "is" if len(bound) == 1 else "are"
         notes.append(
-            f"{_listed(bound, 'and')} {verb} uncalibrated: no server was measured, or no known engine runs it."
+            f"{_listed(bound, 'and')} {verb} uncalibrated: no server was measured, or no known engine supports it."
         )
     notes += [
         *(f"{label}: {reason}" for label, reason in result.missing.items()),

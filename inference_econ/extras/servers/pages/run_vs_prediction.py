@@ -205,7 +205,7 @@ def left_out_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.
     heads = (f"{target}: {what}" for target in fitted.targets for what in ("error", "in 80 %"))
     rows = []
     for by in filter(folds.get, servers.GROUPS):
-        cells = [f"without {WITHOUT[by].partition(' of the ')[0]}", str(len(folds[by]))]
+        cells = [f"without the {WITHOUT[by]}", str(len(folds[by]))]
         for index in range(len(fitted.targets)):
             groups = servers.held_out(folds, by, index)
             share = servers.coverage(groups)
