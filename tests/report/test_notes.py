@@ -47,7 +47,9 @@ def errors_of(instances: Instances, quantity: Quantity) -> dict[str, Any]:
     return errors
 
 
-@pytest.mark.parametrize(("bias", "said"), [(0.0, ""), (0.04, ""), (math.log(1.094), " (median 9% above)"), (-0.2, "18% below")])
+@pytest.mark.parametrize(
+    ("bias", "said"), [(0.0, ""), (0.04, ""), (math.log(1.094), " (median 9% above)"), (-0.2, "18% below")]
+)
 def test_a_bias_of_rows_left_out_is_in_the_interval_and_named(bias: float, said: str) -> None:
     spread = ErrorSpread(rows=39, quantiles=tuple(value + bias for value in QUANTILES))
     asked = Instances(setup(fitted(errors={"model": {"throughput": spread}})))
@@ -72,7 +74,7 @@ def test_levels_that_all_models_have_are_told() -> None:
     """Those of SGLang's releases, and of speculation only where tokens are proposed."""
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
     (said,), (speculating,) = misfits(plain), misfits(Instances(plain.setup, speculates=True))
-    assert re.search(r"these factors: decode \S+x, prefill \S+x\. They are measurements of sglang with other models\.", said)
+    assert re.search(r"these factors: decode \S+x, prefill \S+x\. They are measurements of sglang with other", said)
     assert said.partition(", prefill")[0] != speculating.partition(", prefill")[0]
 
 
@@ -84,7 +86,8 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
     assert changed.calibration is None
     assert "calibration" not in changed.sources
     said = interval_note(Instances(setup(changed)), ("tpot",))
-    assert said == f"The prediction has no interval, because {whole.name} with what-ifs was fitted to no measured server."
+    why = f"{whole.name} with what-ifs was fitted to no measured server"
+    assert said == f"The prediction has no interval, because {why}."
     mine = tmp_path / "mine.yaml"
     mine.write_text(
         "extends: profiles/hopper\nname: mine\nhost: {step_overhead: 0 s}\n"
@@ -196,8 +199,8 @@ def test_changed_constants_say_that_what_was_measured_beside_them_is_not_counted
     change = "assumptions.host.graph_launch=5 us"
     changed = Setup.of("deepseek_v3", "b200", engine="sglang", changes=[change])
     said = (
-        "Constants of profiles/sglang_blackwell were changed, so measured runs of DeepSeek-V3 on NVIDIA B200 SXM6 180GB "
-        "do not correct the step times. Compare only results with changed constants."
+        "Constants of profiles/sglang_blackwell were changed, so measured runs of DeepSeek-V3 on NVIDIA B200 SXM6 "
+        "180GB do not correct the step times. Compare only results with changed constants."
     )
     assert said in warnings([Instances(changed)])
     for other in (

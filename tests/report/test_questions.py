@@ -36,8 +36,8 @@ def test_four_bits_with_scales_are_not_those_of_the_published_study(weights: str
         return [note for note in setup_warnings(setup) if "published study" in note]
 
     # A 16-bit scale for every 128 weights, an 8-bit one for every 16.
-    told = f"{weights} weights have {bits} bits each, scales included. The published study assumes 4 bits; to match it, "
-    assert notes("paper", weights) == [f"{told}use --weights {bare}."]
+    told = f"{weights} weights have {bits} bits each, scales included. The published study assumes 4 bits; "
+    assert notes("paper", weights) == [f"{told}to match it, use --weights {bare}."]
     assert notes("deployable", weights) == notes("paper", bare) == notes("paper", "int8") == []
 
 
