@@ -362,7 +362,7 @@ def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
     # The file is not one of InferenceX, and nothing in it says how many tokens came per second.
     assert [(row[0], row[1], row[-1]) for row in table.rows] == [("TTFT without load", "1", "0.200")]
     assert table.rows[0][2] == table.rows[0][3] != ""
-    assert table.every_note[-1] == "6 of 6 rows that count are predicted."
+    assert table.every_note[-1] == "6 of 6 usable rows are predicted."
     runs = Servers("by hardware", tuple(_rows_of("inferencemax_aggregated")), ())
     lines = {row[0]: row for row in held_out.reached(runs).rows}
     tpot = lines["TPOT of InferenceX on one machine"]
