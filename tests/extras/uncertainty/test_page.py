@@ -52,7 +52,7 @@ def test_speeds_that_are_not_always_reached_have_no_shares_and_say_which_have(tw
     fast = answered({"profile": "held_out"}, TWO, speed=float(two.fastest.max()) * 0.85, samples=64)
     _, inputs = UncertaintyPage(fast).tables()
     assert "alone" not in inputs.columns
-    assert f"All reach {fast.all_reach:.4g} tokens/s; use speed: " in inputs.notes[0]
+    assert f"All samples reach {fast.all_reach:.4g} tokens/s; use speed: " in inputs.notes[0]
     assert explained(fast) is None
     assert fast.knowledge[0].dollars is None
     record: Any = UncertaintyPage(fast).plain()
