@@ -132,8 +132,8 @@ def measurement_note(instances: Instances) -> str:
     levels, factors = setup.levels, f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
     measured = f"Measurements correct the predicted step times by these factors: {factors}."
     if levels.widest is None:
-        return f"{measured} They are measurements of {levels.engine} with other models."
-    runs = f"{measured} They are {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
+        return f"{measured} The measurements are of {levels.engine} with other models."
+    runs = f"{measured} The measurements are {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
     if levels.version is not None:
         return f"{runs} {levels.engine} {levels.version}."
     others = ", ".join(

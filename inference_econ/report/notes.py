@@ -10,7 +10,7 @@ from inference_econ.engine import Instances, Setup, lacks_engine
 from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Quantity, known_engines, lacks
 from inference_econ.records.sources import setup_sources
 from inference_econ.report.error_notes import calibration_warnings, error_remarks, measurement_warnings
-from inference_econ.report.headings import basis_label
+from inference_econ.report.headings import basis_label, enumerated
 from inference_econ.search import Saving
 
 #: Note on a model whose configuration leaves keys out.
@@ -109,19 +109,17 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
 
 def startable_notes(setups: Iterable[Setup]) -> list[str]:
     """Notes on the engines that support the layouts, or on the reason why all layouts are listed."""
-    notes: dict[str, None] = {}
-    for setup in setups:
-        if setup.engines:
-            *others, last = [engine.label for engine in setup.engines]
-            notes[
-                f"The table lists only layouts that {', '.join(others)}{' or ' if others else ''}{last} supports."
-            ] = None
-        elif lacks_engine(setup):
+    shown = list(setups)
+    engines = enumerated((engine.label for setup in shown for engine in setup.engines), "or")
+    notes = [f"The table lists only layouts that {engines} supports."] if engines else []
+    for setup in shown:
+        if lacks_engine(setup):
             reason = lacks(known_engines()[-1], setup.model, setup.hardware, setup.precision)
-            notes[f"All layouts are listed, because no known engine supports this query ({reason})."] = None
-        elif setup.assumptions.layout.attention_groups != "idle":  # the published study has no engine
-            notes["All layouts are listed, including those that no known engine supports."] = None
-    return list(notes)
+            notes.append(f"All layouts are listed, because no known engine supports this query ({reason}).")
+        # The published study has no engine.
+        elif not setup.engines and setup.assumptions.layout.attention_groups != "idle":
+            notes.append("All layouts are listed, including those that no known engine supports.")
+    return list(dict.fromkeys(notes))
 
 
 def cannot_start(setups: Sequence[Setup]) -> list[str]:

@@ -74,7 +74,7 @@ def test_levels_that_all_models_have_are_told() -> None:
     """Those of SGLang's releases, and of speculation only where tokens are proposed."""
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
     (said,), (speculating,) = misfits(plain), misfits(Instances(plain.setup, speculates=True))
-    assert re.search(r"these factors: decode \S+x, prefill \S+x\. They are measurements of sglang with other", said)
+    assert re.search(r"these factors: decode \S+x, prefill \S+x\. The measurements are of sglang with other", said)
     assert said.partition(", prefill")[0] != speculating.partition(", prefill")[0]
 
 
