@@ -37,7 +37,7 @@ _HEADS: Mapping[str, str] = {**{name: f"{title} s" for name, title in METHODS.it
 _PARTS = "searched parts %"
 _METHODS_NOTE = (
     "In a chain, the parts of the prompt have equal length ('even'), optimized length ('searched'), or a length that "
-    f"is interpolated from optimized lengths for {{}} tokens. 'speed-up': searched parts compared with the all-gather."
+    "is interpolated from optimized lengths for {} tokens. 'speed-up': searched parts compared with the all-gather."
 )
 #: Largest small error, and smallest large error [%].
 _NEAR, _FAR = 10, 25

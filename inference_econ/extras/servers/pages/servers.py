@@ -237,11 +237,10 @@ def _named(report: servers.Servers) -> str:
 
 
 _LEGEND = (
-    "Each cell has the number of rows, and the share of them that lies in its interval. Parentheses contain the range "
-    "of this share in 19 of 20 random samples, if the true share is 80 % ('off' marks a share outside this range). The "
-    "last number is the median ratio of the upper to the lower end of an interval. In lines of left-out deployments, "
-    "each interval comes from the other deployments of the profile. Outliers are listed in "
-    "scenarios/measured/misfits.yaml."
+    "Each cell has the number of rows, and the share of rows in their 80 % interval. Parentheses contain the range of "
+    "this share in 19 of 20 random samples if the true share is 80 %; 'off' marks a share outside this range. The last "
+    "number is the median ratio of the upper to the lower end of an interval. In lines of left-out deployments, each "
+    "interval comes from the other deployments of the profile. scenarios/measured/misfits.yaml lists outliers."
 )
 
 
