@@ -57,11 +57,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
         runs = view(
             "Cost of the fleet by scaling policy",
             answer.run_records(),
-            (
-                *("run", "gpu_hours", "most_accelerators", "dollars_per_day"),
-                *self.answer.unit_cost(1.0),
-                "slo_met_share",
-            ),
+            ("run", "gpu_hours", "most_accelerators", "dollars_per_day", *self.answer.unit_cost(1.0), "slo_met_share"),
             kind="fleet_run",
             notes=(self._saved(),),
             why=(self._scaled(), self._elasticity()),
@@ -124,16 +120,9 @@ class FleetPage(AnswerPage[DayOfFleet]):
         kept = [_steps(run, 100.0 * answer.runs[run].kept) for run in _RUNS]
         traffic = PlotSeries("traffic", [hour + 0.5 for hour in range(hours)], list(answer.rates), points=True)
         plots = (
-            Plot("Rented GPUs", "hour", "GPUs", tuple(gpus), logarithmic="", from_zero=True),
-            Plot(
-                "Capacity within the SLOs",
-                "hour",
-                answer.lots[0].counted,
-                (*served, traffic),
-                logarithmic="",
-                from_zero=True,
-            ),
-            Plot("SLO met", "hour", "% of requests", tuple(kept), logarithmic="", from_zero=True),
+            Plot("Rented GPUs", "hour", "GPUs", tuple(gpus), "", from_zero=True),
+            Plot("Capacity within the SLOs", "hour", answer.lots[0].counted, (*served, traffic), "", from_zero=True),
+            Plot("SLO met", "hour", "% of requests", tuple(kept), "", from_zero=True),
         )
         return {"fleet": charts.line_charts(plots, f"{self.question()}\n{self._title()}")}
 

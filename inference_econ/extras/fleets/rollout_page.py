@@ -90,11 +90,8 @@ class RolloutPage(AnswerPage[Rollout]):
                 *grounds(setups, subjects, ("tpot",)),
             ),
             least=(
-                "generation_seconds",
-                "learning_seconds",
-                "replicas",
-                "output_tokens_per_second",
-                "hours_per_1000_trajectories",
+                *("generation_seconds", "learning_seconds", "replicas"),
+                *("output_tokens_per_second", "hours_per_1000_trajectories"),
             ),
         )
         table = with_engines(table, [layout_of(run.service) for run in runs], setups)

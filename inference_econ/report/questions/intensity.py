@@ -57,10 +57,7 @@ class IntensityPage(AnswerPage[Intensity]):
             "operators.",
             "'ridge': FLOP per byte above which an operator is compute-bound at the peaks of the GPU.",
             *(
-                [
-                    "'closed form': compute-bound from here by bytes per weight x ridge / 2 / share of tokens that use "
-                    "the weights."
-                ]
+                ["'closed form': start of 'compute-bound' by the formula bytes per weight x ridge / 2 / token share."]
                 if closed
                 else []
             ),

@@ -236,12 +236,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
     ]
     if points[0].sheet.service.speculation is not None:
         why.append("The simulation splits a speculation round into one-token steps, so its TTFT is slightly too short.")
-    return Table(
-        "Latencies of the analytical model and the simulation (sim.): mean and p99 (ms)",
-        columns,
-        tuple(rows),
-        why=tuple(why),
-    )
+    return Table("Analytical and simulated (sim.) latencies: mean and p99 (ms)", columns, tuple(rows), why=tuple(why))
 
 
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:

@@ -335,11 +335,8 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             ),
             least=(
                 *("output_tokens_per_second", "utilization", "accelerators_rented"),
-                *(
-                    "dollars_per_million_output_tokens",
-                    "limiting_constraint",
-                    *(("dollars_per_hour",) if power else ()),
-                ),
+                *("dollars_per_million_output_tokens", "limiting_constraint"),
+                *(("dollars_per_hour",) if power else ()),
             ),
         )
         return (table,)
