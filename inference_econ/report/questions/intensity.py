@@ -57,7 +57,7 @@ class IntensityPage(AnswerPage[Intensity]):
             "operators.",
             "'ridge': FLOP per byte above which an operator is compute-bound at the peaks of the GPU.",
             *(
-                ["'closed form': start of 'compute-bound' by the formula bytes per weight x ridge / 2 / token share."]
+                ["'closed form': bytes per weight x ridge / 2, divided by the share of tokens that use the weights."]
                 if closed
                 else []
             ),
