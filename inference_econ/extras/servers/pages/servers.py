@@ -93,10 +93,9 @@ def errors(report: servers.Servers) -> Table:
     notes = _unrecorded_runs(report)
     for quantity, accuracy in measured_servers.by_quantity(report.counted()):
         if accuracy.median is not None:
-            several = f"half of the {accuracy.predicted} predictions are"
-            which = "the prediction is" if accuracy.predicted == 1 else several
+            what = "error" if accuracy.predicted == 1 else f"median error of {accuracy.predicted} predictions"
             name = f"{quantity.title[0].upper()}{quantity.title[1:]}"
-            notes.append(f"{name}: {which} within {percent(accuracy.median or 0.0)}.")
+            notes.append(f"{name}: the {what} is {percent(accuracy.median or 0.0)}.")
     columns = ("quantity", "which", *_ERRORS, "in 80 % interval")
     title = f"Errors under {_named(report)}"
     return Table(title, columns, tuple(rows), tuple(notes), (LEGEND,), ("p90", "mean"))
@@ -233,7 +232,7 @@ def _numbers(accuracy: servers.Accuracy) -> tuple[str, ...]:
 
 
 def _named(report: servers.Servers) -> str:
-    return "the profiles of their hardware" if report.assumptions == servers.BY_HARDWARE else report.assumptions
+    return "the default profile of each GPU" if report.assumptions == servers.BY_HARDWARE else report.assumptions
 
 
 _LEGEND = (
