@@ -145,7 +145,7 @@ check)
     check
     ;;
 "check audit")
-    # Known weaknesses of every installed package; asks pypi.org.
+    # Known weaknesses of every installed package; it queries the Python package index.
     set_up ".[dev]" dev
     [ -x .venv-audit/bin/python ] || "$(find_python)" -m venv .venv-audit
     .venv-audit/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip-audit
@@ -153,7 +153,7 @@ check)
     cat .venv-audit/said.txt
     # pip-audit reports no weakness of a package that it cannot find: without a network all packages are of that kind.
     if grep -v '^inference-econ ' .venv-audit/said.txt | grep -q "could not be audited"; then
-        echo "audit: some packages were not found on pypi.org: nothing is known of them" >&2
+        echo "audit: some packages were not in the Python package index, so nothing is known of them" >&2
         exit 1
     fi
     exit "${failed:-0}"

@@ -35,11 +35,12 @@ PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "startable_answers.m
 
 HEAD = """# Default answers that can be started
 
-Written by `sh run.sh validate launchable`. The column "points" counts the points of `frontier` and the choices of
-`recommend --request-rate 20 --tpot '50 ms'`, at 2,000 input and 500 output tokens. "Expressible" is the share that
-engine options can express and that can be rented: 1, 2, 4, 8 chips or full machines, and 16, 32 or 64 chips of a rack.
-The check does not use the rules of the search (`benchmarks/launchable.py`). "Any layout" is the share with
-`--any-layout`. Pairs without a known engine, or that do not fit, are left out.
+`sh run.sh validate launchable` writes this page. It tests whether engines can start the deployments that the program
+recommends. The column "points" has the number of points of `frontier` and of rows of `recommend --request-rate 20
+--tpot '50 ms'`, at 2,000 input and 500 output tokens. "expressible" is the share of these deployments that engine
+options can express and that can be rented: 1, 2, 4 or 8 GPUs, full machines, or 16, 32 or 64 GPUs of a rack. The test
+does not use the rules of the search (`benchmarks/launchable.py`). "any layout, expressible" is this share with
+`--any-layout`. Pairs of model and GPU without a known engine, or that do not fit, are left out.
 
 """
 

@@ -53,10 +53,10 @@ _SYSTEMS = {"b200": "b200_sxm", "gb200_nvl72": "gb200"}
 _FORMATS = {"bf16": "bfloat16", "fp16": "bfloat16"}
 #: Predictors without scores, with reasons.
 NOT_SCORED: Mapping[str, str] = {
-    "aisimulate": "its package on pypi.org (0.12.0 to 0.13.0) fetches a wheel from pypi.nvidia.com during "
-    "installation, and that server could not be reached. It is the successor of aiconfigurator, uses its tables, and "
-    "simulates schedulers step by step. Its published errors are in "
-    "[the validation](validation.md#what-other-tools-say-of-themselves).",
+    "aisimulate": "its package in the Python package index (0.12.0 to 0.13.0) fetches another wheel during "
+    "installation, from a server that could not be reached. It is the successor of aiconfigurator, uses its tables, "
+    "and simulates schedulers step by step. Its published errors are in [the "
+    "validation](validation.md#what-other-tools-say-of-themselves).",
     "Vidur, LLMServingSim, BLIS, GenZ, LLMCompass": "have no package and were not tried. Their published errors are on "
     "the same page.",
 }
@@ -69,9 +69,9 @@ Written by `sh run.sh validate scoreboard` (`benchmarks/scoreboard.py`) on {date
   are aggregated and run without speculation. Repeated, disturbed and second-hand runs are left out. Each predictor
   gets the same inputs: model, chip, recorded formats, parallelism, lengths and concurrency.
 - **Errors** are |ln(predicted / measured)| of rows that a predictor accepts: 0.1 is about 10 %, and 0.69 is a factor
-  of two. Each cell has the number of rows, the median and the 90th percentile. Rejected rows are counted by reason
-  below and are not errors. A predictor that rejects difficult rows looks better than it is, so the second table has
-  only the rows that all predictors accept.
+  of two. Each cell has the number of rows, the median and the 90th percentile. A table below lists the reasons for
+  rejected rows. A predictor that rejects difficult rows looks better than it is, so the second table has only the rows
+  that all predictors accept.
 - **inference_econ** is the prediction of `validate` with the profile of the engine and generation, and with measured
   corrections (levels). It has seen most of these rows. **inference_econ, unseen** uses a profile of all engines and
   chips, fitted without the rows of that engine, model and chip, and no levels. Compare this one with predictors that

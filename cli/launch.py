@@ -107,9 +107,9 @@ def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
     """Description of the deployment that was selected."""
     if saved.origin != _HERE:
         return f"choice {number or 1} of {saved.origin}"
-    which = "the cheapest fleet" if number in (None, 1) else f"the cheapest fleet but {number - 1}"
+    which = "the cheapest fleet" if number in (None, 1) else f"fleet {number} by cost"
     layouts = saved.record["layouts"]
-    return f"{which} of 'recommend', of {layouts} layouts; --tp, --pp, --dp and --ep or --choice take another"
+    return f"{which} of 'recommend' among {layouts} layouts; select another with --tp, --pp, --dp, --ep or --choice"
 
 
 def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:

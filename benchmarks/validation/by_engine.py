@@ -59,10 +59,11 @@ def pages(report: Servers) -> Iterator[tuple[str, str]]:
 
 
 _PAGE = """\
-A series has the servers of one model, chip and layout with equal request lengths. Errors are medians over the
-concurrencies of a series, with their bias. The largest error of TPOT comes first. The last column states how a series
-differs from the rows that its profile was fitted to. "in what was measured" means that no difference is known: the cost
-model lacks an effect, or the measurement is wrong. Generated with [the report](../validation.md)."""
+A series has the measured servers of one model, GPU, engine version and layout with equal request lengths. A cell
+has the median error over the concurrencies of a series, and the bias. The series with the largest error of TPOT
+comes first. The last column states how a series differs from the calibration data of its profile. "in what was
+measured" means that no difference is known. In this case, the cost model lacks an effect, or the measurement is
+wrong. The page is generated with [the report](../validation.md)."""
 
 
 def series(rows: Sequence[InputRow]) -> Table:

@@ -34,18 +34,20 @@ HEADS = (
 )
 #: Explanation of the columns.
 LEGEND = (
-    "Errors are |ln(answered / measured)| of the cost at the same speed: 0.1 is about 10 %, and 0.69 is a factor of "
-    "two. Shares are of all points that are compared or out of reach."
+    "'answered' is the predicted cost, and 'measured' the cost of the best measured server at the same speed. Errors "
+    "are |ln(answered / measured)|: 0.1 is about 10 %, and 0.69 is a factor of two. Shares are percentages of all "
+    "measured servers that are compared or out of reach."
 )
 
 
 _STAGES = ("servers", "answered/measured", "median error", "mean error, same servers", "adds", "in 80 % band")
 _STAGED = (
-    "Each line adds one free choice. 'The server itself' is the measured deployment in its version. At its load, the "
-    "only error is that of the prediction. At its speed, the predicted concurrency is the one with the measured "
-    "speed, so an error of speed becomes an error of cost, which is several times as large where a curve is flat. "
-    "The answer deploys the newest version, with default settings and numbers of instances. Means are over the "
-    "servers that have a cost in every line. The column 'adds' is the increase of this mean from line to line."
+    "From row to row, the program chooses one more property of the deployment. 'The server itself' is the measured "
+    "deployment with its engine version. In the row 'its load', the concurrency is the measured one, so the error is "
+    "that of the prediction. In the row 'its speed', the concurrency is chosen to reach the measured speed. An error "
+    "of speed is then an error of cost, several times as large where the speed hardly depends on the concurrency. "
+    "'The answer' has the newest engine version, default settings, and the best numbers of instances. Means include "
+    "only servers with a cost in every row. 'adds': increase of the mean error from row to row."
 )
 
 
@@ -143,21 +145,21 @@ def _off(point: CostPoint) -> float:
 def _reading(points: Sequence[CostPoint], assumptions: str = "") -> str:
     score = cost_score(points)
     if score.median is None or score.dearer is None or score.out_of_reach is None:
-        return "No measured server has an answer at its speed."
+        return "There is no prediction at the speed of a measured server."
     tried = (
         "" if score.tried_median is None else f" ({math.exp(score.tried_median):.2f} where their layout was measured)"
     )
     alike = (
         ""
         if score.own_ratio is None or score.own_median is None
-        else f" With the engine and layout of the measured server, the median ratio of answered to measured cost is "
-        f"{score.own_ratio:.2f}, and half are within a factor of {math.exp(score.own_median):.2f}."
+        else f" With the engine and layout of the measured server, the median ratio of predicted to measured cost is "
+        f"{score.own_ratio:.2f}, and half of the ratios are within a factor of {math.exp(score.own_median):.2f} of 1."
     )
     half = f"Under {assumptions!r}, half" if assumptions else "Half"
     return (
-        f"{half} of the answers are within a factor of {math.exp(score.median):.2f} of the best measured cost at the "
-        f"same speed{tried}. {_percent(score.dearer)} are more than a quarter too expensive, and no candidate reaches "
-        f"{_percent(score.out_of_reach)} of the servers.{alike}"
+        f"{half} of the predicted costs are within a factor of {math.exp(score.median):.2f} of the best measured cost "
+        f"at the same speed{tried}. {_percent(score.dearer)} are more than a quarter too high. No candidate is as fast "
+        f"as {_percent(score.out_of_reach)} of the servers.{alike}"
     )
 
 

@@ -64,26 +64,26 @@ SERIES = {
 }
 
 NOTES = (
-    "Measured servers are grouped by model, weights, chip and lengths, at constant concurrency. Only Pareto-optimal "
-    "servers count: no other server of the group is both faster and cheaper. Servers without speculation are "
-    "compared among themselves, and speculating servers with all. Disaggregated (apart) and aggregated (together) "
-    "servers are separate. The answer is the cheapest candidate of a default frontier at the same speed, lengths and "
-    "price per chip. For servers without speculation, only candidates without speculation count. Cost is "
-    "interpolated as a power of speed between two batches of one layout, but not between layouts.",
-    "Output tokens/s of a server are the measured value, or what a closed loop with its TTFT and TPOT completes. The "
-    "latter is 2 % higher where both are known.",
-    "Out of reach means that no candidate is as fast, although a faster measured server exists. The fastest server "
-    "of a group is left out if no candidate is as fast: even with an unbiased model, half of the fastest servers "
-    "would be faster than every candidate.",
-    "A cheaper answer can be right, because its deployment may never have been measured. 'Measured layouts' are "
-    "points whose answer uses a measured layout of the group, at a concurrency within a factor of 1.4 of the "
-    "measured range. 'Own layouts' restricts the answer to the measured server's engine and layout, aggregated or "
-    "disaggregated as measured. Version and cache format are free, and for disaggregated servers only the decode "
-    "layout is fixed. The column has their number, their ratio and their error. The difference from the full answer "
-    "comes from the choice of another engine or layout.",
-    "In the band means that the measured cost lies in the 80 % interval of the answer. The interval moves speed and "
-    "cost of the whole frontier by their errors. If the layout of the answer was not measured, the upper end is at "
-    "least the cost of the cheapest measured layout of any engine, because a user can fall back on that layout.",
+    "A group has the measured servers of one model, weight format, GPU and pair of lengths, at constant concurrency. "
+    "Only its Pareto-optimal servers are compared: no other server of the group is both faster and cheaper. Servers "
+    "without speculation compete only with each other, and servers with speculation with all. Disaggregated and "
+    "aggregated servers form separate groups. The answer is the cheapest candidate of a default frontier at the same "
+    "speed, lengths and price per GPU. For servers without speculation, candidates with speculation are excluded. "
+    "Cost is interpolated as a power of speed between two batches of one layout, but never between layouts.",
+    "The throughput of a server is the measured one. If it was not measured, it follows from TTFT and TPOT at constant "
+    "concurrency; where both are known, this value is 2 % higher.",
+    "'out of reach': no candidate is as fast as this server, although another measured server is even faster. If no "
+    "candidate is as fast as the fastest server of a group, this server is excluded, because even an unbiased model "
+    "would be slower than half of the fastest servers.",
+    "An answer that is cheaper than the measured server can be right, because its deployment may never have been "
+    "measured. 'measured layouts': the answer has a measured layout of the group, at a concurrency within a factor "
+    "of 1.4 of the measured range. 'own layouts': the answer is restricted to the engine and layout of the measured "
+    "server. Its version and cache format may differ, and so may the prefill layout of disaggregated servers. The "
+    "column has the number of servers, the ratio of predicted to measured cost, and the error. The rest of the error "
+    "of the full answer comes from the choice of another engine or layout.",
+    "'in 80 % band': the measured cost is in the 80 % interval of the answer. The interval shifts speed and cost of "
+    "the whole frontier by their errors. If the layout of the answer was not measured, the upper end is at least the "
+    "predicted cost of the cheapest measured layout, because a user can fall back on this layout.",
 )
 
 

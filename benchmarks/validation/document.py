@@ -190,9 +190,9 @@ def _shown(table: Table) -> str:
 #: Accepted range of implied over predicted overhead [1].
 _LOW, _HIGH = 0.85, 1.15
 _NOTE = (
-    "Implied overhead is the measured time per token minus predicted arithmetic, memory reads, transfers and "
-    "prefill. Predicted overhead is kernel launches, collective latency and CPU time. Values are medians over "
-    "layouts and lengths, each at its lowest concurrency, with up to eight requests per instance."
+    "The implied overhead is the measured time per token minus predicted arithmetic, memory reads, transfers and "
+    "prefill. The predicted overhead is the sum of kernel launches, collective latency and CPU time. Values are "
+    "medians over layouts and lengths, each at its lowest concurrency, with up to eight requests per instance."
 )
 #: Known reasons for deviations, by prefix of engine, model and chip.
 _REASONS: tuple[tuple[str, str, str, str], ...] = (

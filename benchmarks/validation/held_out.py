@@ -43,14 +43,14 @@ def _pools_of(engine: str) -> Callable[[Measurement], bool]:
 
 _AIMS = (
     Aim("TPOT of InferenceX on one machine", BY_NAME["tpot"], 0.075, 0.23, "tpot", _aggregated),
-    Aim("their TTFT under load", BY_NAME["ttft_under_load"], 0.25, None, "ttft", _aggregated),
+    Aim("TTFT under load of InferenceX on one machine", BY_NAME["ttft_under_load"], 0.25, None, "ttft", _aggregated),
     Aim("TTFT without load", BY_NAME["ttft_without_load"], 0.20),
     Aim("TTFT of static batches", BY_NAME["ttft_of_batches"], 0.20),
     Aim("output tokens/s per accelerator", BY_NAME["output_rate"], 0.06, None, "throughput"),
-    Aim("TPOT of pools, TensorRT-LLM", BY_NAME["tpot"], 0.10, takes=_pools_of("trtllm")),
-    Aim("TPOT of pools, SGLang", BY_NAME["tpot"], 0.20, takes=_pools_of("sglang")),
+    Aim("TPOT of disaggregated TensorRT-LLM", BY_NAME["tpot"], 0.10, takes=_pools_of("trtllm")),
+    Aim("TPOT of disaggregated SGLang", BY_NAME["tpot"], 0.20, takes=_pools_of("sglang")),
 )
-_SPECULATING = Aim("TPOT of speculating servers", BY_NAME["tpot"], 0.15)
+_SPECULATING = Aim("TPOT of servers with speculation", BY_NAME["tpot"], 0.15)
 #: Held-out groups whose errors are shown.
 _BESIDE: tuple[Unlike, ...] = ("traffic", "version", "model")
 #: Fewest rows of a listed group [1].
@@ -72,8 +72,9 @@ _PROFILE = "profiles/"
 #: Profile fitted to all engines and chips.
 SERVERS_PROFILE = "profiles/servers"
 _REACHED = (
-    "Median and 90th percentile of |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two. Fits of all "
-    "engines and chips that left something out are those of profiles/servers, over all of its rows."
+    "Each cell has the median and the 90th percentile of |ln(predicted / measured)|: 0.1 is about 10 %, and 0.69 is a "
+    "factor of two. The columns 'new ...' have cross-validated errors of profiles/servers, the fit of all engines and "
+    "GPUs: the fit left out all rows with the same lengths and load, engine version, or model."
 )
 _OF_ALL_ENGINES = (SERVERS_PROFILE, "profiles/hopper", "profiles/blackwell")
 _FITTED: tuple[Fitted, ...] = ("tpot", "ttft", "throughput")
@@ -85,9 +86,9 @@ def reached(report: Servers) -> Table:
     counted, (_, others) = report.counted(), unseen(report)
     lines = [_aim_line(aim, counted, others) for aim in _AIMS]
     lines.append(_aim_line(_SPECULATING, report.speculative(), report.speculative()))
-    columns = ("errors", "rows", "all", "not fitted", *(f"without {WITHOUT[by]}" for by in _BESIDE), "aim")
+    columns = ("errors", "rows", "all", "not fitted", *(f"new {WITHOUT[by]}" for by in _BESIDE), "aim")
     coverage = report.coverage()
-    share = f"{coverage.predicted:,} of {coverage.plain:,} rows that count are predicted."
+    share = f"{coverage.predicted:,} of {coverage.plain:,} usable rows are predicted."
     return Table("", columns, tuple(line for line in lines if line[1]), (_REACHED, share))
 
 
@@ -173,7 +174,7 @@ def intervals() -> Table:
             if any(spread is not None and spread.covered is not None for spread in spreads):
                 cells = (_covered(spread) for spread in spreads)
                 lines.append((name.removeprefix(_PROFILE), WITHOUT[by], *cells))
-    return Table("", ("profile", "without", *(_TITLES[quantity] for quantity in _FITTED)), tuple(lines))
+    return Table("", ("profile", "new in the prediction", *(_TITLES[quantity] for quantity in _FITTED)), tuple(lines))
 
 
 def worst(report: Servers) -> Table:
@@ -274,7 +275,7 @@ def reason_of(rows: Sequence[InputRow]) -> str:
     """Most frequent reason why rows are outside the calibration data, or a text without one."""
     reasons = Counter(reason for row in rows for reason in _kinds(row))
     if not reasons:
-        return "no reason is known: inside of what was fitted, so that an effect is missing or the rows are odd"
+        return "no known reason: the calibration data cover these rows, so an effect is missing or the rows are wrong"
     reason, count = reasons.most_common(1)[0]
     return reason if count == len(rows) else f"{reason} ({count} rows)"
 

@@ -34,15 +34,16 @@ _SERIES = ("model", "hardware", "weights", "engine", "engine_version", "speculat
 
 HEAD = """# Published costs at a speed
 
-Written by `sh run.sh validate published-costs`. InferenceX publishes the cost of the best measured layout at fixed
-speeds of one user. `benchmarks/validation/published_costs.csv` has {count} such costs with their places in
-[InferenceX's posts](https://github.com/SemiAnalysisAI/InferenceX-app). The prediction has the published engine, price,
-lengths and speculation. It chooses layout and batch size in one machine. Lengths are 0.9 of the nominal ones.
+`sh run.sh validate published-costs` writes this page. InferenceX publishes the cost of the best measured layout at
+fixed user speeds. `benchmarks/validation/published_costs.csv` has {count} such costs with their places in
+[InferenceX's posts](https://github.com/SemiAnalysisAI/InferenceX-app). Predictions use the published engine, price,
+lengths and speculation, and choose layout and batch size within one machine. Lengths are 90% of the nominal ones.
 
-Each cell has the median of |ln(predicted / published)|, the 90th percentile and the median of the signed value.
-"Corrected" predictions include corrections from measured servers. "Runs" counts the measured servers in the
-repository with the same model and GPU. "Left out" costs have no error: no predicted layout is as fast, or the engine
-is not known to serve the model on the GPU. Published costs with two digits are rounded by up to 10%.
+The columns "corrected" and "uncorrected" have the median of |ln(predicted / published)|, its 90th percentile, and the
+median of the signed value. "Corrected" predictions include measured corrections. "Runs" is the number of measured
+servers in the repository with the same model and GPU. "Left out" is the number of costs without an error. No
+predicted layout is as fast as these, or the engine is not known to support the model on the GPU. Published costs with
+two digits have rounding errors of up to 10%.
 
 """
 

@@ -47,14 +47,14 @@ _BUSIER = 4.0
 
 HEAD = """# Cost at a speed: the ruler
 
-Written by `sh run.sh validate costs`. The rows are measured servers that no other server beats in cost and speed.
-They stay the same when the model or the tables change (`benchmarks/validation/ruler.csv`). Each row compares the
-measured cost with the cheapest candidate of a default `frontier` at the same speed, lengths and price.
+`sh run.sh validate costs` writes this page. It compares Pareto-optimal measured servers with the cheapest candidate
+of a default `frontier` at the same speed, lengths and price. The set of servers is fixed
+(`benchmarks/validation/ruler.csv`), so the errors of different versions of the cost model are comparable.
 
-The deployment of a row is left out of its answer. Measured corrections and evidence are fitted again without all runs
-of its model, chip, engine, layout and number format, in every version of the engine. The constants of profiles are
-not fitted again for each row. They were fitted to some of these servers, so errors are larger for models and chips
-without measurements.
+For each server, the prediction excludes its deployment: measured corrections and evidence are fitted without all runs
+of its model, GPU, engine, layout and number format, in all versions of the engine. The constants of profiles are not
+fitted again. They were fitted to some of these servers, so errors are larger for models and GPUs without
+measurements.
 
 """
 

@@ -35,7 +35,7 @@ SOURCE = (
 
 
 @click.command()
-@click.option("--judge", is_flag=True, help="Predict rows again with levels that have not seen them.")
+@click.option("--judge", is_flag=True, help="Predict runs with corrections fitted without them.")
 def main(*, judge: bool) -> None:
     """Write a file for each engine and chip generation with a separate profile.
 
@@ -60,7 +60,7 @@ def main(*, judge: bool) -> None:
 
 
 def tables(fitted: Fitted) -> str:
-    """Effect of corrections on the errors of rows that they have not seen, and on curves with one known point."""
+    """Cross-validated errors with corrections, and errors of load curves of which one point was measured."""
     rows, spreads = fitted.rows, fitted.spreads
     splits = {"other loads known": judged.other_loads_known(rows, spreads)}
     splits |= {f"{name} left out": judged.left_out(rows, spreads, by) for name, by in judged.SPLITS.items()}
@@ -79,8 +79,9 @@ def written(fitted: Fitted, splits: dict[str, Array], curves: Sequence[tuple[Ser
     lines += [f"| rest of {len(curves)} curves, without levels | {len(rest)} | {both(rest)} |"]
     lines += [f"| the same by one point of each | {len(one)} | {both(one)} |"]
     text = (
-        "\n## Rows that levels have not seen\n\n|ln(predicted / measured)|, median / 90th percentile, every row "
-        "predicted again by levels fitted to the others; constants of profiles are as they are.\n\n"
+        "\n## Cross-validated errors\n\nCells have the median and the 90th percentile of |ln(predicted / measured)|. "
+        "The corrections (levels) of a row are fitted without it and without similar rows, as the first column states. "
+        "The constants of profiles are not fitted again.\n\n"
     )
     return f"{text}{head}{chr(10).join(lines)}\n\n{of_curves(curves)}"
 
@@ -88,9 +89,11 @@ def written(fitted: Fitted, splits: dict[str, Array], curves: Sequence[tuple[Ser
 def of_curves(curves: Sequence[tuple[Series, Array]]) -> str:
     """Table of the curves, those with the most points first."""
     head = (
-        "## Each curve by one of its points\n\nThe point in the middle of its loads is known, as a run of one's own "
-        "beside levels without that deployment; median of |ln(predicted / measured)| of all others, without levels and "
-        "with.\n\n"
+        "## Load curves with one known point\n\nA load curve has runs of one server at several loads. In this test, "
+        "the "
+        "run at the middle load is known, and corrects the predictions of the other runs. All other corrections are "
+        "fitted without this server. Cells have the median of |ln(predicted / measured)| of the other runs, first "
+        "without corrections, then with the correction by one point.\n\n"
         "| engine | model | chip | layout | lengths | rest | TPOT | by one point | TTFT | by one point |\n"
         "|---|---|---|---|---|---|---|---|---|---|\n"
     )

@@ -382,7 +382,7 @@ def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeRea
 def _unknown(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     if subject.hardware.family not in calibration.families:
         yield _worded(
-            f"no {subject.hardware.family} was measured, only {', '.join(calibration.families)}",
+            f"no {subject.hardware.family} GPU was measured, only {', '.join(calibration.families)}",
             "hardware",
         )
     if subject.engine and subject.engine not in calibration.engines:
@@ -392,7 +392,7 @@ def _unknown(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReaso
         )
     weights = formats(subject.model, subject.weights)
     if weights not in calibration.weights:
-        yield _worded(f"no weights in {weights} were measured, only {', '.join(calibration.weights)}", "model")
+        yield _worded(f"no server with {weights} weights was measured, only {', '.join(calibration.weights)}", "model")
 
 
 def _uncounted(model: ModelSpec) -> Iterator[UnlikeReason]:
@@ -462,10 +462,10 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
         ("isl", "ISL {}", subject.isl, calibration.isl, "traffic"),
         ("osl", "OSL {}", subject.osl, calibration.osl, "traffic"),
         ("context", "context {}", subject.context, context, "traffic"),
-        ("accelerators", "{} accelerator{}", subject.accelerators, calibration.accelerators, "layout"),
+        ("GPUs", "{} GPU{}", subject.accelerators, calibration.accelerators, "layout"),
         (
-            "requests per accelerator",
-            "{} request{} per accelerator",
+            "requests per GPU",
+            "{} request{} per GPU",
             load,
             calibration.requests_per_accelerator,
             "traffic",
@@ -475,7 +475,7 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
         if value is not None and not seen.low / _SLACK <= value <= seen.high * _SLACK:
             text = words.format(number(value), "" if value == 1.0 else "s")
             ends = " to ".join(dict.fromkeys(number(end) for end in (seen.low, seen.high)))
-            yield UnlikeReason(f"{name} outside of what was measured", f"{text} (measured: {ends})", part)
+            yield UnlikeReason(f"{name} outside the measured range", f"{text} (measured: {ends})", part)
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:

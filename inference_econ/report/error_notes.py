@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from inference_econ import inputs
-from inference_econ.engine import Instances, Interval
+from inference_econ.engine import Instances
 from inference_econ.records.deviations import known_errors, outside_of
 from inference_econ.records.texts import words
 
@@ -15,7 +15,7 @@ from inference_econ.records.texts import words
 _NAMES = words("quantities")
 #: Smallest median error that is reported [1].
 _BIAS = 0.05
-#: Measurements that cross-validated fits leave out, by the part in which a query is outside the calibration data.
+#: Property that a query shares with no measurement of its cross-validated fit, by the part that is not measured.
 WITHOUT = words("left_out")
 
 
@@ -32,8 +32,8 @@ def error_remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Qua
     Returns
     -------
     list of str
-        First sentences: the interval of measured values, for each set of assumptions. Further sentences: reasons why
-        deployments are outside the calibration data.
+        Interval of measured values for each set of assumptions, then reasons why deployments are outside the
+        calibration data.
     """
     spreads: dict[str, list[str]] = {}
     reasons: dict[str, list[str]] = {}
@@ -51,25 +51,22 @@ def with_labels(texts: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -> str:
-    """Sentence on the interval of measured values around predictions.
-
-    If the interval is unknown, the sentence reports that.
-    """
+    """Sentences on the interval of measured values around predictions, or on its absence."""
     name, parts, without = assumptions_label(instances.setup.assumptions), list[str](), list[str]()
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
         own, bias = errors.spread.own, errors.spread.bias
-        rows = f"{errors.spread.rows:,}"
-        rows = f"{rows} measurements" if own is None else f"{own:,} measurements, and {rows} of similar servers"
+        rows = f"{errors.spread.rows:,} measurements"
+        rows = rows if own is None else f"{own:,} measurements and {rows} of similar servers"
         if WITHOUT[errors.unlike] not in without:
             without.append(WITHOUT[errors.unlike])
-        median = f", median {100 * math.expm1(bias):+.0f}%" if abs(bias) >= _BIAS else ""
-        compared = "differ" if parts else f"differ from predictions by {name}"
-        parts.append(f"80% of measured {_NAMES[quantity]} values {compared} by {percent(likely)}{median} ({rows}).")
+        median = f" (median {_offset(math.exp(bias))})" if abs(bias) >= _BIAS else ""
+        ends = f"{_offset(likely.low)} to {_offset(likely.high)}"
+        of_profile = "" if parts else f" of {name}"
+        parts.append(f"In 80% of {rows}, {_NAMES[quantity]} is {ends} the prediction{of_profile}{median}.")
     if not parts:
-        return f"No interval: {name} was fitted to no measured server."
-    *others, last = without
-    excluded = " and ".join([*(each.partition(" of the ")[0] for each in others), last])
-    return f"{' '.join(parts)} In cross-validation, each fit excluded {excluded}."
+        return f"The prediction has no interval, because {name} was fitted to no measured server."
+    excluded = " or ".join(without)
+    return f"{' '.join(parts)} Errors are cross-validated: each fit excluded all measurements with the same {excluded}."
 
 
 def assumptions_label(assumptions: inputs.Assumptions) -> str:
@@ -78,9 +75,9 @@ def assumptions_label(assumptions: inputs.Assumptions) -> str:
     return f"{assumptions.name} with what-ifs" if changed else assumptions.name
 
 
-def percent(interval: Interval) -> str:
-    """Interval around 1 as two percentages: ``-19% to +22%``."""
-    return f"{100 * (interval.low - 1):+z.0f}% to {100 * (interval.high - 1):+z.0f}%"
+def _offset(factor: float) -> str:
+    """Distance of a factor from 1 as text: ``19% below``."""
+    return f"{100 * abs(factor - 1):.0f}% {'below' if factor < 1 else 'above'}"
 
 
 def extrapolations(instances: Instances) -> list[str]:
@@ -91,7 +88,7 @@ def extrapolations(instances: Instances) -> list[str]:
         return of_servers
     gaps = [*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])]
     name = instances.setup.assumptions.name
-    text = f"The calibration data of {name} do not cover this query, so errors may be larger: {'; '.join(gaps[:3])}."
+    text = f"Intervals are wider, because {name} has no similar measurements: {'; '.join(gaps[:3])}."
     more = f" Further differences: {'; '.join(gaps[3:])}." if gaps[3:] else ""
     return [*of_servers, text + more]
 
@@ -101,11 +98,11 @@ def newer_release(instances: Instances) -> list[str]:
     levels = instances.setup.levels
     if levels is None or not levels.ahead:
         return []
-    return [f"The newest measured release of {levels.engine} is {levels.newest}. For newer ones, intervals are wider."]
+    return [f"Intervals are wider, because {levels.engine} {levels.newest} is the newest measured version."]
 
 
 def misfits(instances: Instances) -> list[str]:
-    """Sentences on measurements of similar servers: those in the prediction, and those that differ much from it.
+    """Sentences on measurements of the same model and GPU: those that correct the prediction, and outliers.
 
     Measurements of engines that were not requested are left out.
     """
@@ -128,22 +125,21 @@ def misfits(instances: Instances) -> list[str]:
 
 
 def measurement_note(instances: Instances) -> str:
-    """Sentence on the measurements of similar servers that the prediction uses; empty without such measurements."""
+    """Sentences on the measurements that correct the step times; empty without such measurements."""
     setup, level = instances.setup, _level(instances)
     if setup.levels is None or level is None:
         return ""
     levels, factors = setup.levels, f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
-    measured = f"Step times are multiplied by measured factors: {factors}."
+    measured = f"Measurements correct the predicted step times by these factors: {factors}."
     if levels.widest is None:
-        return f"{measured} They come from {levels.engine} with other models."
-    runs = f"{measured} They come from {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
+        return f"{measured} The measurements are of {levels.engine} with other models."
+    runs = f"{measured} The measurements are {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
     if levels.version is not None:
         return f"{runs} {levels.engine} {levels.version}."
     others = ", ".join(
-        f"{math.exp(version.decode):.3g}x in {version.version or 'unknown versions'}" for version in levels.versions
+        f"{version.version or 'unknown version'} {math.exp(version.decode):.3g}x" for version in levels.versions
     )
-    are = "factors are" if len(levels.versions) > 1 else "factor is"
-    return f"{runs} other versions of {levels.engine}. The decode {are} {others}."
+    return f"{runs} other versions of {levels.engine}. Decode factor by version: {others}."
 
 
 def _level(instances: Instances) -> inputs.MeasuredLevel | None:
@@ -155,42 +151,39 @@ def _level(instances: Instances) -> inputs.MeasuredLevel | None:
 
 
 def measurement_warnings(instances: Instances) -> list[str]:
-    """Sentences on measurements of similar servers that change the prediction much, or that differ much from it."""
+    """Sentences on measurements that change the prediction much, or that the prediction does not use."""
     if (level := _level(instances)) is not None and instances.setup.levels is not None:
         engine = instances.setup.levels.engine
         ways = " with speculation" if instances.speculates else ""
         factors = f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
-        text = f"Step times of {engine}{ways} are multiplied by factors from {level.rows} measured runs: {factors}."
+        text = f"{level.rows} measured runs of {engine}{ways} correct the predicted step times: {factors}."
         return [text] if abs(level.decode) >= _BIAS else []
     setup, base = instances.setup, instances.setup.assumptions.extends
     levels = inputs.catalog.assumptions(base).levels if base in inputs.catalog.names("assumptions") else None
     if levels is None or levels.of(setup.model.name, setup.hardware.name) is None:
         return [text.rsplit(": ", 1)[0] + "." for text in misfits(instances)]
     return [
-        f"With changed constants of {base}, step times exclude the measured factors of {levels.engine} with "
-        f"{setup.model.name} on {setup.hardware.name}. Compare only results with changed constants."
+        f"Constants of {base} were changed, so measured runs of {setup.model.name} on {setup.hardware.name} do not "
+        "correct the step times. Compare only results with changed constants."
     ]
 
 
 def calibration_warnings(shown: Sequence[Instances]) -> list[str]:
-    """Line on the instances with the least calibration data: the first reason, and the error of TPOT.
+    """Warning on the instances with the widest TPOT interval outside the calibration data, with the first reason.
 
-    Intervals already include this error. :func:`error_remarks` has all reasons.
+    :func:`error_remarks` has all reasons.
     """
     unlike = []
     for instances in shown:
         always, errors = outside_of(instances)[0], known_errors(instances, ("tpot",))
         if always:
-            # Distance of measured times per token from predictions at the wider end of their interval [1].
+            # Ratio of measured and predicted TPOT at the wider end of the interval [1].
             likely = errors["tpot"][0] if "tpot" in errors else None
             unlike.append((math.inf if likely is None else max(likely.high, 1.0 / likely.low), instances, always))
     if not unlike:
         return []
     factor, instances, (first, *_) = max(unlike, key=itemgetter(0))
     far = f"TPOT may be off by {factor:.2g}x (80% interval)" if math.isfinite(factor) else "The TPOT error is unknown"
-    which = (
-        f"{instances.label.removeprefix('NVIDIA ')} has the least calibration data"
-        if instances.label
-        else "Outside the calibration data"
-    )
+    label = instances.label.removeprefix("NVIDIA ")
+    which = f"{label} is outside the calibration data" if label else "Outside the calibration data"
     return [f"{which}: {first}. {far}."]

@@ -71,11 +71,11 @@ def heading(
     formats = f"{next(iter(weights))}, KV {' or '.join(caches)}"
     formats = re.sub(r"^weights (\w+), KV \1$", r"\1", formats)
     parts = (
-        f"{counted}: {_listed(_named(setup.model) for setup in shown)} on {_priced(shown)}",
+        f"{counted}: {enumerated(_named(setup.model) for setup in shown)} on {_priced(shown)}",
         formats if len(weights) == 1 else "formats as in each row",
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
-        _common(map(promises_label, promises), "promises"),
+        _common(map(promises_label, promises), "SLOs"),
         # Headings list what all rows share. Recipes that differ have a column.
         *(labels if len(labels) == 1 else ()),
     )
@@ -174,13 +174,13 @@ def _priced(setups: Iterable[Setup]) -> str:
     )
     prices = [price for _, price in chips if price is not None]
     if len(chips) == 1 or len({price.label for price in prices}) != 1:
-        return _listed(
+        return enumerated(
             name if price is None else f"{name} at ${price.dollars:.4g}/GPU-h ({price.terms})" for name, price in chips
         )
     shown = (name if price is None else f"{name} at ${price.dollars:.4g}" for name, price in chips)
     days = sorted({str(price.date) for price in prices if price.date is not None})
     since = ", since " if len(days) > 1 else ", "
-    return f"{_listed(shown)}/GPU-h ({since.join([prices[0].label, *days[:1]])})"
+    return f"{enumerated(shown)}/GPU-h ({since.join([prices[0].label, *days[:1]])})"
 
 
 def price_label(chip: HardwareSpec, price: HourPrice) -> str:
@@ -234,7 +234,13 @@ def _common(texts: Iterable[str], what: str) -> str:
     return distinct[0] if len(distinct) == 1 else f"{what} as in each row" if distinct else ""
 
 
-def _listed(names: Iterable[str]) -> str:
-    """Names without duplicates."""
+def enumerated(names: Iterable[str], last: str = "and") -> str:
+    """Names without duplicates, as an enumeration.
+
+    Examples
+    --------
+    >>> enumerated(["a", "b", "c", "b"], "or")
+    'a, b or c'
+    """
     distinct = list(dict.fromkeys(names))
-    return ", ".join([*distinct[:-2], " and ".join(distinct[-2:])])
+    return ", ".join([*distinct[:-2], f" {last} ".join(distinct[-2:])])

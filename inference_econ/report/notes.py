@@ -10,17 +10,17 @@ from inference_econ.engine import Instances, Setup, lacks_engine
 from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Quantity, known_engines, lacks
 from inference_econ.records.sources import setup_sources
 from inference_econ.report.error_notes import calibration_warnings, error_remarks, measurement_warnings
-from inference_econ.report.headings import basis_label
+from inference_econ.report.headings import basis_label, enumerated
 from inference_econ.search import Saving
 
 #: Note on a model whose configuration leaves keys out.
-LEFT_OUT = "{}: config.json lacks these keys, so the defaults of the published class or model apply: {}."
+LEFT_OUT = "{}: config.json lacks these keys, so published defaults of its architecture apply: {}."
 #: Smallest saving that is reported, of the cost [1].
 _NOTICED = 0.01
 
 
 def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
-    """Warnings for a table: doubtful numbers, and layouts that no engine supports."""
+    """Warnings for a table: doubtful numbers, left-out engines, and layouts that no engine supports."""
     return [*warnings(subjects), *cannot_start(setups)]
 
 
@@ -46,7 +46,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
             too_long[name] = (
                 f"{name} supports {most:,} tokens; these requests have {tokens:,.0f}. Shorten --isl or --osl."
             )
-        # Flags are for biases, which have little effect.
+        # Flags in config.json switch biases, which have little effect.
         if keys := [key for key in model.left_out if not key.endswith((" true", " false"))]:
             left_out[name] = LEFT_OUT.format(name, ", ".join(keys))
     setups = [instances.setup for instances in shown]
@@ -61,7 +61,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
 
 
 def generation_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Lines on GPU generations without a fitted profile (with advice), and on engines without one."""
+    """Lines on GPU generations and engines without a fitted profile, with advice."""
     chips: dict[str, list[str]] = {}
     setups = list(setups)
     for setup in setups:
@@ -69,7 +69,7 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
             names = chips.setdefault(setup.hardware.generation, [])
             names += [setup.hardware.name] if setup.hardware.name not in names else []
     unfitted = {
-        f"{engine.name} is uncalibrated: no server with it was measured, so {setup.assumptions.name} applies."
+        f"{engine.name} is uncalibrated, because no server with it was measured. Results use {setup.assumptions.name}."
         for setup in setups
         for engine in setup.engines
         if not inputs.profiles.is_fitted_to(engine.name)
@@ -79,18 +79,18 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
     for generation, names in chips.items():
         known = ", ".join(engine.name for engine in inputs.run_on(generation)) or "none"
         lacking.append(
-            f"{', '.join(names)}: uncalibrated. No server of the generation {generation} was measured, so "
-            f"{inputs.profiles.name_for(generation)} applies and results are bounds."
+            f"{', '.join(names)} is uncalibrated, because no {generation} server was measured. Results are lower "
+            f"bounds on cost and latency under {inputs.profiles.name_for(generation)}."
         )
         engines.append(
-            f"Engines known to start on {generation}: {known}. A GPU file can name a similar generation instead: "
-            f"{', '.join(inputs.profiles.generations_fitted())}."
+            f"Engines that support {generation}: {known}. If the GPU is similar to a measured generation, name that "
+            f"generation in its file: {', '.join(inputs.profiles.generations_fitted())}."
         )
     return [*lacking, *sorted(unfitted), *engines]
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Sentences on prices: kinds that are not ranked with each other, and unknown or doubtful prices."""
+    """Sentences on prices of different kinds, unknown prices and uncertain prices."""
     setups = list(setups)
     listed = {setup.hardware.name: setup.hour_price for setup in setups if setup.is_priced}
     unknown = sorted({setup.hardware.name for setup in setups} - {*listed})
@@ -99,7 +99,8 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
     if len({price.order for price in listed.values()}) > 1:
         kinds = ", ".join(f"{chip} {price.label}" for chip, price in listed.items())
         remarks.append(
-            f"Prices differ in kind ({kinds}), so these GPUs are not ranked. Compare one source with --price alike."
+            f"These GPUs are not ranked, because their prices differ in kind ({kinds}). Use one kind with --price "
+            "alike."
         )
     if doubtful:
         remarks.append(f"Uncertain prices: {', '.join(doubtful)}. Set today's price with --price.")
@@ -107,50 +108,49 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def startable_notes(setups: Iterable[Setup]) -> list[str]:
-    """Notes on the engines that support the rows, or on the reason why no engine must support them.
-
-    There is one per kind of GPU.
-    """
-    notes: dict[str, None] = {}
-    for setup in setups:
-        if setup.engines:
-            *others, last = [engine.label for engine in setup.engines]
-            notes[f"Layouts are those that {', '.join(others)}{' or ' if others else ''}{last} can start."] = None
-        elif lacks_engine(setup):
+    """Notes on the engines that support the layouts, or on the reason why all layouts are listed."""
+    shown = list(setups)
+    engines = enumerated((engine.label for setup in shown for engine in setup.engines), "or")
+    notes = [f"The table lists only layouts that {engines} supports."] if engines else []
+    for setup in shown:
+        if lacks_engine(setup):
             reason = lacks(known_engines()[-1], setup.model, setup.hardware, setup.precision)
-            notes[f"No known engine runs it ({reason}), so any layout is shown."] = None
-        elif setup.assumptions.layout.attention_groups != "idle":  # the published study has no engine
-            notes["Any layout is allowed; no known engine can start some of them."] = None
-    return list(notes)
+            notes.append(f"All layouts are listed, because no known engine supports this query ({reason}).")
+        # The published study has no engine.
+        elif not setup.engines and setup.assumptions.layout.attention_groups != "idle":
+            notes.append("All layouts are listed, including those that no known engine supports.")
+    return list(dict.fromkeys(notes))
 
 
 def cannot_start(setups: Sequence[Setup]) -> list[str]:
-    """Sentences on left-out engines and arrangements, and on GPUs on which no engine supports the model."""
+    """Sentences on left-out engines and serving modes, and on GPUs on which no engine supports the query."""
     left_out = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
     chips = dict.fromkeys(setup.hardware.name for setup in setups if lacks_engine(setup))
-    nobody = [f"No known engine runs it on {', '.join(chips)}, so any layout is shown."] if chips else []
+    nobody = (
+        [f"All layouts are listed, because no known engine supports this query on {', '.join(chips)}."] if chips else []
+    )
     return [*(f"Left out: {reason}." for reason in left_out), *nobody]
 
 
 def saving_note(saving: Saving | None) -> list[str]:
-    """Sentence on the cost advantage of unsupported layouts over supported ones; empty if not requested."""
+    """Sentence on the cost advantage of layouts that no engine supports; empty if not requested."""
     if saving is None:
         return []
     if saving.share < _NOTICED:
-        return ["Layouts that no engine can start are at most 1% cheaper."]
+        return ["Layouts that no engine supports would save at most 1%."]
     return [
-        f"Layouts that no engine can start are up to {100 * saving.share:.0f}% cheaper (at "
+        f"Layouts that no engine supports would save up to {100 * saving.share:.0f}% (at "
         f"{saving.tokens_per_second:.3g} tokens/s per user)."
     ]
 
 
 def unit_notes(setup: Setup) -> list[str]:
-    """Notes on number formats that run on another compute unit."""
+    """Notes on formats without compute units of their own, such as mxfp4 on H100, which runs at 16-bit speed."""
     notes = []
     for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
         unit = setup.rates.unit(dtype)
         if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
-            notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
+            notes.append(f"The GPU multiplies {dtype} {name} at its {unit} speed.")
     return notes
 
 
@@ -166,7 +166,7 @@ def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
         notes.append(f"Changed inputs: {', '.join(changed)}.")
     notes += cpu_notes(setup)
     if model.rumoured:
-        notes.append("The architecture of this model is unconfirmed.")
+        notes.append("The architecture of this model is a rumor; its developer has not confirmed it.")
     return [*notes, *scale_notes([setup])]
 
 
@@ -188,14 +188,11 @@ def one_gpu_notes(setup: Setup) -> list[str]:
 
 
 def scale_notes(setups: Iterable[Setup]) -> list[str]:
-    """Notes on weight formats with scales under the published study's assumptions.
-
-    They name the study's formats of equal width.
-    """
+    """Notes on weight formats with scales under the published study's assumptions, with the study's formats."""
     formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
     return [
-        f"{weights} weights take {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with scales; the published study counts "
-        f"{8 * BYTES_PER_ELEMENT[UNSCALED[weights]]:g} bits. To match it, use --weights {UNSCALED[weights]}."
+        f"{weights} weights have {8 * BYTES_PER_ELEMENT[weights]:.3g} bits each, scales included. The published study "
+        f"assumes {8 * BYTES_PER_ELEMENT[UNSCALED[weights]]:g} bits; to match it, use --weights {UNSCALED[weights]}."
         for weights in dict.fromkeys(formats)
         if weights in UNSCALED
     ]

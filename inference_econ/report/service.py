@@ -49,8 +49,8 @@ def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
         return [_sufficient(shown).strip()] if _sufficient(shown) else []
     names = " or ".join(name.upper() for name in targets.given)
     return [
-        f"P({names} SLO met) is unknown: the assumptions lack an error estimate. Use a fitted profile, or fit one with "
-        "inference-econ calibrate."
+        f"P({names} SLO met) is unknown, because the assumptions have no error estimate. Use a fitted profile, or fit "
+        "one with inference-econ calibrate."
     ]
 
 
@@ -65,7 +65,7 @@ def chances_meaning(targets: Targets, shown: Sequence[Chances]) -> list[str]:
     names = " / ".join(f"{targets.percentile_of(name)} {name.upper()}" for name in targets.given)
     unknown = any(getattr(chances, name) is None for chances in shown for name in targets.given)
     mark = " ? means unknown." if unknown else ""
-    return [f"'P(SLO) %': probability that a measured server meets the SLO of {names}, each SLO alone.{mark}"]
+    return [f"'P(SLO) %': probability that a real server meets the SLO of {names}, for each SLO separately.{mark}"]
 
 
 def _sufficient(shown: Sequence[Chances]) -> str:
@@ -114,7 +114,7 @@ def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = 
     if other.saturated:
         waited = _rounded(targets.statistic("ttft", load))
         return (
-            f"{where}overload the fleet: queues grow without bound. With the assumed arrivals, TTFT "
+            f"{where}overload the fleet, and queues grow without bound. With the assumed arrivals, TTFT "
             f"{targets.percentile_of('ttft')} is {waited}."
         )
     if promised and targets.given and (broken := targets.first_violated(other)) is not None:
@@ -156,7 +156,7 @@ def _rounded(seconds: float) -> str:
 
 
 def started(layout: Mapping[str, float | str]) -> str:
-    """Sentence on the engines that support a layout; empty if layouts need no engine."""
+    """Engines that support a layout, in parentheses; empty if layouts need no engine."""
     return f" ({layout['engine']})" if "engine" in layout else ""
 
 
@@ -222,7 +222,7 @@ def wait_notes(loads: Sequence[Loaded]) -> list[str]:
         return []
     which = "" if len(loads) == 1 else f" in row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
     longest = max(wait for wait in waits if wait < math.inf)
-    return [f"TTFT p90 is up to {longest:.0f} s{which}; few providers sell that. Limit it with --ttft."]
+    return [f"TTFT p90 is up to {longest:.0f} s{which}, longer than most APIs. Limit it with --ttft."]
 
 
 def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
@@ -263,15 +263,15 @@ def fleet_name(service: Service, replicas: int) -> str:
 
 
 def picked(service: Service, pick: SelectionRule | None) -> list[str]:
-    """Sentence on the selected layout, the selection rule, and the option that selects another layout."""
+    """Sentences on the selected layout, its criterion, and the options that select another layout."""
     if pick is None:
         return []
     label = layout_label(layout_of(service))
     if pick.layouts == 1:
         return [f"Layout {label} is the only one that fits."]
     return [
-        f"Layout {label} was selected from {pick.layouts} layouts by a rule: {pick.rule}. Select another layout with "
-        "--tp, --pp, --dp and --ep."
+        f"Layout {label} was selected from {pick.layouts} layouts by this criterion: {pick.rule}. Select another "
+        "layout with --tp, --pp, --dp and --ep."
     ]
 
 
@@ -308,8 +308,8 @@ def slots_notes(fleet: PooledFleet) -> tuple[str, ...]:
     if fleet.slots >= room:
         return ()
     return (
-        f"The TPOT SLO limits a decode instance to {fleet.slots:,} concurrent requests (vLLM --max-num-seqs); its "
-        f"memory holds {room:,}. Other requests queue, which TTFT includes.",
+        f"The TPOT SLO limits a decode instance to {fleet.slots:,} concurrent requests (vLLM --max-num-seqs). Its "
+        f"memory has room for {room:,}. Further requests queue; TTFT includes this time.",
     )
 
 
@@ -327,11 +327,11 @@ def power_basis(setup: Setup) -> str:
     if any(
         BYTES_PER_ELEMENT[dtype] < 1 and setup.rates.unit(dtype) not in _NARROW for dtype in setup.precision.of_weights
     ):
-        error += ", 40% more for weights that the GPU cannot multiply (mxfp4 on H100)"
+        error += ", 40% higher for weight formats without compute units (mxfp4 on H100)"
     if chip.generation not in catalog.power().generations:
-        return f"fitted to {shares.chip}, because no server of this generation was measured; {error} on other GPUs"
+        return f"fitted to {shares.chip}, because no GPU of this generation was measured; {error} on other GPUs"
     if chip.name != catalog.title("hardware", shares.chip):
-        return f"fitted to measurements of {shares.chip}, {error}"
+        return f"fitted to {shares.chip} of the same generation, {error}"
     return f"fitted to {shares.rows} measurements, {error}"
 
 

@@ -149,7 +149,7 @@ def _of_machine(settings: Settings, setup: Setup) -> Iterator[Input]:
     launches = {"graph_launch": host.graph_launch, "launch": host.launch}
     if launching := [f"assumptions.host.{name}" for name, seconds in launches.items() if seconds > 0.0]:
         yield made("launch", "launch time", "s", *launching)
-    yield made("host_step", "host per step", "s", "assumptions.host.step_overhead")
+    yield made("host_step", "CPU overhead per step", "s", "assumptions.host.step_overhead")
 
 
 def _of_question(settings: Settings, setup: Setup) -> Iterator[Input]:

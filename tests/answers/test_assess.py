@@ -73,7 +73,7 @@ def test_a_point_that_does_what_is_predicted_is_explained_and_not_ahead() -> Non
     assert found.unexplained_seconds == pytest.approx(0, abs=1e-12)
     assert found.same_size.verdict in ("on", "behind")
     assert found.same_size.speed_factor is not None and found.same_size.speed_factor >= 1 - 1e-9
-    assert "Nothing is unexplained" in " ".join(findings(found))
+    assert ", as predicted." in " ".join(findings(found))
 
 
 def test_the_best_layout_is_taken_where_it_is_open() -> None:

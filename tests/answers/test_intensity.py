@@ -73,7 +73,7 @@ def test_the_layout_decides_the_intensity_of_latent_attention() -> None:
         answer = intensity(setup, pins, over="context")
         assert _of(answer, "attention").flop_per_byte[-1] == pytest.approx(whole / heads, rel=1e-3)
         assert IntensityPage(answer).tables()[0].notes[1] == (
-            "The layout decides the FLOP/B of latent attention: 30.2 with tp8 (split heads), 242 with dp8."
+            "Latent attention has 30.2 FLOP/B with tp8, which splits the heads, and 242 FLOP/B with dp8."
         )
 
 

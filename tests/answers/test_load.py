@@ -131,7 +131,7 @@ def test_nothing_is_played_where_that_is_asked_for() -> None:
     assert [point.simulated for point in curve.points] == [None, None]
     page = LoadPage(curve)
     (table,) = page.tables()
-    assert "All latencies come from the analytical model, without simulation." in table.why
+    assert "All latencies come from the analytical model; nothing was simulated." in table.why
     assert any(f"At {almost_full:.4g} requests/s" in note and "Remove --no-simulate" in note for note in table.notes)
     drawn = page.record()
     assert isinstance(drawn, dict)

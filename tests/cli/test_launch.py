@@ -230,10 +230,10 @@ def test_the_draft_length_that_was_priced_is_started(
     told = read.get("--speculative-config" if engine == "vllm" else "--speculative-num-draft-tokens")
     if drafts is None:
         assert told is None
-        assert "speculation is off in script and prediction, because it does not pay at this load" in _comments(text)
+        assert "script and prediction do not use speculation, because it is slower at this load" in _comments(text)
     else:
         assert told == ({"method": "ngram", "num_speculative_tokens": drafts} if engine == "vllm" else drafts + 1)
-        assert "speculation is off" not in text
+        assert "do not use speculation" not in text
 
 
 @pytest.mark.parametrize("to", ["vllm", "sglang", "trtllm"])
@@ -342,7 +342,7 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
     # As uniform as varied: half as wide as the square root of three times the deviation.
     ratio = json.loads(_benchmark(text)["--random-range-ratio"])
     assert ratio == {"input": pytest.approx(0.5 * 3**0.5, abs=1e-3), "output": 0.0}
-    assert "draws uniform lengths around each mean" in text
+    assert "samples uniform lengths around each mean" in text
     assert _parsed(text, "vllm")["--max-model-len"] > 4000
 
 

@@ -77,7 +77,7 @@ def test_prices_of_several_kinds_are_not_ranked_with_each_other(command: Command
     printed = " ".join(command("frontier", *asked, "--speed", "50", "--why").out.split())
     assert "2.00 reserved" in printed
     assert (
-        "Prices differ in kind (NVIDIA B200 SXM6 180GB on-demand, Google TPU7x (Ironwood) reserved for 3 years)"
+        "prices differ in kind (NVIDIA B200 SXM6 180GB on-demand, Google TPU7x (Ironwood) reserved for 3 years)"
         in printed
     )
     assert record(command, "frontier", *asked, "--speed", "50")["cheapest"] == []

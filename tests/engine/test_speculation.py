@@ -442,7 +442,7 @@ def test_where_a_draft_model_stops_paying() -> None:
     expected = 8 * found.dollars_per_accelerator_hour / 3600 / (found.plain_state.requests_per_second * 500) * 1e6
     np.testing.assert_allclose(dollars, expected, rtol=1e-12)
     charts = report.speculation_charts(found)
-    assert charts[0].marks == {"stops paying": float(found.concurrency[np.flatnonzero(found.pays)[-1] + 1])}
+    assert charts[0].marks == {"not faster from": float(found.concurrency[np.flatnonzero(found.pays)[-1] + 1])}
     assert [len(chart.lines) for chart in charts] == [2, 1]
     assert len(charts[0].lines[0].x) == found.concurrency.size
 

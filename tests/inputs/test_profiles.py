@@ -125,12 +125,16 @@ def test_a_chip_under_another_name_and_family_is_served_as_its_generation_is(
 def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(tmp_path: Path) -> None:
     setup = ie.Setup.of("llama_3_8b", renamed(tmp_path, "h200_sxm", generation="feynman"))
     assert (setup.assumptions.name, setup.engines) == (catalog.assumptions("deployable").name, ())
-    line = "My chip: uncalibrated. No server of the generation feynman was measured, so deployable applies and results "
-    engines = (
-        "Engines known to start on feynman: none. A GPU file can name a similar generation instead: ada, ampere, "
-        "ampere_workstation, blackwell, blackwell_geforce, cdna3, cdna4, cdna5, hopper, rubin, turing, volta."
+    line = (
+        "My chip is uncalibrated, because no feynman server was measured. Results are lower bounds on cost and latency "
+        "under deployable."
     )
-    assert {f"{line}are bounds.", engines} <= {*warnings([Instances(setup)])}
+    engines = (
+        "Engines that support feynman: none. If the GPU is similar to a measured generation, name that generation in "
+        "its file: ada, ampere, ampere_workstation, blackwell, blackwell_geforce, cdna3, cdna4, cdna5, hopper, rubin, "
+        "turing, volta."
+    )
+    assert {line, engines} <= {*warnings([Instances(setup)])}
     tpu = ie.Setup.of("llama_3_8b", "tpu_v6e")
     assert len(generation_remarks([setup, tpu, tpu])) == 4
     # Whoever names a preset needs no profile.
@@ -139,7 +143,7 @@ def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(t
 
 def test_an_engine_of_which_no_server_was_measured_is_said_to_have_no_profile() -> None:
     setup = ie.Setup.of("llama_3_8b", "rtx_3090", engine="llama_cpp", weights="q4_k_m")
-    line = "llama_cpp is uncalibrated: no server with it was measured, so profiles/servers applies."
+    line = "llama_cpp is uncalibrated, because no server with it was measured. Results use profiles/servers."
     assert generation_remarks([setup]) == [line]
     named = ie.Setup.of("llama_3_8b", "rtx_3090", engine="llama_cpp", weights="q4_k_m", assumptions="ideal")
     assert generation_remarks([named]) == []

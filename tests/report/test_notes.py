@@ -47,7 +47,9 @@ def errors_of(instances: Instances, quantity: Quantity) -> dict[str, Any]:
     return errors
 
 
-@pytest.mark.parametrize(("bias", "said"), [(0.0, ""), (0.04, ""), (math.log(1.094), ", median +9%"), (-0.2, "-18%")])
+@pytest.mark.parametrize(
+    ("bias", "said"), [(0.0, ""), (0.04, ""), (math.log(1.094), " (median 9% above)"), (-0.2, "18% below")]
+)
 def test_a_bias_of_rows_left_out_is_in_the_interval_and_named(bias: float, said: str) -> None:
     spread = ErrorSpread(rows=39, quantiles=tuple(value + bias for value in QUANTILES))
     asked = Instances(setup(fitted(errors={"model": {"throughput": spread}})))
@@ -64,7 +66,7 @@ def test_ways_of_cutting_a_model_up_that_nobody_measured(
     parallel: dict[str, tuple[str, ...]] | None, layouts: list[str], said: str
 ) -> None:
     asked = Instances(setup(fitted(parallel=parallel)), layouts=layouts)
-    text = f"The calibration data of made up do not cover this query, so errors may be larger: {said}."
+    text = f"Intervals are wider, because made up has no similar measurements: {said}."
     assert extrapolations(asked) == ([text] if said else [])
 
 
@@ -72,7 +74,7 @@ def test_levels_that_all_models_have_are_told() -> None:
     """Those of SGLang's releases, and of speculation only where tokens are proposed."""
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
     (said,), (speculating,) = misfits(plain), misfits(Instances(plain.setup, speculates=True))
-    assert re.search(r"measured factors: decode \S+x, prefill \S+x\. They come from sglang with other models\.", said)
+    assert re.search(r"these factors: decode \S+x, prefill \S+x\. The measurements are of sglang with other", said)
     assert said.partition(", prefill")[0] != speculating.partition(", prefill")[0]
 
 
@@ -84,7 +86,8 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
     assert changed.calibration is None
     assert "calibration" not in changed.sources
     said = interval_note(Instances(setup(changed)), ("tpot",))
-    assert said == f"No interval: {whole.name} with what-ifs was fitted to no measured server."
+    why = f"{whole.name} with what-ifs was fitted to no measured server"
+    assert said == f"The prediction has no interval, because {why}."
     mine = tmp_path / "mine.yaml"
     mine.write_text(
         "extends: profiles/hopper\nname: mine\nhost: {step_overhead: 0 s}\n"
@@ -96,7 +99,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
 @pytest.mark.rows
 def test_what_is_unlike_the_measurements(context: float, shown: dict[str, Any], reasons: str) -> None:
     instances = Instances(setup(context=context), **shown)
-    text = f"The calibration data of made up do not cover this query, so errors may be larger: {reasons}."
+    text = f"Intervals are wider, because made up has no similar measurements: {reasons}."
     assert extrapolations(instances) == ([text] if reasons else [])
     record = calibration_record(instances)
     assert record is not None
@@ -121,10 +124,8 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
         (seen._replace(speculates=True), layout, "layout", 1.25**3),
     ):  # fmt: skip
         note = interval_note(instances, ["tpot"])
-        assert f"to {100 * factor - 100:+.0f}% ({rows})" in note
-        assert note.endswith(
-            f"excluded the {'engine ' * (without == 'version')}{without} of the measurements that it predicted."
-        )
+        assert f"In 80% of {rows}" in note and f"to {100 * factor - 100:.0f}% above the prediction" in note
+        assert note.endswith(f"excluded all measurements with the same {'engine ' * (without == 'version')}{without}.")
         assert errors_of(instances, "tpot")["without"] == without
         (ends,) = bounds.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
         assert ends == pytest.approx((1 / factor, factor))
@@ -174,9 +175,9 @@ def test_a_gap_is_held_against_the_errors_of_the_profile(factor: float, verdict:
     assert likely is not None
     assert likely == pytest.approx((0.8 * found.anywhere.on_it_seconds, 1.25 * found.anywhere.on_it_seconds))
     said = " ".join(findings(found))
-    larger = "This difference is larger than the errors of the profile. With these GPUs and batch, 80%" in said
+    larger = "Prediction errors do not explain this difference." in said
     assert larger == certain
-    doubted = "This difference is smaller than the errors of the profile. With these GPUs and batch, 80%" in said
+    doubted = "Prediction errors may explain this difference." in said
     assert doubted == (verdict != "on" and not certain)
     record = found.record()
     gap = record["frontiers"]["any_size"]  # type: ignore[index]
@@ -198,8 +199,8 @@ def test_changed_constants_say_that_what_was_measured_beside_them_is_not_counted
     change = "assumptions.host.graph_launch=5 us"
     changed = Setup.of("deepseek_v3", "b200", engine="sglang", changes=[change])
     said = (
-        "With changed constants of profiles/sglang_blackwell, step times exclude the measured factors of sglang with "
-        "DeepSeek-V3 on NVIDIA B200 SXM6 180GB. Compare only results with changed constants."
+        "Constants of profiles/sglang_blackwell were changed, so measured runs of DeepSeek-V3 on NVIDIA B200 SXM6 "
+        "180GB do not correct the step times. Compare only results with changed constants."
     )
     assert said in warnings([Instances(changed)])
     for other in (

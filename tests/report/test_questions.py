@@ -25,7 +25,7 @@ def test_a_fleet_that_is_idle_for_the_sake_of_a_promise_is_said_to_be(busy: floa
     choice = recommend([offer_of(most=1)], 5.0, targets, most=1)[0]
     assert choice.fleet is None
     idle = replace(choice, binding=binding, load=replace(choice.load, utilization=busy))
-    text = "The TTFT SLO is near the latency of an idle server: row 1 has 1% load."
+    text = "Even an idle server barely meets the TTFT SLO, so row 1 runs at 1% load."
     assert any(note.startswith(text) for note in recommend_table([idle], targets).notes) is said
 
 
@@ -36,8 +36,8 @@ def test_four_bits_with_scales_are_not_those_of_the_published_study(weights: str
         return [note for note in setup_warnings(setup) if "published study" in note]
 
     # A 16-bit scale for every 128 weights, an 8-bit one for every 16.
-    told = f"{weights} weights take {bits} bits with scales; the published study counts 4 bits. To match it, "
-    assert notes("paper", weights) == [f"{told}use --weights {bare}."]
+    told = f"{weights} weights have {bits} bits each, scales included. The published study assumes 4 bits; "
+    assert notes("paper", weights) == [f"{told}to match it, use --weights {bare}."]
     assert notes("deployable", weights) == notes("paper", bare) == notes("paper", "int8") == []
 
 

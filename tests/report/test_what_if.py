@@ -38,9 +38,9 @@ def test_costs_that_are_flat_at_both_ends_are_said_once(answer: ie.WhatIf) -> No
     def said(*steps: KindChange) -> list[tuple[str, ...]]:
         return [row[1:] for row in steps_table(replace(answer, effects=(replace(memory, steps=steps),))).rows]
 
-    assert said(high, low) == [("82.59 GB to 91.06 GB", "more of it changes the cost between these alone")]
-    assert said(low) == [("82.59 GB", "up to here more of it changes no cost")]
-    assert said(high) == [("91.06 GB", "from here on more of it changes no cost")]
+    assert said(high, low) == [("82.59 GB to 91.06 GB", "only values in this range change the cost")]
+    assert said(low) == [("82.59 GB", "lower values do not change the cost")]
+    assert said(high) == [("91.06 GB", "higher values do not change the cost")]
 
 
 def test_of_pools_the_chips_of_both_are_said() -> None:
@@ -60,7 +60,7 @@ def test_ends_at_which_nothing_answers_are_named(answer: ie.WhatIf) -> None:
     )
     names = [{bar.name for bar in tornado.bars} for tornado in tornados(cheapest)]
     assert "price" in names[0] and "price (none at $4.988/h)" in names[1]
-    said = "None: there nothing is as fast as this (left), or costs as little (right)."
+    said = "None: no deployment is as fast (left chart) or as cheap (right chart)."
     drawn = (str(WhatIfPage(study).charts()["tornado"].to_dict()) for study in (answer, cheapest))
     assert [said in chart for chart in drawn] == [False, True]
 

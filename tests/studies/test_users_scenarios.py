@@ -60,7 +60,7 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
         "as in each row; context 110."
     )
     assert table.why[0] == "Assumptions: profiles/hopper."
-    assert any("80% of measured TPOT values differ from predictions" in note for note in table.every_note)
+    assert any("TPOT is " in note and "the prediction of" in note for note in table.every_note)
     # Of all points: intervals are no narrower than those of what the points have in common.
     (points,) = wide.frontier.subjects()
     spread = bounds.ends(points, bounds.STEP)["milliseconds"]
@@ -339,7 +339,7 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert result.assessment.measured == by_hand.measured
     assert result.assessment.anywhere.speed_factor == by_hand.anywhere.speed_factor
     shown, step = scenario_tables(result)
-    assert shown.rows[0][:2] == ("measured", "50.0") and step.rows[-1][0] == "in all"
+    assert shown.rows[0][:2] == ("measured", "50.0") and step.rows[-1][0] == "total"
     record = result.record()
     assert record["assessment"]["measured"]["batch"] == 8
     assert "curves" not in record

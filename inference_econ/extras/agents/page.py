@@ -48,7 +48,7 @@ _UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_h
 _LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "concurrency_per_replica")
 #: Note on disaggregated serving of sessions.
 _REREAD = (
-    "Prefill instances (P) cache prompts, and recompute the outputs of earlier turns. Decode instances (D) receive the "
+    "Prefill instances (P) cache prompts, but recompute the outputs of earlier turns. Decode instances (D) receive the "
     "whole KV cache of each prompt.",
 )
 #: Maximum number of requests of a session in a chart [1].
@@ -177,11 +177,11 @@ class AgentChoicesPage(RecommendationPage):
         rows = [{**shown_record(choice, targets), **use_record(choice)} for choice in choices]
         least = (*_LEAST, "hit_rate", "agents_per_accelerator")
         why = [
-            f"The analytical model ranked {answer.layouts} layouts. The layouts with {promising} were then simulated, "
-            "with the largest number of agents that meets the SLOs.",
+            f"The analytical model ranked {answer.layouts} layout{'s' * (answer.layouts != 1)}. The layouts with "
+            f"{promising} were then simulated to find the largest number of agents that meets the SLOs.",
             *(_REREAD if any(choice.fleet for choice in choices) else ()),
             *_simulated(*uses),
-            "'agents/MW' divides by the provisioned facility power, with all boards at their power limit.",
+            "'agents/MW': agents per MW of provisioned facility power, with all boards at their power limit.",
             *chances_meaning(targets, kept),
             *_meaning(setups),
         ]
@@ -238,7 +238,7 @@ class AgentSheetPage(PricePage):
         rows = tuple((name, amount(count), dollars(sheet.dollars_per_hour / count)) for name, count in counts.items())
         title = _title(f"{use.agents:,.0f} agents", [sheet.service.setup], use, sheet.targets)
         notes = (
-            f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
+            f"{record['agents_per_accelerator']:.3g} agents per GPU. A task takes {record['task_seconds']:,.0f} s.",
             *_preempted(use),
         )
         why = (*(_REREAD if sheet.fleet else ()), *_simulated(use))
@@ -282,9 +282,9 @@ class AgentBuyPage(BuyPage):
         title = _title(f"API, rented or owned{counted}", self.setups(), use, answer.targets)
         why = (
             *(_REREAD if any(getattr(lot, "pools", None) for lot in answer.lots) else ()),
-            "API and fleet are compared for the same requests: those that the agents of a full rental unit send. APIs "
-            f"are assumed to cache all repeated prompt tokens ({100 * requests.cached / requests.isl.mean:.1f}%). An "
-            "API without a cache price charges its input price for these tokens.",
+            "API and fleet serve the same requests: those of the agents that fill a rental unit. APIs are assumed to "
+            f"cache all repeated prompt tokens ({100 * requests.cached / requests.isl.mean:.1f}%). An API without a "
+            "price for cached tokens charges the input price.",
             *_preempted(use),
             *_simulated(use),
         )
@@ -294,7 +294,7 @@ class AgentBuyPage(BuyPage):
     def question(self) -> str:
         """Title of the page."""
         model = self.answer.lots[0].setup.model.name
-        return f"From how many agents ({self.answer.use.work.name}) on does a fleet serve {model} for less than an API?"
+        return f"How many agents ({self.answer.use.work.name}) make a fleet of {model} cheaper than an API?"
 
 
 def session_plot(use: AgentLoad) -> Plot:
@@ -306,13 +306,13 @@ def session_plot(use: AgentLoad) -> Plot:
     reused = sum(tokens[turns] for tokens in trace.found_tokens.values())
     lines = []
     for label, begin, end, low, high in (
-        ("reads", sent, sent + trace.ttft[turns], reused, prompt),
-        ("writes", sent + trace.ttft[turns], sent + trace.e2e[turns], prompt, prompt + trace.output_tokens[turns]),
+        ("prefill", sent, sent + trace.ttft[turns], reused, prompt),
+        ("decode", sent + trace.ttft[turns], sent + trace.e2e[turns], prompt, prompt + trace.output_tokens[turns]),
     ):
         gap = np.full(turns.size, np.nan)
         x, y = (np.stack(part, axis=1).ravel().tolist() for part in ((begin, end, gap), (low, high, gap)))
         lines.append(PlotSeries(label, x, y))
-    return Plot("Tokens of a session, without those found", "seconds", "tokens", tuple(lines), "")
+    return Plot("Tokens of a session, without cache hits", "seconds", "tokens", tuple(lines), "")
 
 
 def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
@@ -340,8 +340,8 @@ def _simulated(*uses: AgentLoad) -> list[str]:
     side = f", up to {helpers} side agents" if helpers > 1 else ""
     return [
         f"Workload {use.work.name}: {use.work.means.pause_seconds:.3g} s pause between turns{side}.",
-        f"The simulation includes the prefix cache{together}. With an unlimited cache, {shares}% of prompt tokens "
-        "would be cache hits.",
+        f"The prefix cache{together} is simulated. With an unlimited cache, {shares}% of prompt tokens would be cache "
+        "hits.",
     ]
 
 
@@ -358,6 +358,6 @@ def _meaning(setups: Sequence[Setup]) -> list[str]:
     return [
         "'hit %': share of prompt tokens that hit a cache in any memory tier. A task is one session, from its first to "
         "its last turn.",
-        "Prompts wait until blocks are read from tiers behind HBM. Writes to these tiers take no time. "
+        "TTFT includes reads of cache blocks from slower tiers (host memory, SSD). Writes to these tiers are free. "
         f"Assumptions: {assumptions_label(setups)}.",
     ]

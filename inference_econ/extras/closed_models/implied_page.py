@@ -31,8 +31,8 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         ends = "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
         rows = (
             ("$ per GPU-hour at most", f"{implied.dollars_per_accelerator_hour:.3g}"),
-            *([("80 % of measured servers imply", ends)] if ends else []),
-            ("revenue, $/M output, its input included", dollars(implied.revenue)),
+            *([("80% interval", ends)] if ends else []),
+            ("revenue, $/M output, including input", dollars(implied.revenue)),
             ("chips, layout", f"{point.accelerators:g}, {layout_label(point.layout)}"),
             ("concurrency", amount(point.concurrency)),
             ("tokens/s per user", amount(point.tokens_per_second_per_user)),
@@ -43,8 +43,8 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
             f"({formats_label(setup.precision)}; {lengths_label(implied.front.requests)})"
         )
         why = (
-            f"The token price is assumed to be {implied.price_over_cost:g}x the cost. The cost is that of the cheapest "
-            "deployment with this speed, at full load. At a lower load or efficiency, sales cover a lower GPU price.",
+            f"Tokens are assumed to sell at {implied.price_over_cost:g}x the cost of the cheapest deployment with this "
+            "speed at full load. At a lower load, sales cover only a lower GPU price.",
         )
         return (Table(title, ("", ""), rows, tuple(warnings(implied.subjects())), why),)
 

@@ -46,7 +46,7 @@ class InferencePage(AnswerPage[Inferred]):
             "Concurrency is per instance. 'price over cost' includes idle time. Both columns show the 10th to the 90th "
             "percentile. 'stray %': probability that the offer is an outlier, with a price unrelated to the model.",
         )
-        offers = Table("How the offers are probably served", heads, tuple(rows), (), why, ("stray %",))
+        offers = Table("Most likely serving of each offer", heads, tuple(rows), (), why, ("stray %",))
         return (sizes_table(self.answer), options_table(self.answer), offers)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -91,15 +91,17 @@ def sizes_table(inferred: Inferred) -> Table:
         )
     strays = [offer.words for offer, stray in zip(inferred.offers, inferred.strays, strict=True) if stray > 0.5]
     notes += [
-        f"The offer {words} is probably an outlier, with a price unrelated to the model. It has almost no weight."
+        f"The offer {words} is probably an outlier, because no sampled model explains its price. It hardly affects the "
+        "result."
         for words in strays
     ]
     why = (
-        f"Priors: {priors.name}. Priors are assumptions. They decide the result where offers give little information.",
-        f"The result weights {inferred.weights.size} sampled models, an effective sample size of {effective:.0f}. "
-        f"A request has {priors.isl:g} input and {priors.osl:g} output tokens.",
+        f"Priors ({priors.name}) are assumptions. The less the offers tell about a size, the more the priors decide "
+        "it.",
+        f"The result is a weighted sample of {inferred.weights.size} models, with an effective sample size of "
+        f"{effective:.0f}. A request has {priors.isl:g} input and {priors.osl:g} output tokens.",
     )
-    heads = ("", "before: 10 %", "50 %", "90 %", "after: 10 %", "50 %", "90 %", *(["truth"] if truth else []))
+    heads = ("", "prior: 10 %", "50 %", "90 %", "posterior: 10 %", "50 %", "90 %", *(["truth"] if truth else []))
     return Table(title(inferred), heads, tuple(rows), tuple(notes), why)
 
 
@@ -107,7 +109,7 @@ def title(inferred: Inferred) -> str:
     """Title with the model and its offers."""
     count = len(inferred.offers)
     seen = inferred.offers[0].words if count == 1 else f"{count} offers"
-    return f"Sizes of a closed model, by {seen}"
+    return f"Size of a closed model, inferred from {seen}"
 
 
 def options_table(inferred: Inferred) -> Table:
@@ -132,13 +134,13 @@ def options_table(inferred: Inferred) -> Table:
         for name, share in shares.items()
         if share > 0
     ]
-    heads = ("what", "", "before %", "after %")
+    heads = ("what", "", "prior %", "posterior %")
     notes = (
         ("Probabilities of GPUs, formats and speculation are means over the offers.",)
         if len(inferred.offers) > 1
         else ()
     )
-    return Table("Kinds of models, and how they are served", heads, tuple(rows), (), notes)
+    return Table("Architecture and serving", heads, tuple(rows), (), notes)
 
 
 def _ends(values: CredibleInterval) -> str:

@@ -76,10 +76,11 @@ def _sizes(name: str, index: int, labels: Sequence[str], answers: Sequence[Infer
         rows.append(CellRow((label,), ("" if true is None else true / _BILLION, *ends, widths[-1], verdict)))
     middle = sorted(widths)[len(widths) // 2]
     notes = [
-        f"Intervals of 80 % are a factor of {min(widths):.2g} to {max(widths):.2g} wide, {middle:.2g} in the middle."
+        f"The upper end of an interval is {min(widths):.2g} to {max(widths):.2g} times its lower end (median "
+        f"{middle:.2g})."
     ]
     if inside:
-        notes.insert(0, f"{sum(inside)} of {len(inside)} true sizes lie in their interval of 80 %.")
+        notes.insert(0, f"{sum(inside)} of {len(inside)} true sizes are in their 80% interval.")
     columns = ("truth", *_ENDS, "90 % over 10 %", "inside")
     return CellTable(f"{name} parameters (10^9)", ("model",), columns, tuple(rows), tuple(notes))
 

@@ -61,7 +61,7 @@ class BuyPage(AnswerPage[Purchase]):
     ) -> Table:
         """Table of break-even points with given columns and basis."""
         answer = self.answer
-        # Lots are filled to their predicted SLO capacity, which half of measured ones would not reach.
+        # Rental units are at their predicted SLO capacity, which half of the measured ones would not reach.
         filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
         subjects = under_load((lot.service, lot.load) for lot in answer.lots)
         return view(
@@ -74,17 +74,18 @@ class BuyPage(AnswerPage[Purchase]):
                 *map(str, self.conclusion()),
                 *kept_with(filled, answer.targets),
                 *doubts(self.setups(), subjects),
-                *(f"Left out: {reason}" for reason in answer.left_out),
+                *(f"Left out: {reason}." for reason in answer.left_out),
             ),
             why=(
                 *why,
-                "'cheaper from': load from which one rental unit costs less than the API. 'always from': load from "
-                "which the fleet costs less at every higher load.",
+                "'cheaper from': lowest load at which one rental unit costs less than the API. 'always from': load "
+                "above "
+                "which the fleet always costs less, even just after it grows by a unit.",
                 "'P(cheaper) %': probability that a measured fleet at full load costs less than the API.",
-                f"The cheapest and the median of {len(answer.offers)} API offers are compared. '$ a month' is the rent "
+                f"The offers are the cheapest and the median of {len(answer.offers)} APIs. '$ a month': rent "
                 f"of {self.fleet if answer.request_rate is None else 'the fleet for this rate'} for {MONTH_HOURS:g} "
                 "hours, busy or idle.",
-                *([] if answer.usual is None else [f"TPOT SLO by default: {usual_speed_label(answer.usual)}."]),
+                *([] if answer.usual is None else [f"Default TPOT SLO: {usual_speed_label(answer.usual)}."]),
                 *_pools(answer.fleets.values() or [lot.pools for lot in answer.lots]),
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
@@ -119,13 +120,13 @@ class BuyPage(AnswerPage[Purchase]):
         if answer.request_rate is not None:
             bills = [bill for line in series for bill in line.y]
             rate = answer.request_rate
-            series.append(PlotSeries(f"asked: {rate:g} requests/s", [rate, rate], [min(bills), max(bills)]))
+            series.append(PlotSeries(f"your load: {rate:g} requests/s", [rate, rate], [min(bills), max(bills)]))
         title = f"{self.question()}\n{self.tables()[0].title}"
         return {"buy": charts.line_chart(Plot(title, "requests/s", "US dollars a month", tuple(series)))}
 
     def question(self) -> str:
         """Title of the page."""
-        return f"From which load on does a fleet serve {self.answer.lots[0].setup.model.name} for less than an API?"
+        return f"From which load is a fleet of {self.answer.lots[0].setup.model.name} cheaper than an API?"
 
     def conclusion(self) -> Pieces:
         """Sentence on the cheapest option at the given rate, or on the fleet that breaks even first."""
@@ -137,8 +138,9 @@ class BuyPage(AnswerPage[Purchase]):
                 bills[name] = self.answer.bill(lot)
             first, second = sorted(bills, key=bills.__getitem__)[:2]
             return (
-                f"At {rate:g} requests/s, {first} cost least: ${bills[first]:,.0f} a month. The second cheapest is "
-                f"{second} with ${bills[second]:,.0f}.",
+                f"The cheapest option for {rate:g} requests/s is {first}, with ${bills[first]:,.0f} a month. The "
+                "second "
+                f"cheapest is {second}, with ${bills[second]:,.0f}.",
             )
         rows = [row for row in self.answer.crossovers if row.offer == cheapest and row.first is not None]
         if not rows:
@@ -147,7 +149,7 @@ class BuyPage(AnswerPage[Purchase]):
         chance = "" if best.probability is None else f" (probability {chance_percent(best.probability)}%)"
         return (
             f"{best.lot.accelerators} x {best.lot.chip} ({best.lot.way.replace('_', ' ')}) cost less than {cheapest} "
-            f"from {self.traffic(best)}{chance}.",
+            f"from {self.traffic(best)} on{chance}.",
         )
 
     def traffic(self, crossover: Crossover) -> str:

@@ -43,24 +43,21 @@ class FleetPage(AnswerPage[DayOfFleet]):
             kind="fleet_lot",
             notes=(
                 *doubts(self.setups(), self._subjects()),
-                *(f"Left out: {reason}" for reason in answer.left_out),
+                *(f"Left out: {reason}." for reason in answer.left_out),
             ),
             why=(
-                f"The mix is the cheapest for this load profile, within {_percent(answer.plan.gap)}% of the optimum. "
-                "'rental units': smallest and largest number in an hour.",
+                f"This mix costs at most {_percent(answer.plan.gap)}% more than the cheapest mix for this load "
+                "profile. "
+                "'rental units': smallest and largest number over the hours.",
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
                 *grounds(self.setups(), self._subjects(), SEEN),
             ),
         )  # fmt: skip
         runs = view(
-            "Cost of each way to run the fleet",
+            "Cost of the fleet by scaling policy",
             answer.run_records(),
-            (
-                *("run", "gpu_hours", "most_accelerators", "dollars_per_day"),
-                *self.answer.unit_cost(1.0),
-                "slo_met_share",
-            ),
+            ("run", "gpu_hours", "most_accelerators", "dollars_per_day", *self.answer.unit_cost(1.0), "slo_met_share"),
             kind="fleet_run",
             notes=(self._saved(),),
             why=(self._scaled(), self._elasticity()),
@@ -99,7 +96,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
     def _scaled(self) -> str:
         answer = self.answer
         return (
-            "The autoscaler adds replicas to the reserved units of the plan. It targets a load of "
+            "The autoscaler adds replicas to the reserved units of the plan. It keeps the load at "
             f"{100 * answer.target:.3g}% of the capacity within the SLOs, measured by {_LOOKS[answer.policy]}. 'SLO "
             "met %': share of requests that arrive while capacity suffices."
         )
@@ -108,8 +105,8 @@ class FleetPage(AnswerPage[DayOfFleet]):
         terms = self.answer.elasticity
         return (
             f"A replica starts in {terms.startup_seconds:g} s. The autoscaler polls every {terms.polling_seconds:g} s "
-            f"and ignores differences of up to {100 * terms.tolerance:g}%. A replica is removed after "
-            f"{terms.scale_down_seconds:g} s without need. The fleet has at most {terms.most_of_peak:g}x the capacity "
+            f"and ignores changes of load up to {100 * terms.tolerance:g}%. It removes a replica that was not needed "
+            f"for {terms.scale_down_seconds:g} s. The fleet has at most {terms.most_of_peak:g}x the capacity "
             f"that the busiest hour needs. A spot unit is interrupted {terms.interruptions_per_hour:g} times per hour; "
             f"at most {100 * terms.spot_share:g}% of the capacity is spot."
         )
@@ -123,16 +120,9 @@ class FleetPage(AnswerPage[DayOfFleet]):
         kept = [_steps(run, 100.0 * answer.runs[run].kept) for run in _RUNS]
         traffic = PlotSeries("traffic", [hour + 0.5 for hour in range(hours)], list(answer.rates), points=True)
         plots = (
-            Plot("What is rented", "hour", "GPUs", tuple(gpus), logarithmic="", from_zero=True),
-            Plot(
-                "Capacity within the SLOs",
-                "hour",
-                answer.lots[0].counted,
-                (*served, traffic),
-                logarithmic="",
-                from_zero=True,
-            ),
-            Plot("SLO met", "hour", "% of requests", tuple(kept), logarithmic="", from_zero=True),
+            Plot("Rented GPUs", "hour", "GPUs", tuple(gpus), "", from_zero=True),
+            Plot("Capacity within the SLOs", "hour", answer.lots[0].counted, (*served, traffic), "", from_zero=True),
+            Plot("SLO met", "hour", "% of requests", tuple(kept), "", from_zero=True),
         )
         return {"fleet": charts.line_charts(plots, f"{self.question()}\n{self._title()}")}
 

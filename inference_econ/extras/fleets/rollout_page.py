@@ -49,14 +49,15 @@ class RolloutPage(AnswerPage[Rollout]):
         cut = "" if batch.max_tokens is None else f", cut at {batch.max_tokens:,}"
         notes, why = list[str](), list[str]()
         why.append(
-            f"Outputs have {answers.mean():,.0f} tokens on average, and at most {answers.max():,}{cut}. 'busy %': mean "
+            f"Outputs have {answers.mean():,.0f} tokens on average, and at most {answers.max():,}{cut}. 'util. %': "
+            "mean "
             "throughput divided by maximum throughput. 'tail %': share of time with fewer than half of the maximum "
             "concurrent trajectories."
         )
         if batch.finished < 1.0:
             notes.append(
-                f"A batch ends when {100 * batch.finished:g}% of its trajectories are complete. The others continue in "
-                "the next batch, which recomputes their KV cache."
+                f"A batch ends when {100 * batch.finished:g}% of its trajectories are complete. The next batch "
+                "recomputes the KV cache of the others and completes them."
             )
         learner = self.answer.learner
         if learner is not None:
@@ -89,11 +90,8 @@ class RolloutPage(AnswerPage[Rollout]):
                 *grounds(setups, subjects, ("tpot",)),
             ),
             least=(
-                "generation_seconds",
-                "learning_seconds",
-                "replicas",
-                "output_tokens_per_second",
-                "hours_per_1000_trajectories",
+                *("generation_seconds", "learning_seconds", "replicas"),
+                *("output_tokens_per_second", "hours_per_1000_trajectories"),
             ),
         )
         table = with_engines(table, [layout_of(run.service) for run in runs], setups)
@@ -117,8 +115,8 @@ class RolloutPage(AnswerPage[Rollout]):
             shown[f"{_way(run)}{run.instances} x {layout_label(layout)}{on}{started(layout)}"] = run.generation.curve
         plots = []
         for title, unit, of in (
-            ("In flight", "trajectories", "in_flight"),
-            ("Written", "tokens/s", "tokens_per_second"),
+            ("Concurrent trajectories", "trajectories", "in_flight"),
+            ("Throughput", "tokens/s", "tokens_per_second"),
         ):
             lines = (PlotSeries(name, list(curve.seconds), list(getattr(curve, of))) for name, curve in shown.items())
             plots.append(Plot(title, "seconds", unit, tuple(lines), "", from_zero=True))

@@ -19,14 +19,14 @@ _WHOLE = 1e4
 #: Units with prefixes.
 _PREFIXED = ("B", "FLOP", "s")
 _COLUMNS = ("claim", "published", *BASES, "verdict")
-_LEGEND = f"{'; '.join(f'{basis}: ours under {name}' for basis, name in BASES.items())}."
+_LEGEND = f"Our predictions: {'; '.join(f'{basis!r} with {name}' for basis, name in BASES.items())}."
 _WRITTEN = """\
-# Claims beside our numbers
+# Published claims and our predictions
 
-Written by `inference-econ paper claims --format markdown -o docs/evidence/claims.md`. It computes all numbers of ours
-again. Published: what a publication says, with how far ours may be beyond it. Paper: ours under published constants,
-which are the preset of Erdil (2025), and of KV-Runahead the rates that its own times fix. Today: ours under the
-profiles that predictions rest on.
+`inference-econ paper claims --format markdown -o docs/evidence/claims.md` writes this page and recomputes all
+predictions. The column "published" has the value or bound in the publication, with the accepted tolerance. The column
+"paper" has our prediction with published constants: the preset of Erdil (2025), or rates fitted to the times in
+KV-Runahead. The column "today" has our prediction with the fitted profiles, which are the default of all commands.
 """
 
 

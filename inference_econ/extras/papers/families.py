@@ -137,7 +137,7 @@ def _member(labels: tuple[str, ...], settings: Settings, speeds: Sequence[float]
 def _shown(ask: FamilyAsk, members: Sequence[Member], base: Member, left_out: Sequence[str]) -> Compared:
     ranked = sorted(members, key=lambda member: [math.inf if math.isnan(cost) else cost for cost in member.costs])
     sizes = ("$/h",) if ask.kind == "chip" else ("10^9 parameters", "active")
-    columns = (*sizes, *(f"$ at {speed:g}" for speed in ask.speeds), "fastest", "what of the time per token changes")
+    columns = (*sizes, *(f"$ at {speed:g}" for speed in ask.speeds), "fastest", "change of time per token")
     rows = tuple(CellRow(member.labels, _values(ask, member, base)) for member in ranked)
     names, notes = tuple(axis.name for axis in ask.axes), (*_notes(ask, ranked, base, left_out), *ask.notes)
     setup = setup_of(ask.common)
@@ -188,7 +188,7 @@ def reason_of(member: Member, base: Member, speed: float) -> str:
 
 
 def _part(name: str) -> str:
-    return "prompts of others" if name == PROMPTS else name.replace("_", " ")
+    return "prefill of other requests" if name == PROMPTS else name.replace("_", " ")
 
 
 def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Sequence[str]) -> tuple[str, ...]:

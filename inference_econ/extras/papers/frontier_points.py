@@ -91,7 +91,8 @@ def _over_demand(ask: PointsAsk, progress: Progress | None) -> Compared:
         enough = ask.values[int(np.argmax(line <= _EQUAL * line[-1]))]
         times = line[0] / line[-1]
         notes.append(
-            f"{series.label}: {enough:,g} tokens/s suffice (within 10%); {ask.values[0]:,g} cost {times:.3g}x."
+            f"{series.label}: from {enough:,g} tokens/s, the cost is within 10% of the lowest; at {ask.values[0]:,g} "
+            f"tokens/s, it is {times:.3g}x the lowest."
         )
         lines.append(ChartLine(series.label, ask.values, line.tolist()))
     rows = tuple(CellRow((f"{demand:,g}",), _cells(line)) for demand, line in zip(ask.values, costs, strict=True))
@@ -116,7 +117,7 @@ def _over_exponent(ask: PointsAsk, progress: Progress | None) -> Compared:
             gap = int(np.argmax(np.diff(np.log(speeds[sold]))))
             slow, fast = speeds[sold][gap : gap + 2]
             notes.append(
-                f"{series.label}: no buyer chooses between {slow:.3g} and {fast:.3g} tokens/s, the widest gap."
+                f"{series.label}: no buyer chooses a speed between {slow:.3g} and {fast:.3g} tokens/s (widest gap)."
             )
     heads = tuple(f"{series.label} {unit}" for series in ask.series for unit in ("tokens/s", "$/M"))
     rows = tuple(

@@ -36,8 +36,8 @@ METHODS: Mapping[str, str] = {
 _HEADS: Mapping[str, str] = {**{name: f"{title} s" for name, title in METHODS.items()}, "speedup": "speed-up"}
 _PARTS = "searched parts %"
 _METHODS_NOTE = (
-    "Even, searched and interpolated parts are those of a chain; the speed-up is that of searched parts over the "
-    "all-gather. Parts are interpolated between those searched for {} tokens."
+    "In a chain, the parts of the prompt have equal length ('even'), optimized length ('searched'), or a length that "
+    "is interpolated from optimized lengths for {} tokens. 'speed-up': searched parts compared with the all-gather."
 )
 #: Largest small error, and smallest large error [%].
 _NEAR, _FAR = 10, 25
@@ -176,7 +176,7 @@ def _summaries(chains: Sequence[ChainAsk], tables: list[CellTable]) -> list[str]
         sections.setdefault(chain.section, []).extend(map(abs, some))
         if some:
             middle = median(map(abs, some))
-            text = f"Ours are {min(some):+z.0f} to {max(some):+z.0f} % off, {middle:.0f} % in the median."
+            text = f"Predictions are {min(some):+z.0f} to {max(some):+z.0f} % off (median {middle:.0f} %)."
             tables[index] = replace(table, notes=(text,))
     sizes = [size for some in sections.values() for size in some]
     by_section = [_met(f"section {section}", some) for section, some in sections.items() if section and some]
@@ -187,8 +187,8 @@ def _met(where: str, sizes: list[float]) -> str:
     """Sentence on the number of small errors, and on the sizes of all errors [%]."""
     near, far = sum(size <= _NEAR for size in sizes), sum(size > _FAR for size in sizes)
     return (
-        f"Of {where}, {near} of {len(sizes)} published values are met within {_NEAR} %, and {far} are off by more than "
-        f"{_FAR} %; the median is {median(sizes):.0f} %."
+        f"In {where}, {near} of {len(sizes)} predictions are within {_NEAR} % of the published values, and {far} are "
+        f"off by more than {_FAR} %. The median error is {median(sizes):.0f} %."
     )
 
 

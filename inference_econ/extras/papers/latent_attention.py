@@ -42,12 +42,12 @@ _OF_THE_NOTES: Mapping[Implementation, str] = {
 #: Implementations of a chart. The fused kernel is second, because the second line of a chart is dashed.
 _DRAWN: Mapping[Implementation, str] = {"decompressed": "CD", "absorbed": "fused", **_OF_THE_NOTES}
 _NOTES_LEGEND = (
-    "A_CC puts queries, and keys of every head, together from their parts, which are written and read besides the "
-    "latent; A_CC_ME leaves that out; AM_CC_ME multiplies the absorbed projections out, once and for all."
+    "A_CC writes and reads copies of the full queries and keys of all heads, in addition to the latent. A_CC_ME omits "
+    "these copies. AM_CC_ME also multiplies the two absorbed projections in advance."
 )
 _LEGEND = (
-    "CD caches keys and values of all heads. CC caches the latent, and decompresses it in every step, one layer at a "
-    "time. 'fused' is absorbed projections in one kernel, where the latent is key and value of every head."
+    "CD caches the keys and values of all heads. CC caches the latent, and decompresses it in every step, layer by "
+    "layer. 'fused' is one kernel with absorbed projections, which uses the latent as key and value of every head."
 )
 _DOES_NOT_FIT = "does not fit"
 _Y_LABEL = "attention of one layer (us)"
@@ -249,8 +249,8 @@ def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], s
         quicker = [_faster_from(which, seconds, batch, context) for which in variants]
         rows.append(CellRow((context,), (_least(computes_less), *quicker)))
     columns = ("CC: less arithmetic from", "CC: faster from", "CD: faster from")
-    title = f"New tokens per sequence from which on another variant beats the fused kernel, batch {batch}"
-    note = "Prefill steps of the engine decompress what is cached, once, whatever decode does."
+    title = f"New tokens per sequence from which another variant is faster than the fused kernel, batch {batch}"
+    note = "In prefill, engines decompress the cache once per step, with any variant of decode."
     return CellTable(title, ("context",), columns, tuple(rows), (note,))
 
 
@@ -284,7 +284,7 @@ def _over_context(batch: int, contexts: tuple[int, ...], chip: str, seconds: Lay
     first, last = min(contexts), max(contexts)
     lines = _lines(_DRAWN, first, last, lambda how, at: seconds(how, batch, at, 1))
     ends = any(math.isnan(value) for line in lines for value in line.y)
-    title = f"{chip}, batch {batch}" + ("\n(lines end where memory does)" if ends else "")
+    title = f"{chip}, batch {batch}" + ("\n(lines end where memory is full)" if ends else "")
     points = []
     for how, name in _OF_THE_NOTES.items():
         seen = {at: 1e6 * time for (which, of, at), time in sorted(measured.items()) if (which, of) == (how, batch)}

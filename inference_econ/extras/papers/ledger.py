@@ -12,8 +12,8 @@ from inference_econ.studies.results import Study
 
 #: Descriptions of the bases.
 BASES: Mapping[Basis, str] = {
-    "paper": "published constants (the preset of Erdil 2025; of KV-Runahead its own)",
-    "today": "the profiles that predictions rest on",
+    "paper": "published constants (preset of Erdil 2025, or constants fitted to KV-Runahead)",
+    "today": "the fitted profiles",
 }
 #: Relative rounding tolerance [1].
 _ROUNDING = 1e-9

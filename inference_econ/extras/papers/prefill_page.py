@@ -36,11 +36,11 @@ class PrefillPage(AnswerPage[PrefillWays]):
         ]
         links.append(("parts of the chain %", shares))
         why = (
-            "GB that all GPUs send each other, as rings move them; in brackets the share of the time that would be "
-            "gone if links took none.",
+            "Cells have the GB that all GPUs send in total, with ring algorithms. Parentheses: share of the TTFT that "
+            "infinitely fast links would save.",
         )
         least = ("sequence GB (%)", "even chain GB (%)")
-        tables = [times_table(ways), view("Over links", (), links, why=why, least=least)]
+        tables = [times_table(ways), view("Data sent over links", (), links, why=why, least=least)]
         if ways.setup.price is None:
             return tables
 
@@ -53,8 +53,8 @@ class PrefillPage(AnswerPage[PrefillWays]):
         alone = [priced(ways.alone.get(row.prompt), ways.one_process) for row in ways.rows]
         columns.append((f"on {process} $", alone))
         why = (
-            "All GPUs are paid for from start to first token, one prompt (or batch) after the other. In a chain the "
-            "first processes are free before the last one ends, and could begin the next prompt.",
+            "Costs include all GPUs from the start to the first token. The first replicas of a chain finish earlier; "
+            "their idle time is included.",
         )
         least = ("sequence $", "even chain $")
         return [*tables, view("Dollars per 1,000 prompts", (), columns, why=why, least=least)]
@@ -66,7 +66,7 @@ class PrefillPage(AnswerPage[PrefillWays]):
 
     def question(self) -> str:
         """Title of the page."""
-        return f"How do several chips read one prompt of {self.answer.setup.model.name} fastest?"
+        return f"How do several GPUs prefill one prompt of {self.answer.setup.model.name} fastest?"
 
     def conclusion(self) -> Pieces:
         """Sentence with the fastest way for each prompt and number of chips."""
@@ -81,9 +81,9 @@ class PrefillPage(AnswerPage[PrefillWays]):
 
 def title(ways: PrefillWays) -> str:
     """Heading with prompts, model and chips."""
-    prompts = "One prompt" if ways.batch == 1 else f"{ways.batch} prompts read together"
+    prompts = "One prompt" if ways.batch == 1 else f"{ways.batch} prompts in one batch"
     after = f" after {ways.cached:,.10g} cached tokens" if ways.cached else ""
-    return heading(f"{prompts}{after}, nothing else on the GPUs", ways.setups, [])
+    return heading(f"{prompts}{after}, without other load", ways.setups, [])
 
 
 def _name(ways: PrefillWays, row: SharedPrompt) -> str:
@@ -109,18 +109,26 @@ def times_table(ways: PrefillWays) -> Table:
     size = ways.process_chips
     if ways.alone:
         process = "one GPU" if size == 1 else f"one process of {size} GPUs"
-        alone = ", ".join(f"{prompt} tokens {amount(1e3 * way.seconds)} ms" for prompt, way in ways.alone.items())
-        notes.append(f"Speed-up: of the fastest over {process}: {alone}.")
+        alone = ", ".join(f"{prompt} tokens: {amount(1e3 * way.seconds)} ms" for prompt, way in ways.alone.items())
+        notes.append(f"'speed-up': fastest way compared with {process} ({alone}).")
     notes += [*warnings(ways.subjects()), *setup_warnings(replace(ways.setup, context=ways.longest))]
     why = (
-        f"Assumptions: {ways.setup.assumptions.name}; prompts are read whole, not in chunks.",
-        f"'context' and 'chain' cut the prompt among processes of {size} GPU{'s' if size > 1 else ''}, each of which "
-        "holds the whole model; 'tensor' and 'sequence' cut every matrix among all GPUs.",
-        "sequence: sums are scattered and gathered instead of all-reduced, and each GPU has the norms of its tokens.",
-        "gathered: every layer gathers the cache of all parts before its attention; ring: the parts pass from process "
-        "to process behind attention. Each process has tokens from both ends of the prompt: all have as much to do.",
-        "chain: each process hands the cache of all tokens so far to the next, layer by layer (KV-Runahead).",
-        "No interval: TTFTs were measured under load, on servers that cut matrices; no known engine runs a chain.",
+        f"Assumptions: {ways.setup.assumptions.name}. Each prompt is prefilled in one step, without chunks.",
+        "'tensor' and 'sequence' shard every matrix over all GPUs. 'gathered', 'ring' and 'chain' split the prompt "
+        "among "
+        f"replicas of the model on {size} GPU{'s' if size > 1 else ''} each.",
+        "'sequence': tensor parallelism with reduce-scatter and all-gather instead of all-reduce, so that each GPU "
+        "computes the norms of its own tokens.",
+        "'gathered' (context parallelism): each layer all-gathers the KV cache before its attention. 'ring': the KV "
+        "cache "
+        "passes from replica to replica during attention. Each replica has tokens from both ends of the prompt, so all "
+        "have equal work.",
+        "'chain' (KV-Runahead): each replica sends its KV cache to the next one, layer by layer. 'even chain': the "
+        "parts "
+        "of the prompt have equal length.",
+        "TTFT has no interval, because it was only measured under load and with tensor parallelism. No known engine "
+        "has "
+        "'chain'.",
         *extrapolations(*ways.subjects()),
         *unit_notes(ways.setup),
     )

@@ -95,11 +95,11 @@ def findings(study: Uncertainty) -> list[str]:
     at, speed = study.at, f"{study.speed:g} tokens/s"
     if len(study.labels) == 1:
         low, middle, high = (_dollars(study.bands[index, at, 0]) for index in range(len(QUANTILES)))
-        return [f"{study.labels[0]} at {speed}: ${middle} per million output tokens, 80 % between ${low} and ${high}."]
+        return [f"{study.labels[0]} at {speed}: ${middle} per million output tokens (80% interval ${low} to ${high})."]
     best = int(np.argmax(study.chances[at]))
     lines = [
-        f"At {speed}, {study.labels[best]} is cheapest in {_percent(study.chance(best, at))} of the samples, and the "
-        f"wrong choice in {100 * study.wrong:.0f} %.",
+        f"At {speed}, {study.labels[best]} is cheapest in {_percent(study.chance(best, at))} of the samples, and "
+        f"another choice in {100 * study.wrong:.0f}%.",
         _first_measured(study),
     ]
     if any(variable.name == PROFILE and len(variable.series) > 1 for variable in study.variables):
@@ -115,9 +115,9 @@ def findings(study: Uncertainty) -> list[str]:
         comparable = [chance for chance in chances if chance is not None]
         if len(comparable) == len(chances):
             lines.append(
-                f"This assumes that the errors of the {PROFILE} are the same for all. With independent errors, as in "
+                f"The errors of the {PROFILE} are assumed equal for all choices. With independent errors, as in "
                 f"'compare', {study.labels[best]} is cheaper than each other choice with a probability of at least "
-                f"{chance_percent(min(comparable))} %."
+                f"{chance_percent(min(comparable))}%."
             )
     return lines
 
@@ -130,13 +130,13 @@ def _first_measured(study: Uncertainty) -> str:
     if worth[first].value <= error:
         if worth[first].standard_error > _VAGUE:
             return "The samples are too few to rank the inputs. Use more samples."
-        return "Measuring a single input would not change the choice."
+        return "Knowing a single input exactly would not change the choice."
     others = [
         study.variables[column].label
         for column, estimate in enumerate(worth)
         if column != first and estimate.value >= worth[first].value - error
     ]
-    equal = f" Within the sampling error, these are equally useful: {', '.join(others)}." if others else ""
+    equal = f" Within the sampling error, these inputs are equally useful: {', '.join(others)}." if others else ""
     variable = study.variables[first]
     named = f"the {variable.label}"
     if variable.name == PROFILE:
@@ -162,16 +162,15 @@ def cost_table(study: Uncertainty) -> Table:
         "'$ 90 %': percentiles of this cost over the samples.",
         "'reached': share of samples in which a deployment reaches the speed."
         + (" 'cheapest': share of samples in which no other series costs less." if several else ""),
-        f"The study has {len(study.plan.shares):,} samples, from {samples:,} points of a scrambled Sobol sequence "
-        f"(seed {study.ask.seed}) in Saltelli's design. {2 * samples:,} of the samples are independent; percentiles "
-        f"and probabilities use only these. {study.frontiers:,} frontiers were computed.",
+        f"The study has {len(study.plan.shares):,} samples in Saltelli's design, from {samples:,} points of a "
+        "scrambled "
+        f"Sobol sequence (seed {study.ask.seed}). Percentiles and probabilities use the {2 * samples:,} independent "
+        f"samples. {study.frontiers:,} frontiers were computed.",
         "± is one standard error of the samples. For shares of the variance, ± is half of the 95% confidence interval.",
     ]
     together = [variable.label for variable in study.variables if len(variable.series) > 1]
     if several and together:
-        why.append(
-            f"Within a sample, all series have the same value of {', '.join(together)}. Other inputs are independent."
-        )
+        why.append(f"All series of a sample have the same {', '.join(together)}. Other inputs are independent.")
     elif several:
         why.append("All inputs are independent.")
     if any(variable.name == PROFILE for variable in study.variables):
@@ -205,15 +204,15 @@ def input_table(study: Uncertainty) -> Table:
     if explanation is not None:
         of = f"ln({study.labels[0]} / the cheapest other)" if several else "ln(cost)"
         why.append(
-            f"'alone': share of the variance of {of} that this input causes by itself. 'with others': this share with "
-            "the interactions of the input."
+            f"'alone': share of the variance of {of} that this input causes by itself. 'with others': share including "
+            "its interactions with other inputs."
         )
     elif np.isfinite(study.costs[:, study.at]).all():
         notes.append("There are no shares of the variance, because the inputs do not change the result.")
     else:
         notes.append(
-            f"There are no shares of the variance, because some samples are slower. All reach {study.all_reach:.4g} "
-            f"tokens/s; use speed: {math.floor(study.all_reach)}."
+            "There are no shares of the variance, because some samples do not reach this speed. All samples reach "
+            f"{study.all_reach:.4g} tokens/s; use speed: {math.floor(study.all_reach)}."
         )
     if several:
         known = study.all_known

@@ -19,7 +19,7 @@ from inference_econ.report.service import with_engines
 #: Smallest share of the measured time that is reported [1].
 _NOTABLE = 0.02
 #: Names of the parts of the time per token.
-NAMES = {**PART_NAMES, "prompts": "prompts of others"}
+NAMES = {**PART_NAMES, "prompts": "prefill of other requests"}
 
 
 class AssessmentPage(AnswerPage[Assessment]):
@@ -46,7 +46,7 @@ class AssessmentPage(AnswerPage[Assessment]):
                 rows.append((f"{name}, equal {kind}", *_cells(point, beside, bound=gap is self.answer.ideal)))
                 layouts.append({} if point is None or gap is self.answer.ideal else point.layout)
         unit = "$" if self.answer.setup.is_priced else "GPU-h"
-        columns = ("deployment", "tokens/s", f"{unit}/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
+        columns = ("deployment", "tokens/s", f"{unit}/M output", "vs. measured", "GPUs", "layout", "batch", "MFU %")
         notes = tuple(doubts([self.answer.setup], self.answer.subjects()))
         least = ("engine", "batch", "MFU %")
         table = Table(
@@ -76,7 +76,7 @@ class AssessmentPage(AnswerPage[Assessment]):
         )
 
     def conclusion(self) -> Pieces:
-        """Verdicts on the measured point against its prediction and against other deployments."""
+        """Sentences that compare the measured point with its prediction and with other deployments."""
         predicted, others, _ = verdict(self.answer)
         return (f"{predicted} {others}",)
 
@@ -117,16 +117,16 @@ def step_table(assessment: Assessment) -> Table | None:
             f"{1e3 * least:.3f}",
             str(round(100 * (seconds - least) / (whole - ideal))) if whole > ideal else "-",
         )
-        for name, seconds, least in (*steps, ("in all", whole, ideal))
+        for name, seconds, least in (*steps, ("total", whole, ideal))
     ]
     columns = ("part", "ms", "ideal ms", "% of the gap to the ideal")
     predicted = assessment.predicted
     title = (
-        f"Time per token predicted by {assessment.setup.assumptions.name}: {layout_label(predicted.layout)} on "
+        f"Predicted time per token ({assessment.setup.assumptions.name}): {layout_label(predicted.layout)} on "
         f"{chips_label(predicted.accelerators)}, batch {size(predicted.batch)}"
     )
     notes = (
-        "The last column divides the difference between measured TPOT and ideal step (same GPUs and batch) among the "
+        "The last column divides the gap between the measured TPOT and an ideal step (same GPUs and batch) among the "
         "parts. The unexplained share is negative if the server is faster than predicted.",
     )
     return Table(title, columns, tuple(rows), why=notes)
@@ -162,21 +162,22 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
 
 
 def verdict(assessment: Assessment) -> tuple[str, str, str]:
-    """Three lines for a terminal: verdict against the prediction, verdict against the frontier, and evidence."""
+    """Three lines: comparison with the prediction, comparison with the frontier, and basis of the prediction."""
     return _beside_prediction(assessment), _beside_others(assessment), _basis(assessment)
 
 
 def _beside_prediction(assessment: Assessment) -> str:
     measured, predicted, likely = assessment.measured, assessment.predicted, assessment.likely_seconds
-    seen = f"{_ms(measured.seconds)} per token measured"
+    seen = f"the measured TPOT is {_ms(measured.seconds)}"
     if predicted is None or assessment.expected is None:
         most = "" if assessment.shortage is None else f" (at most {assessment.shortage.most:,})"
-        return f"NO PREDICTION: {seen}, but batch {size(round(measured.instance_batch, 1))} does not fit{most}."
+        return f"NO PREDICTION: batch {size(round(measured.instance_batch, 1))} does not fit in memory{most}."
     if measured.mfu > 1.0:
         speed = f"{measured.tokens_per_second_per_user:g} tokens/s"
         return f"IMPOSSIBLE: {_beyond(measured)} If {speed} is the total of all requests, give it as --throughput."
     words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
-    sentence = f"{words[assessment.expected]}: {seen}, {1e3 / predicted.tokens_per_second_per_user:.3g} predicted"
+    expected = f"the predicted TPOT is {_ms(1 / predicted.tokens_per_second_per_user)}"
+    sentence = f"{words[assessment.expected]}: {seen}, and {expected}"
     first = _first_token(assessment)
     if likely is None:
         return f"{sentence} (no interval: {assessment.setup.assumptions.name} was fitted to no server).{first}"
@@ -198,13 +199,13 @@ def _beside_others(assessment: Assessment) -> str:
         return f"ON THE FRONTIER, within {100 * NEAR:.0f}%."
     where = "WORSE THAN" if gap.verdict == "behind" else "BETTER THAN"
     doubt = ", but within prediction errors" if gap.certain is False else ""
-    at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
+    at_cost, at_speed = "no deployment is as cheap", "no deployment is as fast"
     if gap.faster is not None:
         speed = gap.faster.tokens_per_second_per_user
-        at_cost = f"at the same cost, the frontier reaches {speed:.1f} tokens/s ({gap.speed_factor:.2f}x)"
+        at_cost = f"at the same cost, the best deployment reaches {speed:.1f} tokens/s ({gap.speed_factor:.2f}x)"
     if gap.cheaper is not None and gap.cost_factor is not None:
         cost = _cost(gap.cheaper.dollars_per_million_output_tokens, gap.setup)
-        at_speed = f"at the same speed, it costs {cost} ({1 / gap.cost_factor:.2f}x)"
+        at_speed = f"at the same speed, the best costs {cost} per million output tokens ({1 / gap.cost_factor:.2f}x)"
     return f"{where} the frontier{doubt}: {at_cost}; {at_speed}."
 
 
@@ -216,10 +217,10 @@ def _basis(assessment: Assessment) -> str:
     layout = ""
     if assessment.predicted is not None:
         pick = f", the fastest of {assessment.tried}" if assessment.tried > 1 else ""
-        layout = f" {layout_label(assessment.predicted.layout)}{pick}"
-    chips = f"{_fleet(measured)}{layout}"
-    kind = "decode steps (for services, give --isl and --osl)" if assessment.requests is None else "services"
-    return f"Basis: {kind} predicted with {profile}, on {chips}."
+        layout = f", {layout_label(assessment.predicted.layout)}{pick}"
+    kind = "decode steps (for requests with prefill, give --isl and --osl)"
+    kind = kind if assessment.requests is None else "requests with prefill"
+    return f"Basis: prediction of {kind} by {profile}, on {_fleet(measured)}{layout}."
 
 
 def _ms(seconds: float) -> str:
@@ -227,7 +228,7 @@ def _ms(seconds: float) -> str:
 
 
 def _fleet(measured: OperatingPoint) -> str:
-    """Measured GPUs per instance, as text."""
+    """Number of measured instances and GPUs, as text."""
     if measured.instances == 1:
         return chips_label(measured.accelerators)
     return f"{measured.instances} instances of {chips_label(measured.instance_accelerators)}"
@@ -244,9 +245,9 @@ def _on_the_point(assessment: Assessment) -> Iterator[str]:
     )
     if requests is not None and isinstance(assessment.predicted, SteadyService):
         sentence += (
-            " Missing values of concurrency, throughput and MFU are computed from the measured TPOT and the "
+            " Concurrency, throughput and MFU follow from the measured TPOT and the "
             f"{'predicted' if assessment.ttft_seconds is None else 'measured'} TTFT of "
-            f"{_ms(assessment.ttft_seconds or assessment.predicted.ttft_seconds)}. MFU includes prefill."
+            f"{_ms(assessment.ttft_seconds or assessment.predicted.ttft_seconds)}, unless given. MFU includes prefill."
         )
     yield sentence
     if measured.mfu > 1.0:
@@ -259,13 +260,14 @@ def _on_the_point(assessment: Assessment) -> Iterator[str]:
     if requests is not None:
         yield (
             f"Concurrency {wanted} needs {needed}, but {room}. The prediction is for the {most:,} requests that fit. "
-            f"More would fit with a KV cache narrower than {precision.kv} or with shared prefixes."
+            f"More requests fit with a KV cache narrower than {precision.kv} or with shared prefixes."
         )
     else:
         yield (
             f"Batch {wanted} needs {needed}, but {room}. At most {most:,} sequences fit, so there is no prediction. "
-            f"Possible reasons: KV cache narrower than {precision.kv}, weights narrower than {precision.weights}, "
-            f"shared prefixes, context below {assessment.setup.context:g}, or waiting requests in the batch."
+            f"Possible reasons: a KV cache narrower than {precision.kv}, weights narrower than {precision.weights}, "
+            f"shared prefixes, contexts below {assessment.setup.context:g} tokens, or a batch that includes queued "
+            "requests."
         )
 
 
@@ -274,39 +276,40 @@ def _on_frontiers(assessment: Assessment) -> Iterator[str]:
     gap, name, likely = assessment.anywhere, assessment.setup.assumptions.name, assessment.anywhere.likely_seconds
     chips, same, ideal = chips_label(assessment.measured.instance_accelerators), assessment.same_size, assessment.ideal
     if gap.verdict == "on":
-        yield f"The server is on the frontier of {name}, within 2%."
+        yield f"The server is on the frontier predicted by {name}, within 2%."
     elif gap.verdict == "behind":
-        yield f"The server is worse than the frontier of {name}. {_better(gap, named=True)}."
+        yield f"The server is worse than the frontier predicted by {name}. {_better(gap)}."
     else:
         yield (
-            f"The server is better than every deployment under {name}: {_worse(gap)}. Possible reasons: better kernels "
-            "or overlap, speculation, shared prefixes, or a wrong input (format, context, GPUs, batch, utilization)."
+            f"The server is better than the frontier predicted by {name}: {_worse(gap)}. Possible reasons: better "
+            "kernels or "
+            "overlap, speculation, shared prefixes, or a wrong input (format, context, GPUs, batch, utilization)."
         )
     if likely is not None and gap.verdict != "on" and assessment.predicted is not None:
         yield (
-            f"This difference is {'larger' if gap.certain else 'smaller'} than the errors of the profile. With these "
-            f"GPUs and batch, 80% of servers on the frontier have a TPOT of {1e3 * likely.low:.4g} to "
-            f"{1e3 * likely.high:.4g} ms. Your server has {1e3 * gap.measured.seconds:.4g} ms."
+            f"Prediction errors {'do not' if gap.certain else 'may'} explain this difference. A frontier server with "
+            f"these GPUs and this batch has a TPOT of {1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms (80% "
+            f"interval). Your server has {1e3 * gap.measured.seconds:.4g} ms."
         )
     if same.verdict == "on" != gap.verdict:
         yield (
-            f"Among deployments on {chips}, the server is on the frontier, within 2%. Better deployments need another "
+            f"The server is on the frontier of deployments on {chips}, within 2%. Better deployments have another "
             "number of GPUs."
         )
     elif same.verdict != gap.verdict:
-        yield f"The server is better than all deployments on {chips}: {_worse(same)}."
+        yield f"The server is better than the frontier of deployments on {chips}: {_worse(same)}."
     if ideal.verdict == "behind":
         yield (
             f"The ideal bound for {chips} assumes peak arithmetic and bandwidth, free communication and no kernel "
-            f"launches. {_better(ideal)}."
+            f"launch overhead. {_better(ideal, 'it')}."
         )
     elif ideal.verdict == "on":
         yield f"The server is on the ideal bound for {chips}, within 2%. Only speculation can improve it."
     else:
         yield (
-            f"The server is better than the ideal bound for {chips}: {_worse(ideal)}. Only speculation or "
-            "shared prefixes allow that. Otherwise an input is wrong: format, context, GPUs, waiting requests in the "
-            "batch, or prompts in the throughput."
+            f"The server is better than the ideal bound for {chips}: {_worse(ideal)}. Only speculation and shared "
+            "prefixes can do that. Otherwise an input is wrong: format, context, GPUs, a batch that includes queued "
+            "requests, or a throughput that includes prompts."
         )
 
 
@@ -314,60 +317,61 @@ def _on_the_step(assessment: Assessment) -> Iterator[str]:
     """Sentences on the unexplained time, and on the parts that explain most of the gap to a frontier."""
     left, measured, likely = assessment.unexplained_seconds, assessment.measured.seconds, assessment.likely_seconds
     if left is not None:
+        ends = "" if likely is None else f" (80% interval {1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms)"
         predicted = (
-            f"The profile predicts {1e3 * (measured - left):.2f} ms of the measured {1e3 * measured:.2f} ms per token"
+            f"The profile predicts {1e3 * (measured - left):.2f} ms per token{ends}. The measured TPOT is "
+            f"{1e3 * measured:.2f} ms"
         )
-        if likely is not None:
-            predicted += f" (80% interval {1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms)"
-        prompts = ", prompts of other requests" if assessment.requests is None else ""
+        prefill = ", prefill of other requests" if assessment.requests is None else ""
         if abs(left) < _NOTABLE * measured:
-            yield f"{predicted}. Nothing is unexplained."
+            yield f"{predicted}, as predicted."
         elif left < 0:
-            yield f"{predicted}. The server is faster by {-1e3 * left:.2f} ms."
+            yield f"{predicted}, {-1e3 * left:.2f} ms less."
         else:
-            yield f"{predicted}. {1e3 * left:.2f} ms are unexplained (scheduler, sampling{prompts}, kernels)."
+            yield f"{predicted}; {1e3 * left:.2f} ms are unexplained (scheduler, sampling{prefill}, kernels)."
     # Use the ideal bound if the point is not behind the frontier.
     behind = assessment.anywhere.verdict == "behind"
     name, gap = ("frontier", assessment.anywhere) if behind else ("ideal bound", assessment.ideal)
-    names = {**NAMES, "unexplained": "the unexplained time"}
+    names = {**NAMES, "unexplained": "unexplained time"}
     levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
     named = [f"{names[part.name]} {100 * closed:.0f}%" for part in levers if (closed := part.closes(gap)) >= _NOTABLE]
     if named:
         yield (
-            f"The gap to the {name} is {1e3 * gap.seconds:.2f} ms per token. Share that a single part could close: "
-            f"{', '.join(named)}."
+            f"The server takes {1e3 * gap.seconds:.2f} ms per token longer than the {name}. Removing a single part "
+            f"would close this share of the gap: {', '.join(named)}."
         )
 
 
 def _beyond(measured: OperatingPoint) -> str:
     return (
-        f"{100 * measured.mfu:.0f}% of the peak of {chips_label(measured.accelerators)}. Check speed, batch or "
-        "throughput, number format and number of GPUs."
+        f"the input implies {100 * measured.mfu:.0f}% of the peak arithmetic of {chips_label(measured.accelerators)}. "
+        "Check speed, batch or throughput, number format and number of GPUs."
     )
 
 
-def _better(gap: Gap, *, named: bool = False) -> str:
-    """Text on the advantage of a frontier over the measured point; ``named`` adds the better deployments."""
+def _better(gap: Gap, name: str = "") -> str:
+    """Text on the advantage of a frontier over the measured point, with its deployments or ``name``."""
     fast, cheap = gap.faster, gap.cheaper
     assert fast is not None and cheap is not None and gap.cost_factor is not None
-    by = ["", ""]
-    for index, point in enumerate((fast, cheap) if named else ()):
+    by = [name, name]
+    for index, point in enumerate(() if name else (fast, cheap)):
         service = isinstance(point, SteadyService)
         load = f"concurrency {point.batch:.0f}" if service else f"batch {size(point.batch)}"
-        by[index] = f", by {layout_label(point.layout)} on {chips_label(point.accelerators)} with {load}"
+        by[index] = f"{layout_label(point.layout)} on {chips_label(point.accelerators)} with {load}"
     return (
-        f"At the same cost, {fast.tokens_per_second_per_user:.1f} tokens/s are possible ({gap.speed_factor:.2f}x, "
-        f"{gap.tokens_per_second_lost:+z.1f}{by[0]}). At the same speed, a cost of "
-        f"{_cost(cheap.dollars_per_million_output_tokens, gap.setup)} is possible ({1 / gap.cost_factor:.2f}x, "
-        f"{_cost(gap.dollars_lost or 0.0, gap.setup)} less{by[1]})"
+        f"At the same cost, {by[0]} reaches {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f}x). "
+        f"At the same speed, {by[1]} costs {_cost(cheap.dollars_per_million_output_tokens, gap.setup)} per million "
+        f"output tokens ({1 / gap.cost_factor:.2f}x)"
     )
 
 
 def _worse(gap: Gap) -> str:
     """Text on the best speed and the best cost of a frontier that the measured point exceeds."""
-    at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
+    at_cost, at_speed = "no deployment is as cheap", "no deployment is as fast"
     if gap.faster is not None:
-        at_cost = f"at the same cost at most {gap.faster.tokens_per_second_per_user:.1f} tokens/s"
+        at_cost = f"at the same cost, it reaches at most {gap.faster.tokens_per_second_per_user:.1f} tokens/s"
     if gap.cheaper is not None:
-        at_speed = f"at the same speed at least {_cost(gap.cheaper.dollars_per_million_output_tokens, gap.setup)}"
-    return f"{at_cost}, {at_speed}"
+        at_speed = (
+            f"at the same speed, it costs at least {_cost(gap.cheaper.dollars_per_million_output_tokens, gap.setup)}"
+        )
+    return f"{at_cost}; {at_speed}"

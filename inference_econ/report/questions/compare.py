@@ -13,7 +13,7 @@ from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import amount, chance_percent, dollars, layout_label, size
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.headings import frontiers_title, price_cell
+from inference_econ.report.headings import enumerated, frontiers_title, price_cell
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions import frontier
 from inference_econ.report.questions.frontier import COUNTED, DECODED, MEANS
@@ -69,7 +69,7 @@ class ComparisonPage(AnswerPage[Comparison]):
 
     def question(self) -> str:
         """Question which series is the cheapest."""
-        names = _listed([curve.label for curve in self.answer.curves], "or")
+        names = enumerated([curve.label for curve in self.answer.curves], "or")
         return f"Which is cheapest at each speed: {names}?"
 
     def conclusion(self) -> Pieces:
@@ -83,7 +83,7 @@ class ComparisonPage(AnswerPage[Comparison]):
             counted = " per million output tokens" * (not index)
             pieces += ["; " if index else "", f"{label} costs $", dollars(cost), counted]
         slow = [curve.label for curve in series if curve.label not in costs]
-        return (*pieces, *([f"; {_listed(slow, 'and')} cannot be as fast"] if slow else []), ".")
+        return (*pieces, *([f"; {enumerated(slow)} cannot be as fast"] if slow else []), ".")
 
     def sources(self) -> Sequence[UsedSource]:
         """Sources of all series."""
@@ -132,7 +132,7 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
     if bound:
         verb = "is" if len(bound) == 1 else "are"
         notes.append(
-            f"{_listed(bound, 'and')} {verb} uncalibrated: no server was measured, or no known engine runs it."
+            f"{enumerated(bound)} {verb} uncalibrated: no server was measured, or no known engine supports it."
         )
     notes += [
         *(f"{label}: {reason}" for label, reason in result.missing.items()),
@@ -219,14 +219,3 @@ def _titled(part: str) -> str:
     if part in catalog.names("hardware"):
         return catalog.hardware(part).name
     return catalog.model(part).name if part in catalog.names("models") else part
-
-
-def _listed(names: Sequence[str], last: str) -> str:
-    """Names joined as an enumeration.
-
-    Examples
-    --------
-    >>> _listed(["a", "b", "c"], "or")
-    'a, b or c'
-    """
-    return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -36,7 +36,7 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
         notes = ("TTFT excludes queueing. Include it with --request-rate.", *doubts(self.setups(), subjects))
         why = (
             "Concurrency and requests/s are totals over all replicas. Parentheses contain 80% intervals.",
-            f"This layout was selected from {answer.pick.layouts} by a rule: {answer.pick.rule}. "
+            f"This layout was selected from {answer.pick.layouts} by this criterion: {answer.pick.rule}. "
             f"Assumptions: {assumptions_label(self.setups())}.",
             *grounds(self.setups(), subjects, SERVED),
         )
@@ -51,7 +51,7 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
         last = self.answer.records()[-1]
         return (
             f"At {last['concurrency']:,.0f} concurrent requests each user gets "
-            f"{last['tokens_per_second_per_user']:.3g} tokens/s, and each GPU makes "
+            f"{last['tokens_per_second_per_user']:.3g} tokens/s, and each GPU generates "
             f"{last['tokens_per_second_per_accelerator']:,.0f} output tokens/s.",
         )
 

@@ -163,7 +163,7 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
 
 
 def _explain_why(explanation: Explanation) -> Iterator[str]:
-    """Notes on the basis of a step: memory, stages, errors, and engines that support it."""
+    """Notes on the basis of a step: equations, memory, stages, errors, and engines that support it."""
     setup, needed, (instances,) = explanation.setup, explanation.memory, explanation.subjects()
     yield f"{basis_label(setup)} Assumptions: {setup.assumptions.name}."
     yield equations_of(name for name, _ in shown_parts(explanation))
@@ -189,13 +189,13 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
     fullest = math.ceil(layers / depth)
     if fullest * depth > layers:
         yield (
-            f"The largest of {depth:g} stages has {fullest} of {layers} layers. It sets the step time and the memory "
-            f"limit, as if there were {fullest * depth:g} layers."
+            f"The largest of {depth:g} pipeline stages has {fullest} of {layers} layers. It limits speed and memory, "
+            f"as if the model had {fullest * depth:g} layers."
         )
 
     quantities = quantities_of(explanation)
     if not quantities and setup.assumptions.calibration is not None:
-        yield "No interval: measured TTFTs include load, so their errors do not apply to a single prefill step."
+        yield "A single prefill step has no interval, because measured TTFTs include load."
     else:
         around, spread = bounds.around(instances, "tpot"), interval_note(instances, quantities)
         ms, errors = 1e3 * explanation.seconds, ""
@@ -207,8 +207,8 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
     if apart is not None:
         yield (
             f"The fast links between {setup.hardware.link_domain} GPUs make the step "
-            f"{apart / explanation.seconds:.3g}x faster. With nodes of {MACHINE} GPUs, it would take {1e3 * apart:.4g} "
-            "ms."
+            f"{apart / explanation.seconds:.3g}x faster. On nodes of {MACHINE} GPUs, the step would take "
+            f"{1e3 * apart:.4g} ms."
         )
     yield from extrapolations(instances)
     yield from startable_notes([setup])
@@ -223,7 +223,7 @@ def operator_table(explanation: Explanation) -> page.Table:
         "network_seconds", "launch_seconds", "bound", "achieved", *(("joules",) if explanation.joules else ()),
     )  # fmt: skip
     notes = [
-        "Values are per GPU, and sums over all repeats in a step. 'ridge': FLOP per byte above which arithmetic limits "
+        "Values are per GPU, summed over all repeats in a step. 'ridge': FLOP per byte above which arithmetic limits "
         "the operator, at the peaks of its compute unit and memory.",
         "'ms': the longer of arithmetic and memory time, plus network and launch time. 'bound': the longest of these "
         "four times.",
@@ -233,8 +233,8 @@ def operator_table(explanation: Explanation) -> page.Table:
     if explanation.joules is not None:
         idle = 1e3 * (explanation.idle_joules or 0.0)
         notes.append(
-            f"'mJ' excludes the {idle:.4g} mJ that an idle board draws during the step. The total energy of the step, "
-            f"with the idle part, is {1e3 * explanation.joules:.4g} mJ."
+            f"'mJ' excludes the {idle:.4g} mJ that the board would draw in this time if idle. With this idle energy, "
+            f"the step takes {1e3 * explanation.joules:.4g} mJ."
         )
     setup, ranks = explanation.setup, float(explanation.layout["tp"])
     peers, link = setup.hardware.link_peers, setup.hardware.link_bytes_per_second_one_way
@@ -247,8 +247,8 @@ def operator_table(explanation: Explanation) -> page.Table:
     apart = sum(row.seconds for row in explanation.operators)
     if not math.isclose(apart, explanation.seconds, rel_tol=1e-9):
         notes.append(
-            f"The rows add up to {1e3 * apart:.3f} ms, but the step takes {1e3 * explanation.seconds:.3f} ms. Overlap "
-            "and CPU time in the assumptions cause the difference."
+            f"The rows add up to {1e3 * apart:.3f} ms, but the step takes {1e3 * explanation.seconds:.3f} ms, because "
+            "operators overlap and the CPU adds time."
         )
     least = ("ridge", "achieved", "launch_seconds", "collective_bytes", "network_seconds", "flop_per_byte", "repeats")
     return view("Operators", operator_records(explanation), columns, kind="operator", why=notes, least=least)

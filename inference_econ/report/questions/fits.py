@@ -32,8 +32,8 @@ class FitsPage(AnswerPage[Fits]):
         columns = ["accelerators", "layout", *differing, "slots", "largest_context", "cached_tokens"]
         title = heading("Instances that fit", setups, [lengths_label(answer.requests)])
         why = (
-            "'slots': concurrent requests of average length. 'longest request': tokens of a single request, if no "
-            "other request is in memory.",
+            "'slots': number of concurrent requests of average length that fit. 'longest request': tokens of a request "
+            "that runs alone.",
             f"Assumptions: {assumptions_label(setups)}.",
             *dict.fromkeys(map(basis_label, setups)),
         )

@@ -39,11 +39,11 @@ from inference_econ.search import Frontier, Metric, PlanTable
 #: Note on the points of decode steps.
 DECODED = "Costs cover decode steps only; prefill is excluded."
 #: Note on the points of services.
-COUNTED = "Costs include prefill; latencies exclude queueing, see 'load'."
+COUNTED = "Costs include prefill. Latencies exclude queueing; for queueing, see 'load'."
 #: Long form of that note.
 MEANS = (
     "Costs, TTFT and TPOT include the prefill of all requests. Latencies are means at constant concurrency, without "
-    "queueing; for queueing see 'inference-econ load'."
+    "queueing; 'inference-econ load' includes it."
 )
 #: Maximum points in a table, in addition to the preferred one [1].
 _SHOWN = 14
@@ -174,9 +174,9 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         basis = [f"{MEANS} Assumptions: {assumptions_label(front.setups)}."]
     elif any(point.layout["dp"] != 1.0 for point in points):
         basis.append(
-            "With dp, attention runs in dp groups of tp GPUs, each with its own sequences. Feed-forward blocks are "
-            "sharded over all tp x dp GPUs. Experts are distributed over ep ranks, and each expert is sharded over the "
-            "GPUs of its rank."
+            "With dp, each of the dp groups of tp GPUs computes the attention of its own sequences. Feed-forward "
+            "blocks are sharded over all tp x dp GPUs. Experts are distributed over ep ranks; each rank shards its "
+            "experts over its GPUs."
         )
     table = view(
         frontiers_title([front]),

@@ -52,12 +52,12 @@ class IntensityPage(AnswerPage[Intensity]):
             *(["closed form"] if closed else []),
         )
         why = (
-            "An operator is limited by the longer of its arithmetic time and its memory time, at the kernel rates of "
-            f"{answer.setup.assumptions.name}. Network and kernel launches are excluded. 'step' is the sum of all "
+            "An operator is compute-bound if its arithmetic takes longer than its memory traffic, at the kernel "
+            f"rates of {answer.setup.assumptions.name}. Network and kernel launches are excluded. 'step': sum of all "
             "operators.",
-            "'ridge': FLOP per byte above which arithmetic is the limit, at the peaks of the GPU.",
+            "'ridge': FLOP per byte above which an operator is compute-bound at the peaks of the GPU.",
             *(
-                ["'closed form': bytes per weight x ridge / 2, divided by the share of tokens that read the weights."]
+                ["'closed form': bytes per weight x ridge / 2, divided by the share of tokens that use the weights."]
                 if closed
                 else []
             ),
@@ -101,12 +101,12 @@ def _notes(answer: Intensity) -> Iterator[str]:
             # A GPU reads the whole latent for its heads.
             whole = float(sweep.flop_per_byte[-1]) * float(answer.layout["tp"])
             yield (
-                f"The layout decides the FLOP/B of latent attention: {amount(whole / gpus)} with tp{gpus:g} (split "
-                f"heads), {amount(whole)} with dp{gpus:g}."
+                f"Latent attention has {amount(whole / gpus)} FLOP/B with tp{gpus:g}, which splits the heads, and "
+                f"{amount(whole)} FLOP/B with dp{gpus:g}."
             )
     if answer.room is not None:
         turn, unit = answer.step.turns_at, _WORDS[answer.over][2]
-        before = ", below that" if turn is not None and answer.room < turn else ""
+        before = ", less than that" if turn is not None and answer.room < turn else ""
         yield f"Memory suffices up to {unit.format(f'{answer.room:,.0f}')}{before}."
     for sweep in answer.operators:
         if answer.over == "batch" and sweep.name == "attention" and sweep.bound == "memory" and sweep.turns_at is None:
@@ -137,7 +137,7 @@ def step_sentence(answer: Intensity) -> str:
     step, unit = answer.step, _WORDS[answer.over][2]
     names = {"compute": "arithmetic", "memory": "memory traffic"}
     if step.turns_at is None:
-        return f"The step is limited by {names[step.bound]} at any {answer.over} up to {answer.values[-1]:,.0f}."
+        return f"The step is limited by {names[step.bound]} at each {answer.over} up to {answer.values[-1]:,.0f}."
     other = names["memory" if step.bound == "compute" else "compute"]
     value = unit.format(f"{step.turns_at:,.0f}")
     return f"From {value} on, the step is limited by {names[step.bound]}; below that, by {other}."

@@ -176,7 +176,7 @@ def launch_comments(deployment: LaunchPlan) -> list[str]:
     """Comment lines of the script about the deployment: instances, requirements and predictions."""
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
     if deployment.pick:
-        lines.append(f"picked: {deployment.pick}")
+        lines.append(f"selected: {deployment.pick}")
     for instance in deployment.instances:
         role = "" if instance.role == "both" else f"{instance.role}: "
         room = instance.limits.room
@@ -187,7 +187,7 @@ def launch_comments(deployment: LaunchPlan) -> list[str]:
         lines.append(f"{role}memory per GPU ({room.total / 1e9:.0f} GB): {filled}; a request of {longest}")
     replicas = deployment.instances[0].replicas
     share = f", {replicas} instances" if replicas > 1 and not deployment.disaggregated else ""
-    lines.append(f"predicted at {deployment.load.text}{share} (80 % of measured values lie in the intervals):")
+    lines.append(f"predicted at {deployment.load.text}{share} (with 80% intervals):")
     lines += [f"  {expected_label(expected)}" for expected in deployment.expected]
     lines += notes(deployment)
     # Names come from untrusted files: no line break in them may end a comment.
@@ -239,7 +239,7 @@ def notes(deployment: LaunchPlan) -> list[str]:
     remarks, instance = [*deployment.said], deployment.instances[0]
     service, tokens = instance.service, instance.limits.tokens
     if deployment.asked is not None and service.speculation is None:
-        remarks.append("speculation is off in script and prediction, because it does not pay at this load")
+        remarks.append("script and prediction do not use speculation, because it is slower at this load")
     if (unheld := holding.remark(instance)) is not None:
         remarks.append(unheld)
     requests, model, generator = service.requests, service.setup.model, deployment.generator
@@ -252,9 +252,9 @@ def notes(deployment: LaunchPlan) -> list[str]:
         remarks.append(f"the server rejects requests of more than {tokens} tokens, about one prompt or output in 1,000")
     varied = [length for length in (requests.isl, requests.osl) if length.scv > 0.0]
     if generator == "vllm" and any(length.kind != "uniform" for length in varied):
-        remarks.append("the load generator draws uniform lengths around each mean, all below twice the mean")
+        remarks.append("the load generator samples uniform lengths around each mean, below twice the mean")
     elif generator != "vllm" and varied:
-        remarks.append("the load generator draws normal lengths, with the predicted means and standard deviations")
+        remarks.append("the load generator samples normal lengths with the predicted means and standard deviations")
     if requests.cached > requests.shared_prefix and not requests.longest_turn and generator != "guidellm":
         remarks.append("in the load test, all prompts have the same cached prefix, which a cache stores once")
     if requests.cached and generator == "guidellm":

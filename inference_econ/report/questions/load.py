@@ -59,7 +59,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         elif rates := _doubtful(points):
             notes.append(f"{rates}. Remove --no-simulate to simulate these rates.")
         why = picked(points[0].sheet.service, self.answer.pick)
-        why += [] if bursts is not None else ["All latencies come from the analytical model, without simulation."]
+        why += [] if bursts is not None else ["All latencies come from the analytical model; nothing was simulated."]
         loads = with_notes(load_table(points, targets), notes, why)
         played = [point for point in points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
@@ -141,7 +141,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         why += chances_meaning(targets, chances)
         notes += chances_notes(targets, chances)
         if targets.confidence is not None:
-            why.append(f"Both columns include a margin for {100 * targets.confidence:g}% confidence.")
+            why.append(f"These two columns include a margin for {100 * targets.confidence:g}% confidence.")
     why += grounds([setup], subjects, SEEN)
     least = (
         *("board_watts", "joules_per_output_token", "concurrency_per_replica", "good_requests_per_second"),
@@ -180,8 +180,8 @@ def _load_notes(points: Sequence[LoadPoint]) -> Iterator[str]:
     if reuse:
         requests = sheet.service.requests
         yield (
-            f"Cache hits: {', '.join(reuse)} (simulated per block). With an unlimited cache for all instances, the hit "
-            f"rate would be {100 * requests.cached / requests.isl.mean:.1f}%."
+            f"Cache hits: {', '.join(reuse)} (simulated per block). With an unlimited shared cache, the hit rate would "
+            f"be {100 * requests.cached / requests.isl.mean:.1f}%."
         )
 
 
@@ -231,11 +231,11 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
     first = points[0].simulated
     count = 0 if first is None else first.ttft.size
     why = [
-        f"Each simulation has {count} random requests per instance, and the step times of the analytical model. ± is "
+        f"Each simulation has {count} random requests per instance, and the step times of the analytical model. ±: "
         "half of the 95% confidence interval."
     ]
     if points[0].sheet.service.speculation is not None:
-        why.append("The simulation replaces a speculation round by steps of one token, so first tokens come too early.")
+        why.append("The simulation splits a speculation round into one-token steps, so its TTFT is slightly too short.")
     return Table("Analytical and simulated (sim.) latencies: mean and p99 (ms)", columns, tuple(rows), why=tuple(why))
 
 

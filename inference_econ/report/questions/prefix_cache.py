@@ -83,18 +83,18 @@ def offload_table(offloading: Offloading) -> Table:
         )
         notes.append(
             f"With {conversation.replicas} instances, {_ROUTED[conversation.routing]}, {100 * present:.1f}% of prompt "
-            f"tokens hit in HBM; {_ROUTED[other]}, {100 * otherwise:.1f}%. Each instance has its own tiers."
+            f"tokens hit the cache in HBM ({_ROUTED[other]}: {100 * otherwise:.1f}%). Instances do not share caches."
         )
     seconds = offloading.keeping_seconds
     sizes = ((3600.0, "hours"), (60.0, "minutes"))
     size, unit = next(((size, unit) for size, unit in sizes if seconds >= 2 * size), (1.0, "seconds"))
     why = [
-        "'$/M tokens' of a tier is an upper limit, which assumes that the GPUs wait for the read. 'GB' of HBM is what "
-        "weights and running requests leave free.",
-        "'quicker from': prefix length from which reading is faster than recomputing. 'busy %': share of the tier's "
-        "bandwidth that is used if all requests read from it.",
-        f"Keeping a million cached tokens in HBM costs ${dollars(offloading.holding_dollars_per_million_hour)} per "
-        f"hour. After {seconds / size:.1f} {unit}, recomputing the prefix is cheaper. "
+        "'$/M tokens' of a tier is an upper limit, which assumes that the GPUs wait for the read. 'GB' of HBM: memory "
+        "that weights and running requests leave free.",
+        "'quicker from': prefix length in tokens from which reading is faster than recomputing. 'util. %': share of "
+        "the tier's bandwidth that is used if all requests read from it.",
+        f"A million cached tokens in HBM cost ${dollars(offloading.holding_dollars_per_million_hour)} per hour. If a "
+        f"prefix is reused after more than {seconds / size:.1f} {unit}, recomputing it is cheaper. "
         f"Assumptions: {service.setup.assumptions.name}.",
     ]
     if conversation is not None:
@@ -102,13 +102,13 @@ def offload_table(offloading: Offloading) -> Table:
         why.append(
             f"Conversations have {conversation.turns:g} turns of {conversation.user_tokens:g} input and "
             f"{conversation.answer_tokens:g} output tokens{system}. Turns are {conversation.think_seconds:g} s apart. "
-            f"'needs GB': memory that caches every entry for {conversation.lifetime_seconds:g} s. 'kept': lifetime of "
-            "entries under LRU eviction. 'hit %': share of prompt tokens that hit the cache."
+            f"'needs GB': memory that holds every entry for {conversation.lifetime_seconds:g} s. 'kept': time until "
+            "LRU eviction of an entry. 'hit %': share of prompt tokens that hit the cache."
         )
     if offloading.traffic is not None:
         why.append(
-            f"'hit %': share of prompt tokens of {offloading.traffic} that hit this tier and no tier before it. Cache "
-            "blocks are simulated with LRU eviction."
+            f"'hit %': share of the {offloading.traffic} workload's prompt tokens that hit this tier and no faster "
+            "one. Cache blocks are simulated with LRU eviction."
         )
     return view(
         heading("Prefix cache", [service.setup], []),

@@ -60,8 +60,8 @@ class PricePage(AnswerPage[Sheet]):
         setup, chosen = sheet.service.setup, picked(sheet.service, sheet.pick)
         if sheet.fleet is not None and sheet.pick is not None:
             chosen = [
-                f"This deployment was selected from {sheet.pick.layouts} layouts by a rule: {sheet.pick.rule}. For "
-                "aggregated instances, use --aggregated."
+                f"This deployment was selected from {sheet.pick.layouts} layouts by this criterion: {sheet.pick.rule}. "
+                "For aggregated instances, use --aggregated."
             ]
         notes = [
             f"{choice_label(sheet)}. Load {100 * sheet.load.utilization:.0f}% of capacity.",
@@ -74,12 +74,12 @@ class PricePage(AnswerPage[Sheet]):
         ]
         why = [
             *chosen,
-            *([] if sheet.usual is None else [f"TPOT SLO by default: {usual_speed_label(sheet.usual)}."]),
+            *([] if sheet.usual is None else [f"Default TPOT SLO: {usual_speed_label(sheet.usual)}."]),
             *load_notes(sheet.load, sheet.replicas, sheet.targets),
             *power_notes(setup, sheet.power()),
             f"Assumptions: {setup.assumptions.name}.",
-            "The bill is divided among new input, cached input and output tokens in proportion to their GPU time. Idle "
-            "time is divided in the same proportion.",
+            "Each kind of token (new input, cached input, output) pays for its share of GPU time. Idle time is "
+            "divided in the same proportion.",
             *grounds([setup], sheet.subjects(), SEEN),
         ]
         rows, least = [*records, every], ("marginal_dollars_per_million",)
@@ -89,7 +89,7 @@ class PricePage(AnswerPage[Sheet]):
         """Chart of the shares of the hourly bill."""
         sheet, rate = self.answer, self.answer.load.completed_per_second * self.answer.replicas
         title = (
-            "Which tokens cause the bill of an hour?\n"
+            "How does the hourly cost divide among tokens?\n"
             f"{service_title('Token prices', [sheet.service], rate=rate)}\n"
             f"{choice_label(sheet)}"
         )
@@ -149,8 +149,8 @@ def _output_price(sheet: Sheet, input_price: float) -> str:
     """Sentence on the output price that covers the bill, for a given price of input tokens [USD per 1e6 tokens]."""
     price = sheet.break_even_output_price or 0.0
     if price <= 0.0:
-        return f"At ${input_price:g} per million input tokens, input tokens alone cover the bill."
-    return f"At ${input_price:g} per million input tokens, ${dollars(price)} per million output tokens covers the bill."
+        return f"At ${input_price:g} per million input tokens, input revenue alone covers the cost."
+    return f"At ${input_price:g} per million input tokens, ${dollars(price)} per million output tokens covers the cost."
 
 
 def price_title(sheet: Sheet) -> str:
@@ -166,7 +166,7 @@ def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
     """Sentence on the request rate at which the revenue of this fleet covers its bill, for some prices."""
     revenue, fleet = sheet.revenue_per_hour(api), sheet.fleet
     if revenue <= 0:
-        return "These prices yield no revenue."
+        return "There is no revenue at these prices."
     needed, reach = sheet.load.completed_per_second * sheet.replicas * sheet.dollars_per_hour / revenue, ""
     # Capacity of all instances [1/s].
     most = sheet.service.most_requests_per_second * sheet.replicas

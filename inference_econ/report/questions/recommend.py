@@ -57,16 +57,16 @@ class RecommendationPage(AnswerPage[Recommendation]):
         if startable is not None:
             saved = max(1.0 - self.answer[0].dollars_per_hour / startable.dollars_per_hour, 0.0)
             notes.append(
-                f"Row 1 costs {100 * saved:.0f}% less than the cheapest fleet that an engine can start: "
+                f"Row 1 costs {100 * saved:.0f}% less than the cheapest fleet that an engine supports: "
                 f"{choice_label(startable)}, ${startable.dollars_per_hour:,.2f}/hour."
             )
         if self.answer.bursts is not None:
             notes.append(burstiness_note(self.answer.bursts, targets, promised=True))
         kept = "meet the SLOs" if targets.given else f"stay within {100 * targets.fullest:g}% of capacity"
         why = [
-            f"{self.answer.layouts} layouts were compared, each with the fewest instances that serve the rate and "
+            f"{self.answer.layouts} layouts were compared. Each has the fewest instances that serve the rate and "
             f"{kept}. Select a layout with --tp, --pp, --dp and --ep.",
-            "'limited by': the constraint that one replica fewer would violate.",
+            "'limited by': the constraint that a fleet with one replica less would violate.",
         ]
         if self.answer.margin:
             why.insert(0, _margin_note(self.answer.margin))
@@ -114,14 +114,15 @@ def _margin_note(margin: Margin) -> str:
         *([f"{margin.spare} spare replica{'s' * (margin.spare > 1)}"] if margin.spare else ()),
         *([f"at most {100 * margin.utilization:g}% utilization"] if margin.utilization < 1.0 else ()),
     ]
-    return f"Replicas include {', '.join(parts)}. Costs and latencies are those at the requested load."
+    return f"Replicas include {', '.join(parts)}. Costs and latencies are for the requested load."
 
 
 def _users_note(users: Users, best: Deployment) -> str:
     """Sentence on the request rate that a number of users generates."""
     seconds, rate = best.load.e2e_seconds["mean"], best.requests_per_second
     if not users.think_seconds:
-        return f"{users.number:g} concurrent requests of {seconds:.3g} s each make {rate:.4g} requests/s."
+        latency = f"a mean E2E latency of {seconds:.3g} s"
+        return f"{users.number:g} concurrent requests with {latency} are {rate:.4g} requests/s."
     pause = f"a think time of {users.think_seconds:g} s and a mean E2E latency of {seconds:.3g} s"
     return f"{users.number:g} users with {pause} send {rate:.4g} requests/s."
 
@@ -139,14 +140,14 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     notes = wait_notes([choice.load for choice in choices])
     if best.binding in NAMES and best.load.utilization < _IDLE:
         notes.append(
-            f"The {best.binding.upper()} SLO is near the latency of an idle server: row 1 has "
+            f"Even an idle server barely meets the {best.binding.upper()} SLO, so row 1 runs at "
             f"{100 * best.load.utilization:.2g}% load. Relax the SLO to need far fewer GPUs."
         )
     chance, place = first_before_second(choices)
     after = [] if chance is None else [f"P(row 1 cheaper than row {place + 1}) {probability(chance)}."]
     after += planned_notes(targets, kept)
     why = [
-        "'$/M output' divides the whole bill, input included, by the output tokens. Assumptions: "
+        "'$/M output': total cost, including input, divided by the output tokens. Assumptions: "
         f"{assumptions_label(setups)}."
     ]
     if played := [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]:
@@ -326,19 +327,16 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             notes=wait_notes([choice.load for choice in answer]),
             after=planned_notes(targets, kept),
             why=(
-                f"Each row has the largest request rate for {answer.means.text}, {within}. 'tokens/s' counts output "
-                "tokens. '$/M output' divides the whole bill by the output tokens.",
+                f"Each row has the largest request rate for {answer.means.text}, {within}. 'tokens/s': output tokens "
+                "per second. '$/M output': total cost divided by the output tokens.",
                 "2P1D means 2 prefill instances and 1 decode instance. 'limited by': the constraint that a higher rate "
                 f"would violate. Assumptions: {assumptions_label(self.setups())}.",
                 *chances_meaning(targets, kept),
             ),
             least=(
                 *("output_tokens_per_second", "utilization", "accelerators_rented"),
-                *(
-                    "dollars_per_million_output_tokens",
-                    "limiting_constraint",
-                    *(("dollars_per_hour",) if power else ()),
-                ),
+                *("dollars_per_million_output_tokens", "limiting_constraint"),
+                *(("dollars_per_hour",) if power else ()),
             ),
         )
         return (table,)

@@ -145,8 +145,7 @@ def _offers_table(result: Result) -> Table:
     columns = ("provider", "model", "date", "tokens/s", "$/M", "series", "$/M of the series", "price / cost")
     notes = (
         "An offer has a list price of output tokens and a speed that a client measured. The GPUs, formats and "
-        "speculation behind an offer are unknown. For each model and day, the table has the offers that no other offer "
-        "beats.",
+        "speculation behind an offer are unknown. For each model and day, the table has the Pareto-optimal offers.",
     )
     return Table(f"{result.scenario.name}: offers of providers", columns, tuple(rows), notes)
 

@@ -36,12 +36,12 @@ class SpeculationPage(AnswerPage[Speculated]):
         draft, model, notes, why = speculation.model, setup.model, [_verdict(speculated)], []
         if draft is not None and abs(draft.vocab_size / model.vocab_size - 1.0) > _OTHER_VOCABULARY:
             notes.append(
-                f"Speculation needs one vocabulary: {draft.name} has {draft.vocab_size:,} tokens, {model.name} "
-                f"{model.vocab_size:,}."
+                f"Draft and target model need the same vocabulary, but {draft.name} has {draft.vocab_size:,} tokens "
+                f"and {model.name} {model.vocab_size:,}."
             )
         beside, alone = speculated.speculating.slots, speculated.plain.slots
         if beside < alone:
-            why.append(f"Draft memory reduces concurrency: {beside} requests fit with speculation, {alone} without.")
+            why.append(f"Drafting needs memory, so {beside} requests fit with speculation and {alone} without.")
         without, full = speculated.full_dollars()
         why.append(
             f"At maximum concurrency, a million output tokens cost ${dollars(without)} without speculation and "
@@ -49,17 +49,16 @@ class SpeculationPage(AnswerPage[Speculated]):
         )
         proposal_ms = 1e3 * float(speculated.draft_seconds[0])
         if 0.0 < proposal_ms < np.inf:
-            why.append(f"At concurrency 1, a draft token takes {proposal_ms:.3g} ms.")
-        drafted = "'drafted': best number of draft tokens; 0 means that decoding without speculation is fastest"
+            why.append(f"At concurrency 1, drafting a token takes {proposal_ms:.3g} ms.")
+        drafted = "'drafted': best number of draft tokens; at 0, decoding without speculation is fastest"
         if speculation.shortest == speculation.longest:
-            drafted = "Every step drafts the same number of tokens, as engines do"
+            drafted = "All steps draft the same number of tokens, as engines do"
         why.append(
             f"The table compares {fleet_label(speculated.plain, 1)} with and without speculation, at equal "
             f"concurrency. {drafted}. TPOT includes the prefill of other requests by both models."
         )
         why.append(
-            "'$/M' columns divide the whole bill, input included, by the output tokens. Assumptions: "
-            f"{setup.assumptions.name}."
+            f"'$/M': total cost, including input, divided by the output tokens. Assumptions: {setup.assumptions.name}."
         )
         table = view(
             title(speculated),
@@ -107,17 +106,18 @@ def _verdict(speculated: Speculated) -> str:
     pays = np.flatnonzero(speculated.pays)
     if not pays.size:
         most = f"{speculated.concurrency[-1]:.0f}"
-        return f"Speculation never pays at 1 to {most} concurrent requests.{_loss(speculated)}"
+        return f"Speculation is not faster at 1 to {most} concurrent requests.{_loss(speculated)}"
     first, last = speculated.concurrency[pays[[0, -1]]]
     best = int(np.argmax(speculated.speedup))
     flight = speculated.concurrency[best]
     start = "" if pays[0] == 0 else f"from {first:.0f} "
-    top = f"the largest gain is {speculated.speedup[best]:.2f}x, at concurrency {flight:.0f}"
+    top = f"The largest speedup is {speculated.speedup[best]:.2f}x, at concurrency {flight:.0f}"
     if speculated.pays[-1]:
-        return f"Speculation pays {start}up to {last:.0f} concurrent requests, the most that fit; {top}."
-    gaps = "" if speculated.pays[pays[0] : pays[-1]].all() else ", with gaps"
+        return f"Speculation is faster {start}up to {last:.0f} concurrent requests, the most that fit. {top}."
+    gaps = "" if speculated.pays[pays[0] : pays[-1]].all() else ", with exceptions"
     batch = f"batch {speculated.state.batch[pays[-1]]:.4g}"
-    return f"Speculation pays {start}up to {last:.0f} concurrent requests ({batch}){gaps}; {top}.{_loss(speculated)}"
+    fast = f"Speculation is faster {start}up to {last:.0f} concurrent requests ({batch}){gaps}."
+    return f"{fast} {top}.{_loss(speculated)}"
 
 
 def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:
@@ -128,12 +128,12 @@ def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:
     }
     x, marks = speculated.concurrency.tolist(), {}
     if speculated.pays.any() and not speculated.pays[-1]:
-        marks = {"stops paying": float(speculated.concurrency[np.flatnonzero(speculated.pays)[-1] + 1])}
+        marks = {"not faster from": float(speculated.concurrency[np.flatnonzero(speculated.pays)[-1] + 1])}
     speedups = tuple(PlotSeries(label, x, values.tolist()) for label, values in lines.items())
     name = "best draft length" if chosen_speculation(speculated).shortest == 0 else "draft length"
     lengths = (PlotSeries(name, x, [float(length) for length in speculated.drafted]),)
-    flight = "requests in flight"
+    flight = "concurrent requests"
     return (
-        Plot("Without speculation over with it", flight, "ratio", speedups, "x", marks),
+        Plot("Time and cost without speculation, divided by those with it", flight, "ratio", speedups, "x", marks),
         Plot("Draft tokens per round", flight, "tokens", lengths, "x", marks),
     )

@@ -35,7 +35,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
             rows = [(f"{room:,}", f"{100 * share:.1f}") for room, share in profile.found.items()]
             rows.append((f"any ({profile.distances.distinct:,})", f"{100 * profile.distances.share:.1f}"))
             title = f"Hit rates of LRU caches with blocks of {profile.block_tokens} tokens"
-            shown.append(Table(title, ("room in blocks", "found %"), tuple(rows)))
+            shown.append(Table(title, ("cache size (blocks)", "hit %"), tuple(rows)))
         return shown
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -51,7 +51,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
         profile = self.answer
         rate = "" if profile.rate is None else f", {amount(profile.rate)} a second"
         bursts = [
-            f" Their number per {size} s varies {amount(value)} times as much as with Poisson arrivals."
+            f" Their number per {size} s has {amount(value)}x the variance of Poisson arrivals."
             for size, value in list(profile.dispersion.items())[-1:]
         ]
         reused = "" if profile.reused is None else f" {100 * profile.reused:.1f} % of prompt tokens are repeated."
@@ -68,10 +68,10 @@ def facts_table(profile: TraceProfile) -> Table:
     rows += [(f"dispersion in {size} s", amount(value)) for size, value in profile.dispersion.items()]
     if arrivals.rates:
         rows.append(("fitted: rates", f"{len(arrivals.rates)} of {amount(arrivals.interval)} s"))
-        rows.append(("fitted: variation within", amount(float(arrivals.scv))))
+        rows.append(("fitted: variation (scv) within an interval", amount(float(arrivals.scv))))
     rows.append(("correlation of isl and osl", f"{profile.correlation:.2f}"))
     if profile.reused is not None:
-        rows.append(("prompts seen before %", f"{100 * profile.reused:.1f}"))
+        rows.append(("cached prompt tokens %", f"{100 * profile.reused:.1f}"))
     if sessions is not None:
         rows.append(("sessions", f"{sessions.count:,}"))
         rows.append(("turns of a session", f"{amount(sessions.mean_turns)}, at most {sessions.most_turns:,}"))
@@ -83,10 +83,10 @@ def facts_table(profile: TraceProfile) -> Table:
             f"The trace has text, so token counts are estimates ({traces.CHARACTERS_PER_TOKEN:g} characters per token)."
         )
     if profile.rate is None:
-        notes.append("Arrival times are missing or not on one clock, so bursts are unknown and a replay is impossible.")
+        notes.append("The trace has no common arrival times, so bursts are unknown and it cannot be replayed.")
     why = [
-        "Dispersion is the variance over the mean of the number of requests per window. Poisson arrivals have 1.",
-        "'prompts seen before %': share of prompt tokens that an unlimited prefix cache would hit, in full blocks.",
+        "'dispersion': variance of the number of requests per window, divided by its mean. Poisson arrivals have 1.",
+        "'cached prompt tokens %': share of prompt tokens that hit an unlimited prefix cache, in full blocks.",
     ]
     if profile.requests > len(profile.sample):
         why.append(f"Lengths are from a random sample of {len(profile.sample):,} requests.")
@@ -107,7 +107,7 @@ def plots(profile: TraceProfile) -> list[Plot]:
     shown.append(Plot("Lengths", "% of requests that are not longer", "tokens", lengths, "y", from_zero=True))
     if profile.found:
         rooms, shares = zip(*profile.found.items(), strict=True)
-        line = PlotSeries("found", [float(room) for room in rooms], [100 * share for share in shares])
+        line = PlotSeries("hit rate", [float(room) for room in rooms], [100 * share for share in shares])
         ideal = {"unlimited cache": 100 * profile.distances.share}
         shown.append(Plot("Reuse", "cache capacity (blocks)", "hit rate (%)", (line,), "x", promises=ideal))
     return shown

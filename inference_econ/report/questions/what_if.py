@@ -39,14 +39,17 @@ class WhatIfPage(AnswerPage[WhatIf]):
         title = f"Which inputs change cost and speed most?\n{heading}\n{_at(answer)}"
         panels = tornados(answer)
         if not all(math.isfinite(bar.factor) for panel in panels for bar in panel.bars):
-            title += "\nNone: there nothing is as fast as this (left), or costs as little (right)."
+            title += "\nNone: no deployment is as fast (left chart) or as cheap (right chart)."
         drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(panels, title)}
         if len(speeds) > 1:
             # Elasticities of cost over speed, for the inputs with the largest effect at any speed.
             moved = {effect.input.label: [effect.cost(at) for at in range(len(speeds))] for effect in answer.effects}
             most = sorted(moved, key=lambda label: -max(map(size_of, moved[label])))[:_MOST_LINES]
             lines = tuple(PlotSeries(label, speeds, moved[label]) for label in most)
-            title, label = f"Which inputs change cost at each speed?\n{heading}", "% of cost for each % of the input"
+            title, label = (
+                f"Which inputs change cost at each speed?\n{heading}",
+                "change of cost per 1% more of the input (%)",
+            )
             plot = Plot(title, "tokens per second per user", label, lines, "", from_zero=False)
             drawn["along"] = charts.line_chart(plot)
         return drawn
@@ -69,7 +72,7 @@ def effects_table(answer: WhatIf) -> Table:
     promised = list(front.promises.given) if isinstance(front, ServiceFrontier) else []
     heads = [f"$ at {speed:.4g}" for speed in answer.speeds]
     if not several:
-        heads = ["$ at this speed", "$ same layout", "speed at this $", "speed, as it runs"]
+        heads = ["$ at this speed", "$ same layout", "speed at this $", "speed, same load"]
         heads += [f"room to {name.upper()}" for name in promised]
     rows = []
     for effect in answer.by_size:
@@ -82,33 +85,32 @@ def effects_table(answer: WhatIf) -> Table:
     low, high = (f"{100 * (end - 1):+.0f}" for end in answer.span)
     notes = (
         _at(answer),
-        f"An elasticity is the change in % if the input grows by 1%, fitted from {low}% to {high}%. "
-        "Each value uses its best layout.",
+        f"Elasticity: change in % if the input grows by 1%, fitted to input changes of {low}% to {high}%. For each "
+        "value, the best layout is used.",
         *setup_warnings(front.setup),
     )
     layout = "layout" if services else "size of instance, in its fastest layout at every value,"
     why = (
-        "An elasticity is the slope of a line through the logarithms of five values, because layouts are discrete and "
-        "cost changes in steps. Counts such as layers take the nearest values that divide over the GPUs.",
+        "An elasticity is the slope of a line through the logarithms of five values, which smooths the steps between "
+        "discrete layouts. Counts, such as layers, take the nearest values that divide evenly over the GPUs.",
         f"'$ at this speed': lowest cost at this speed or above. '$ same layout': cost of the {layout} that is "
         "cheapest now. 'speed at this $': highest speed at the same cost.",
-        "'speed, as it runs': speed of the same layout at the same concurrency. 'room': SLO divided by the mean "
-        "latency. Cost is interpolated between the batches of a layout, never between layouts.",
+        "'speed, same load': speed of the same layout at the same concurrency. 'room': SLO divided by the mean "
+        "latency. Cost is interpolated between batches of one layout, never between layouts.",
         basis_label(front.setup),
         f"Assumptions: {front.setup.assumptions.name}.",
     )
-    least = ("is", "$ same layout", "speed, as it runs")
-    return Table(frontiers_title([front]), ("input", "is", *heads), tuple(rows), notes, why, least)
+    least = ("value", "$ same layout", "speed, same load")
+    return Table(frontiers_title([front]), ("input", "value", *heads), tuple(rows), notes, why, least)
 
 
 def _at(answer: WhatIf) -> str:
-    """Description of the result that is varied, as text."""
+    """Sentence on the result without changes: speed, cost, GPUs and layout."""
     best = answer.best[0]
-    counted = "concurrent requests" if isinstance(answer.front, ServiceFrontier) else "decoded together"
+    counted = "concurrent requests" if isinstance(answer.front, ServiceFrontier) else "sequences per batch"
     return (
         f"At {amount(answer.speeds[0])} tokens/s per user: ${dollars(best.dollars)} per million output tokens, "
-        f"{size(answer.accelerators)} GPUs, "
-        f"{layout_label(answer.layout)}, {best.concurrency:.3g} {counted}."
+        f"{size(answer.accelerators)} GPUs, {layout_label(answer.layout)}, {best.concurrency:.3g} {counted}."
     )
 
 
@@ -141,19 +143,19 @@ def steps_table(answer: WhatIf) -> Table:
                 end = quantity(flat["flat_from"].high, varied.unit)
                 rows.append((varied.label, f"{low} to {end}", _HAPPENS["flat_but"]))
     notes = (
-        f"Steps are for {amount(answer.speeds[0])} tokens/s per user. --input NAME finds the steps of an input "
-        "within 1 %.",
+        f"Steps are abrupt changes of the cost at {amount(answer.speeds[0])} tokens/s per user. --input NAME locates "
+        "the steps of an input within 1%.",
     )
-    return Table("Steps", ("input", "at", "what happens"), tuple(rows), notes)
+    return Table("Steps", ("input", "value", "effect"), tuple(rows), notes)
 
 
 def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
     """Tornado charts for the ends of the input ranges: cost at equal speed, and speed at equal cost.
 
-    If an input is a count, its label shows both ends. The label also shows ends without a result.
+    The label of a count shows both ends. Labels also show values at which no deployment has this speed or cost.
     """
     low, high = answer.span
-    ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")
+    ends = (f"input {100 * (1 - low):.0f}% lower", f"input {100 * (high - 1):.0f}% higher")
     best, speed = answer.best[0], answer.speeds[0]
     cost, fast = list[TornadoBar](), list[TornadoBar]()
     for effect in answer.by_size:
@@ -166,6 +168,6 @@ def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
             name += f" (none at {', '.join(lost)})" if lost else ""
             bars += [TornadoBar(name, *bar) for bar in zip(values, ends, factors, strict=True)]
     return (
-        Tornado("Cost at this speed", "change of the cost of output tokens", ends, cost),
-        Tornado("Speed at this cost", "change of the speed of a user", ends, fast),
+        Tornado("Cost at this speed", "change of cost per output token", ends, cost),
+        Tornado("Speed at this cost", "change of user speed", ends, fast),
     )

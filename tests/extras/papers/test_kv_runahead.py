@@ -103,11 +103,11 @@ def test_more_kv_heads_of_falcon_change_next_to_nothing(write: Write) -> None:
 
 def test_notes_say_how_far_and_why() -> None:
     shown, *others = scenario_tables(published())
-    assert any(note.startswith("Ours are -1 to +64 % off, ") for note in shown.notes)
-    assert all(table.notes[0].startswith("Ours are ") for table in others)
-    cells = "published values are met within 10 %, and"
-    assert f"Of section 4.2, 8 of 20 {cells} 10 are off by more than 25 %; the median is 29 %." in shown.notes
-    assert f"Of all sections, 26 of 41 {cells} 10 are off by more than 25 %; the median is 6 %." in shown.notes
+    assert any(note.startswith("Predictions are -1 to +64 % off ") for note in shown.notes)
+    assert all(table.notes[0].startswith("Predictions are ") for table in others)
+    near, far = "predictions are within 10 % of the published values, and", "are off by more than 25 %."
+    assert f"In section 4.2, 8 of 20 {near} 10 {far} The median error is 29 %." in shown.notes
+    assert f"In all sections, 26 of 41 {near} 10 {far} The median error is 6 %." in shown.notes
     assert any("Section 4.2 contradicts section 5.1" in note for note in shown.notes)
 
 

@@ -409,17 +409,17 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     far = replace(ROW, hardware="b200", model="deepseek_v3", weights=None, engine="sglang", isl=1e5, osl=2e3,
                   concurrency=4096.0)  # fmt: skip
     assert outside(measured_subject(far), mine) == [
-        "no blackwell was measured, only h100",
+        "no blackwell GPU was measured, only h100",
         "sglang was not measured, only vllm",
-        "no weights in fp8_block were measured, only int8",
+        "no server with fp8_block weights was measured, only int8",
         "671 billion parameters (measured: 8.03 to 70.55)",
         "ISL 100,000 (measured: 1000)",
         "OSL 2000 (measured: 200)",
-        "512 requests per accelerator (measured: 0.125 to 64)",
+        "512 requests per GPU (measured: 0.125 to 64)",
     ]
     asked = Subject(catalog.model("llama_3_70b"), catalog.hardware("h100_sxm"), "int8", accelerators=16)
-    assert outside(asked, mine) == ["16 accelerators (measured: 1 to 8)"]
-    assert [one.kind for one in unlike_reasons(asked, mine)] == ["accelerators outside of what was measured"]
+    assert outside(asked, mine) == ["16 GPUs (measured: 1 to 8)"]
+    assert [one.kind for one in unlike_reasons(asked, mine)] == ["GPUs outside the measured range"]
     # Of two pools, the larger worker counts, as in the fit; each of them has its requests.
     pools = replace(_rows()[0], tp=None, prefill=POOL, decode=POOL, accelerators=64, concurrency=64.0)
     assert outside(measured_subject(pools), mine) == []

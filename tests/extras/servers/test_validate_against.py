@@ -53,7 +53,7 @@ def test_a_run_as_predicted_keeps_all(command: Command, answer: Path) -> None:
     assert [entry["inside"] for entry in held["numbers"]] == [True, True, True, True, None]
     assert [entry["kept"] for entry in held["numbers"]] == [None, True, None, True, None]
     assert held["suspects"] == []
-    assert held["verdict"].startswith("4 of 4 numbers lie in their intervals")
+    assert held["verdict"].startswith("4 of 4 measured numbers are in their 80% intervals")
     assert held["verdict"].endswith("All SLOs were met.")
 
 
@@ -141,7 +141,7 @@ def test_a_closed_loop_is_held_to_its_point(command: Command, tmp_path: Path) ->
     held = record(command, "validate", result, "--against", path, "--choice", "1")
     assert [entry["statistic"] for entry in held["numbers"]] == ["mean", "mean", "mean"]
     assert held["numbers"][1]["inside"] is True
-    assert "There was no SLO" in held["verdict"]
+    assert "The plan has no SLO" in held["verdict"]
 
 
 @pytest.mark.rows

@@ -40,7 +40,7 @@ def test_profiles_of_their_own_say_what_compare_does(other: dict[str, Any]) -> N
 
 def test_inputs_that_are_close_to_nothing_are_not_called_the_first() -> None:
     shared = answered({"price": factor(0.2)}, TWO, speed=100, samples=256)
-    assert findings(shared)[1] == "Measuring a single input would not change the choice."
+    assert findings(shared)[1] == "Knowing a single input exactly would not change the choice."
     few = [{**each, "inputs": {"profile": factor(0.1)}} for each in TWO]
     assert any(
         "too few to rank the inputs" in findings(answered({}, few, speed=100, samples=16, seed=seed))[1]
@@ -52,7 +52,7 @@ def test_speeds_that_are_not_always_reached_have_no_shares_and_say_which_have(tw
     fast = answered({"profile": "held_out"}, TWO, speed=float(two.fastest.max()) * 0.85, samples=64)
     _, inputs = UncertaintyPage(fast).tables()
     assert "alone" not in inputs.columns
-    assert f"All reach {fast.all_reach:.4g} tokens/s; use speed: " in inputs.notes[0]
+    assert f"All samples reach {fast.all_reach:.4g} tokens/s; use speed: " in inputs.notes[0]
     assert explained(fast) is None
     assert fast.knowledge[0].dollars is None
     record: Any = UncertaintyPage(fast).plain()

@@ -59,4 +59,4 @@ def test_all_doors_say_the_same(
 
 def _started(script: str) -> list[str]:
     """Lines of a script but the one that says by which door it was picked."""
-    return [line for line in script.splitlines() if not line.startswith("# picked: ")]
+    return [line for line in script.splitlines() if not line.startswith("# selected: ")]

@@ -65,7 +65,7 @@ def test_the_script_is_that_of_launch(written: Callable[..., Document], command:
         engine = record["choices"][0]["layout"]["engine"]
         launched = command("launch", "answer.json", "--to", engine).out
         (script,) = (text for _, text in written(question).all("pre") if text.startswith("#!/bin/sh"))
-        apart = [[line for line in text.splitlines() if "# picked:" not in line] for text in (script, launched)]
+        apart = [[line for line in text.splitlines() if "# selected:" not in line] for text in (script, launched)]
         assert apart[0] == apart[1]
 
 

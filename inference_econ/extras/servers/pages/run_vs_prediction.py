@@ -62,9 +62,9 @@ class AgainstPage(Page):
             for each in self.suspects
         )
         notes = (
-            "If one of these parts took this many times as long, it would explain the whole difference in TPOT. The "
-            "parts exclude prompts that are processed next to decoding. A fit to one run determines one constant, and "
-            f"more runs determine more: {self.command}",
+            "'times as long': factor by which this part alone must be longer to explain the measured TPOT. Prefill of "
+            "other requests is excluded. A fit to one run determines one constant; use more runs for more constants: "
+            f"{self.command}",
         )
         return numbers, Table("Parts of a decode step that could explain the difference", _PARTS, rows, why=notes)
 
@@ -73,9 +73,9 @@ class AgainstPage(Page):
         """Sentence on intervals and SLOs."""
         inside = [held.inside for held in self.held if held.inside is not None]
         kept = [held.kept for held in self.held if held.kept is not None]
-        sentence = f"{sum(inside)} of {len(inside)} numbers lie in their intervals (80 % of measured values do)"
+        sentence = f"{sum(inside)} of {len(inside)} measured numbers are in their 80% intervals"
         if not kept:
-            return f"{sentence}. There was no SLO."
+            return f"{sentence}. The plan has no SLO."
         broken = f"{kept.count(False)} of {len(kept)} SLOs were violated"
         return f"{sentence}. {'All SLOs were met' if all(kept) else broken}."
 
@@ -91,9 +91,9 @@ class AgainstPage(Page):
         }
 
 
-_COLUMNS = ("number", "predicted", "interval", "measured", "measured/predicted", "interval held", "promise")
+_COLUMNS = ("number", "predicted", "interval", "measured", "measured/predicted", "in interval", "SLO")
 #: Columns that a narrow terminal omits.
-_LEAST = ("interval held", "measured/predicted")
+_LEAST = ("in interval", "measured/predicted")
 _PARTS = ("part", "ms", "times as long", "constants")
 
 
@@ -124,7 +124,7 @@ def _row(held: servers.CheckedNumber) -> tuple[str, ...]:
 
 
 _LEGEND = (
-    "'error': median relative error, by which the larger of predicted and measured value exceeds the smaller. 'bias': "
+    "'error': median relative error, the larger of predicted and measured value over the smaller, minus 1. 'bias': "
     "median of predicted / measured - 1."
 )
 
@@ -205,14 +205,14 @@ def left_out_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.
     heads = (f"{target}: {what}" for target in fitted.targets for what in ("error", "in 80 %"))
     rows = []
     for by in filter(folds.get, servers.GROUPS):
-        cells = [f"without {WITHOUT[by].partition(' of the ')[0]}", str(len(folds[by]))]
+        cells = [f"without the {WITHOUT[by]}", str(len(folds[by]))]
         for index in range(len(fitted.targets)):
             groups = servers.held_out(folds, by, index)
             share = servers.coverage(groups)
             cells.append(_middle(np.abs(servers.joined(groups))) if groups else "-")
             cells.append(f"{100 * share:.0f} %" if math.isfinite(share) else "-")
         rows.append(tuple(cells))
-    why = ("Each group is predicted by a fit to the other groups, and its intervals come from their errors.",)
+    why = ("A fit to all other groups predicts each group. Its interval comes from the errors of the other groups.",)
     return Table("Left out", ("rows", "groups", *heads), tuple(rows), why=why)
 
 
@@ -248,7 +248,7 @@ class OwnLevelsPage(Page):
         notes = (
             "'decode x' and 'prefill x': measured step times divided by those of the profile. 'off %': median of "
             "predicted / measured - 1, before and after the correction.",
-            f"The factors apply to one engine. Use them with --engine {self.fitted.group.engine} and --assumptions.",
+            f"The factors are for one engine. Use them with --engine {self.fitted.group.engine} and --assumptions.",
         )
         return (Table(f"Measured factors over {self.fitted.group.profile}", columns, rows, notes),)
 

@@ -93,10 +93,9 @@ def errors(report: servers.Servers) -> Table:
     notes = _unrecorded_runs(report)
     for quantity, accuracy in measured_servers.by_quantity(report.counted()):
         if accuracy.median is not None:
-            several = f"half of the {accuracy.predicted} predictions are"
-            which = "the prediction is" if accuracy.predicted == 1 else several
+            what = "error" if accuracy.predicted == 1 else f"median error of {accuracy.predicted} predictions"
             name = f"{quantity.title[0].upper()}{quantity.title[1:]}"
-            notes.append(f"{name}: {which} within {percent(accuracy.median or 0.0)}.")
+            notes.append(f"{name}: the {what} is {percent(accuracy.median or 0.0)}.")
     columns = ("quantity", "which", *_ERRORS, "in 80 % interval")
     title = f"Errors under {_named(report)}"
     return Table(title, columns, tuple(rows), tuple(notes), (LEGEND,), ("p90", "mean"))
@@ -233,15 +232,14 @@ def _numbers(accuracy: servers.Accuracy) -> tuple[str, ...]:
 
 
 def _named(report: servers.Servers) -> str:
-    return "the profiles of their hardware" if report.assumptions == servers.BY_HARDWARE else report.assumptions
+    return "the default profile of each GPU" if report.assumptions == servers.BY_HARDWARE else report.assumptions
 
 
 _LEGEND = (
-    "Each cell has the number of rows, and the share of them that lies in its interval. Parentheses contain the range "
-    "of this share in 19 of 20 random samples, if the true share is 80 % ('off' marks a share outside this range). The "
-    "last number is the median ratio of the upper to the lower end of an interval. In lines of left-out deployments, "
-    "each interval comes from the other deployments of the profile. Outliers are listed in "
-    "scenarios/measured/misfits.yaml."
+    "Each cell has the number of rows, and the share of rows in their 80 % interval. Parentheses contain the range of "
+    "this share in 19 of 20 random samples if the true share is 80 %; 'off' marks a share outside this range. The last "
+    "number is the median ratio of the upper to the lower end of an interval. In lines of left-out deployments, each "
+    "interval comes from the other deployments of the profile. scenarios/measured/misfits.yaml lists outliers."
 )
 
 

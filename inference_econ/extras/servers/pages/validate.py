@@ -159,15 +159,14 @@ def _overall(report: Report) -> Table:
         if everything is None or everything.median is None:
             reading = f"{name} predicts no row."
         elif inside is None:
-            half = _percent(everything.median)
-            reading = f"{name}: half of {everything.predicted} predictions are within {half}. It was fitted to no row."
+            error = _percent(everything.median)
+            reading = f"{name}: the median error of {everything.predicted} predictions is {error}. No row was fitted."
         else:
-            half = _percent(inside.median or 0.0)
-            reading = f"{name}: half of the predictions for its {inside.predicted} fitted rows are within {half}"
-            if others is None or others.median is None:
-                reading += "; there are no others."
-            else:
-                reading += f", half of the {others.predicted} others within {_percent(others.median)}."
+            error = _percent(inside.median or 0.0)
+            reading = f"{name}: the median error is {error} for {inside.predicted} fitted rows"
+            if others is not None and others.median is not None:
+                reading += f", and {_percent(others.median)} for {others.predicted} other rows"
+            reading += "."
         readings.append(reading)
     columns = ("assumptions", "which", "rows", "predicted", "covered %", *_ERRORS)
     return Table(report.title, columns, tuple(rows), tuple(readings), (servers.LEGEND,), ("p90", "mean", "covered %"))
@@ -184,8 +183,8 @@ def _by_series(report: Report, name: str) -> Table:
         near, far = (pick(medians, key=medians.__getitem__) for pick in (min, max))
         way = "too long" if (by_series[far].bias or 0.0) > 0 else "too short"
         notes.append(
-            f"Predictions by {name} are closest for {near} (half within {_percent(medians[near])}). They are furthest "
-            f"off for {far} (half within {_percent(medians[far])}, on average {way})."
+            f"Errors of {name} are smallest for {near} (median {_percent(medians[near])}). They are largest for {far} "
+            f"(median {_percent(medians[far])}, on average {way})."
         )
     columns = ("kind of row", "rows", "predicted", "covered %", *_ERRORS, "fitted to")
     title = f"{report.dataset}: errors by kind of row under {name}"

@@ -304,7 +304,7 @@ def test_intervals_are_in_the_unit_of_the_value_and_blank_without_errors_of_its_
     for name in ("tpot_ms", "ttft_ms", "output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"):
         low, value, high = (float(line[f"predicted_{name}{end}"]) for end in ("_low", "", "_high"))
         assert 0.1 < low / value <= 1.0 <= high / value < 10.0, name
-    assert "40,000 requests per accelerator (measured: " in far["outside"]
+    assert "40,000 requests per GPU (measured: " in far["outside"]
     plain = _lines(servers.servers([path], "deployable"))[0]
     unfitted = "deployable was fitted to no measured server"
     assert (plain["predicted_tpot_ms_low"], plain["outside"], plain["fitted"]) == ("", unfitted, "false")
@@ -362,7 +362,7 @@ def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
     # The file is not one of InferenceX, and nothing in it says how many tokens came per second.
     assert [(row[0], row[1], row[-1]) for row in table.rows] == [("TTFT without load", "1", "0.200")]
     assert table.rows[0][2] == table.rows[0][3] != ""
-    assert table.every_note[-1] == "6 of 6 rows that count are predicted."
+    assert table.every_note[-1] == "6 of 6 usable rows are predicted."
     runs = Servers("by hardware", tuple(_rows_of("inferencemax_aggregated")), ())
     lines = {row[0]: row for row in held_out.reached(runs).rows}
     tpot = lines["TPOT of InferenceX on one machine"]
